@@ -1,4 +1,4 @@
-"""What texts state about people: pure functions that know nothing of stores or models."""
+"""Extract statements about people from texts, with pure functions that use neither stores nor models."""
 
 from everhold.facts.reading import read_statements
 from everhold.facts.statement import Statement

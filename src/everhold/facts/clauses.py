@@ -1,4 +1,4 @@
-"""Cutting a text into clauses that may state something, and telling whom each is about."""
+"""Split a text into clauses that may state something, and find the person that each clause is about."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,12 @@ from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import fold
 
 USER = Person("user", "User")
-"""Whom a text is about that does not say whom, or whose speaker is unknown."""
+"""The subject of a text that names no subject, or whose speaker is unknown."""
 
 LONGEST_SENTENCE = 400
-"""Characters. What is longer is code, a list or a quotation."""
+"""Characters. A longer sentence is code, a list or a quotation, which state nothing reliable about a person."""
 
+# The longest first: of several alternatives a pattern takes the first that matches.
 RELATION = "|".join(sorted(RELATIONS, key=len, reverse=True))
 NAME = r"[A-Z][\w-]+(?: [A-Z][\w-]+){0,2}"
 _WHOSE = r"(?:older |younger |elder |little |big |eldest |youngest |oldest |best |twin |good |late )?"
@@ -31,6 +32,7 @@ _UNSURE_WORDS = split_words(
     joking kidding hypothetically whether i'd we'd seems seem feel feels
     """
 )
+# The words are compared with the pieces between spaces, which keep the punctuation at their end.
 _UNSURE = frozenset(word + mark for word in _UNSURE_WORDS for mark in ("", ",", ".", "!", ":", "..."))
 _QUOTING = lazy_pattern(r"[\"“”«»`{}<>=|?]")
 _ASKING = lazy_pattern(
@@ -47,6 +49,7 @@ _LEAD_IN = lazy_pattern(
     r"|no),? [A-Z]\w+[,!.]\s+)*",
     re.IGNORECASE,
 )
+# A cheaper test: a sentence that this does not match has no break, so `_BREAK` need not search it.
 _MAY_BREAK = lazy_pattern(r"[;—–,]| -- | (?:and|but|so|because|although|though|while|whereas) ")
 _BREAK = lazy_pattern(
     r"; *| [—–] | -- |,? (?:and|but|so|because|although|though|while|whereas) "
@@ -94,7 +97,7 @@ _WORD = lazy_pattern(r"\w+")
 
 
 def split_into_clauses(text: str, speaker: str | None, now: datetime, zone: tzinfo) -> Iterator[Clause]:
-    """The clauses of a text that are about somebody, in order."""
+    """Yield the clauses of a text that are about a person, in order."""
     who = Person(fold(speaker), speaker) if speaker else USER
     for start, end in _find_sentences(text):
         sentence = text[start:end].replace("’", "'")
@@ -108,8 +111,8 @@ def split_into_clauses(text: str, speaker: str | None, now: datetime, zone: tzin
 
 
 def _take_certain_part(sentence: str, words: list[str]) -> str:
-    """What a sentence states before it turns to what may be: "I live in Oslo, but I might move"."""
-    if "if" in words or "unless" in words:
+    """Return the part of a sentence before it turns uncertain ("I live in Oslo, but I might move"), or ""."""
+    if "if" in words or "unless" in words:  # a condition may apply to the whole sentence
         return ""
     turn = max(sentence.find(mark) for mark in (", but ", "; ", ", though "))
     sure = sentence[: max(turn, 0)]
@@ -117,8 +120,10 @@ def _take_certain_part(sentence: str, words: list[str]) -> str:
 
 
 def _find_sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each sentence; the period of an abbreviation ends no sentence."""
     start = 0
     for match in SENTENCE_END.finditer(text):
+        # Nine characters hold the longest abbreviation with its period, a space and the character before it.
         if _ABBREVIATION.search(text, max(start, match.end() - 9), match.end()):
             continue
         yield start, match.end()
@@ -143,20 +148,23 @@ def _split_sentence(
         pieces = _find_pieces(sentence, after)
     person: Person | None = None
     for number, (start, end) in enumerate(pieces):
-        own = tuple(time for time in times if start <= time.at < end) or (opening if number == 0 else ())
+        clause_times = tuple(time for time in times if start <= time.at < end) or (opening if number == 0 else ())
         piece = sentence[start:end].rstrip(" .!,…\n")
-        found = _find_person(piece, who, person, plain)
-        if found is None:
-            person = None
+        subject = _find_person(piece, who, person, plain)
+        if subject is None:
+            person = None  # a pronoun after an unknown subject must not refer to the person before it
             continue
-        person, length = found
+        person, length = subject
         predicate = _expand_contractions(piece[length:])
-        yield Clause(person, who, predicate, own, (offset + start, offset + start + len(piece)), now, zone)
+        yield Clause(person, who, predicate, clause_times, (offset + start, offset + start + len(piece)), now, zone)
 
 
 def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], who: Person, plain: bool) -> bool:
-    """Whether a clause may be about somebody: one is, or a time opens the sentence, after which one may be. Told
-    before times are looked for, which takes longer."""
+    """Return whether a clause may be about a person.
+
+    A sentence that a time opens may be: the person can follow the time. This runs before the search for times, which
+    takes longer.
+    """
     start = pieces[0][0]
     opening = _WORD.match(sentence, start)
     if opening and (opening[0][0].isdigit() or opening[0].lower() in OPENERS):
@@ -165,7 +173,7 @@ def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], who: Person, p
 
 
 def _skip_opening_time(sentence: str, begin: int, times: list[TimeSpan]) -> tuple[int, tuple[TimeSpan, ...]]:
-    """Where the sentence goes on after a time that opens it: "Last week I …"."""
+    """Return where a sentence continues after a time that opens it ("Last week I …"), and that time."""
     if times and times[0].at == begin:
         first = times[0]
         end = begin + len(first.matched)
@@ -184,7 +192,11 @@ def _find_pieces(sentence: str, begin: int) -> list[tuple[int, int]]:
 
 
 def _find_person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
-    """Whom a clause is about, and where its verb begins."""
+    """Return the person that a clause is about, and where its verb begins.
+
+    `before` is the person of the clause before it. `plain` says that the text has no known speaker, as in a note.
+    """
+    # The order matters: a capitalised word is taken for a name only after every other reading has failed.
     return (
         _find_speaker(piece, who, plain)
         or _find_relative(piece, who)
@@ -194,7 +206,7 @@ def _find_person(piece: str, who: Person, before: Person | None, plain: bool) ->
 
 
 def _find_speaker(piece: str, who: Person, plain: bool) -> tuple[Person, int] | None:
-    """I …, my name …, call me …"""
+    """Return the speaker for "I …", "my name …" and "call me …"."""
     if match := _FIRST.match(piece) or _CALLED.match(piece):
         return who, match.end()
     if match := _OWN.match(piece):
@@ -204,7 +216,7 @@ def _find_speaker(piece: str, who: Person, plain: bool) -> tuple[Person, int] | 
 
 
 def _find_relative(piece: str, who: Person) -> tuple[Person, int] | None:
-    """My sister …, Alice's sister …"""
+    """Return the relative for "my sister …" and "Alice's sister …"."""
     if match := _MINE.match(piece):
         return _make_relative(who, match["relation"], match["name"]), match.end()
     if match := _THEIRS.match(piece):
@@ -214,11 +226,12 @@ def _find_relative(piece: str, who: Person) -> tuple[Person, int] | None:
 
 
 def _infer_person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
-    """Somebody named before in the sentence, or whom a note without a subject is about."""
+    """Return the person named earlier in the sentence, or the subject of a note that names no subject."""
     if match := _PRONOUN.match(piece):
+        # Speakers say "I" of themselves, so "he" or "she" is another person.
         return (before, match.end()) if before and before != who else None
     if _BARE.match(piece):
-        # Read as though "is" were written.
+        # `_expand_contractions` adds the missing "is".
         return (who, 0) if plain else None
     if _THIRD_VERB.match(piece):
         return (before, 0) if before else (who, 0) if plain else None
@@ -245,6 +258,7 @@ def _make_relative(owner: Person, relation: str, name: str | None) -> Person:
 
 
 def _expand_contractions(predicate: str) -> str:
+    """Return a predicate with a leading contraction written out; "n't" stays, because the verb parser reads it."""
     for short, whole in _CONTRACTED[1:]:
         if predicate.startswith(short):
             predicate = whole + predicate[len(short) :]

@@ -1,6 +1,7 @@
-"""Whether a statement replaces another, and whether two texts say the same.
+"""Decide whether a statement replaces another, and whether two texts say the same.
 
-Keeping two where one would do costs a line; merging two that differ loses a memory. So every doubt says "different".
+In doubt, the answer is "different": keeping two memories where one would do costs a row, but merging two that differ
+loses a memory.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from everhold.text.terms import extract_terms, fold, normalise
 Relation = Literal["same", "replaces", "compatible"]
 
 LEAST_LIKENESS = 0.92
-"""The cosine below which two texts are never taken for the same."""
+"""The cosine below which two different texts are never treated as the same."""
 
 _OPPOSITES = {("likes", "dislikes"), ("dislikes", "likes")}
 _CANCELS = {
@@ -22,16 +23,16 @@ _CANCELS = {
     ("partner", "relationship_status"): frozenset(("single",)),
     ("works_at", "job"): frozenset(("retired", "unemployed")),
 }
-"""An older attribute, a newer one, and the newer values under which the older no longer holds."""
+"""Maps an older and a newer attribute to the values of the newer one that end the older one."""
 
 ENDED_BY: Mapping[str, frozenset[str]] = {
     newer: frozenset(old for old, new in (*_OPPOSITES, *_CANCELS) if new == newer)
     for _, newer in (*_OPPOSITES, *_CANCELS)
 }
-"""Besides itself, the attributes that a newer statement of an attribute may end."""
+"""Maps an attribute to the other attributes that a newer statement of it may end."""
 
 ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
-"""Attributes that tell what is once and does not end by something else."""
+"""Attributes of single events and past periods, which no later statement ends."""
 
 _FILLERS = split_words("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
 _WORDS = lazy_pattern(r"[^\W_]+")
@@ -39,21 +40,23 @@ _ORDINAL = lazy_pattern(r"(\d+)(?:st|nd|rd|th)$")
 
 
 def compare_statements(old: Statement, new: Statement) -> Relation:
-    """What a newer statement is to an older one.
+    """Return how a newer statement relates to an older one.
 
-    "same": nothing new is said. "replaces": the older holds no more. "compatible": both may hold.
+    "same": it adds nothing. "replaces": the older one is no longer true. "compatible": both may be true.
     """
     if old.subject != new.subject:
         return "compatible"
     if old.attribute != new.attribute:
         return "replaces" if _is_cancelled(old, new) else "compatible"
-    alike = is_same_value(old.attribute, old.value, new.value)
+    has_same_value = is_same_value(old.attribute, old.value, new.value)
     if old.attribute in ONE_TIME:
-        return "same" if alike and old.negated == new.negated and _is_same_time(old, new) else "compatible"
-    if alike and old.negated == new.negated:
+        return "same" if has_same_value and old.negated == new.negated and _is_same_time(old, new) else "compatible"
+    if has_same_value and old.negated == new.negated:
         return "same"
-    over = alike or (new.exclusive and not (old.negated or new.negated or new.occurred))
-    return "replaces" if over and not _is_earlier(new, old) else "compatible"
+    # A negation ends only its own value: "I don't live in Oslo" does not tell where else. A statement about one time
+    # does not end what is true in general.
+    ends_old = has_same_value or (new.exclusive and not (old.negated or new.negated or new.occurred))
+    return "replaces" if ends_old and not _is_earlier(new, old) else "compatible"
 
 
 def _is_cancelled(old: Statement, new: Statement) -> bool:
@@ -65,7 +68,7 @@ def _is_cancelled(old: Statement, new: Statement) -> bool:
 
 
 def _is_earlier(new: Statement, old: Statement) -> bool:
-    """What was said later may be about what held before."""
+    """Return whether a newer statement is about an earlier time than the older one."""
     return new.valid_from is not None and old.valid_from is not None and new.valid_from < old.valid_from
 
 
@@ -76,20 +79,21 @@ def _is_same_time(old: Statement, new: Statement) -> bool:
 
 
 def is_same_value(attribute: str, first: str, second: str) -> bool:
-    """Whether two values of an attribute mean the same."""
-    one, other = _extract_value_words(first), _extract_value_words(second)
-    if one == other:
+    """Return whether two values of an attribute mean the same."""
+    first_words, second_words = _extract_value_words(first), _extract_value_words(second)
+    if first_words == second_words:
         return True
-    if attribute in ("phone", "email"):
-        return "".join(one) == "".join(other)
-    if attribute == "birthday":
-        return set(one) <= set(other) or set(other) <= set(one)
-    shorter, longer = sorted((one, other), key=len)
-    if attribute == "name":
+    if attribute in ("phone", "email"):  # people write them with different spaces and punctuation
+        return "".join(first_words) == "".join(second_words)
+    if attribute == "birthday":  # "3 May" and "3 May 1990" are the same day
+        return set(first_words) <= set(second_words) or set(second_words) <= set(first_words)
+    shorter, longer = sorted((first_words, second_words), key=len)
+    if attribute == "name":  # "Anna" and "Anna Berg" are the same person
         return bool(shorter) and longer[: len(shorter)] == shorter
-    # "Bangkok, Thailand" tells more of "Bangkok"; "Bangkok Bank" does not.
+    # "Bangkok, Thailand" is the same place as "Bangkok"; "Bangkok Bank" is not.
     return (
-        _extract_value_words(first.partition(",")[0]) == other or _extract_value_words(second.partition(",")[0]) == one
+        _extract_value_words(first.partition(",")[0]) == second_words
+        or _extract_value_words(second.partition(",")[0]) == first_words
     )
 
 
@@ -102,8 +106,8 @@ _SOFT = frozenset(
     extract_terms("really truly also always actually definitely totally absolutely quite please lot much")
 )
 _ALIKE = {
-    extract_terms(one)[0]: extract_terms(other)[0]
-    for one, other in (
+    extract_terms(word)[0]: extract_terms(synonym)[0]
+    for word, synonym in (
         ("film", "movie"),
         ("favorite", "favourite"),
         ("color", "colour"),
@@ -133,7 +137,7 @@ _TELLING = split_words(
     had did will would could might may should must can used been longer anymore stopped quit if or because
     """
 )
-"""Small words that change what is said."""
+"""Words that change the meaning of a sentence. Term extraction drops many of them, so they are compared apart."""
 
 _SPOKEN_NUMBERS = split_words("one two three four five six seven eight nine ten eleven twelve half double twice once")
 _NUMBER = lazy_pattern(r"[-+$€£฿]?\d[\d.,:/]*%?")
@@ -142,20 +146,20 @@ _SHORT = (("n't", " not"), ("cannot", "can not"), ("'m", " am"), ("'ve", " have"
 
 
 def is_near_duplicate(first: str, second: str, likeness: float) -> bool:
-    """Whether two texts say the same in nearly the same words; `likeness` is the cosine of their vectors.
+    """Return whether two texts say the same in nearly the same words; `likeness` is the cosine of their vectors.
 
     The words that carry meaning must be the same, in the same order but for times; numbers, names, persons, tenses,
     and words such as "not" and "before" must agree.
     """
-    if normalise(first) == normalise(second):
+    if normalise(first) == normalise(second):  # normalising folds case, which may be all that tells a name from a word
         return _find_names(first) == _find_names(second)
     if likeness < LEAST_LIKENESS or ("?" in first) != ("?" in second):
         return False
-    one, other = _expand_short_forms(first), _expand_short_forms(second)
+    first_plain, second_plain = _expand_short_forms(first), _expand_short_forms(second)
     return (
-        _find_numbers(one) == _find_numbers(other)
-        and _split_content(one) == _split_content(other)
-        and _split_small_words(one) == _split_small_words(other)
+        _find_numbers(first_plain) == _find_numbers(second_plain)
+        and _split_content(first_plain) == _split_content(second_plain)
+        and _split_small_words(first_plain) == _split_small_words(second_plain)
         and _find_names(first) == _find_names(second)
     )
 
@@ -172,12 +176,12 @@ def _find_numbers(text: str) -> list[str]:
 
 
 def _find_names(text: str) -> set[str]:
-    """Words with a capital where the sentence does not ask for one."""
+    """Return the words with a capital that do not begin a sentence."""
     return {name for name in _NAMES.findall(text) if name not in ("I", "Im")}
 
 
 def _split_content(text: str) -> tuple[list[str], list[str]]:
-    """The terms in order, and apart from them those that tell times, which may stand anywhere."""
+    """Return the terms in order, and separately the terms of times, sorted, because a time may stand anywhere."""
     ordered: list[str] = []
     times: list[str] = []
     for word in _WORDS.findall(fold(text)):
@@ -188,8 +192,10 @@ def _split_content(text: str) -> tuple[list[str], list[str]]:
 
 
 def _split_small_words(text: str) -> tuple[list[str], set[str], list[str]]:
+    """Return the function words and numerals, the grammatical persons, and the past forms of a text."""
     words = _WORDS.findall(fold(text))
     telling = sorted(word for word in words if word in _TELLING or word in _SPOKEN_NUMBERS)
     persons = {_PERSONS[word] for word in words if word in _PERSONS}
+    # Terms are stems, so "walk" and "walked" are one term: the past form is what tells them apart.
     past = [extract_terms(word)[0] for word in words if len(word) > 4 and word.endswith("ed") and extract_terms(word)]
     return telling, persons, past

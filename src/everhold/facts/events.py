@@ -1,4 +1,4 @@
-"""What happened to somebody and what somebody plans."""
+"""Find the events and the plans that a clause tells."""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from everhold.text.dates import EARLIEST, TimeSpan
 from everhold.text.lazy_pattern import lazy_pattern
 
 LONGEST_EVENT = 120
+"""Characters. A longer predicate tells more than one event or plan."""
 
 _PLANNED = lazy_pattern(r"(?:(?:am|is|are) planning (?:to|on|for)|plans? (?:to|on)|intends? to) (?P<value>.+)$")
 _DATED_PLAN = lazy_pattern(
@@ -52,16 +53,17 @@ _PLACED = lazy_pattern(r"(?:visited|(?:went|travell?ed|flew|drove) to|was in) (?
 
 
 def find_plans(clause: Clause) -> Iterator[Claim]:
-    """What somebody is going to do, with a date or with clear words."""
+    """Yield the plan that a clause tells, if it has a date in the future or says clearly that it is a plan."""
     predicate = clause.predicate
     ahead = next((time for time in clause.times if time.end > clause.now), None)
     match = _PLANNED.match(predicate)
+    # Without a date, "I will help" and "I am reading" are not plans.
     if match is None and ahead is not None:
         match = _DATED_PLAN.match(predicate)
     if match is None:
         return
-    said = next(group for group in match.groupdict().values() if group)
-    value = trim_value(_remove_times(said, clause.times))
+    phrase = next(group for group in match.groupdict().values() if group)
+    value = trim_value(_remove_times(phrase, clause.times))
     going = value[:1].isupper() or value.startswith(("a ", "an ", "the ", "my ", "our "))
     if going and not match.groupdict().get("having"):
         value = f"go to {value}"
@@ -81,7 +83,7 @@ def _phrase_plan(match: re.Match[str], value: str) -> str:
 
 
 def find_events(clause: Clause) -> Iterator[Claim]:
-    """What happened, and what it changed."""
+    """Yield the event that a clause tells, and the facts that it changes."""
     past = clause.predicate
     for adverb in ("just ", "finally ", "recently ", "also ", "actually "):
         past = past.removeprefix(adverb)
@@ -93,6 +95,7 @@ def find_events(clause: Clause) -> Iterator[Claim]:
     if verb is None or not (_is_past(verb[0]) or _PLACED.match(past)):
         return
     value = _POINTING.sub(_choose_article, trim_value(_remove_times(past, clause.times)))
+    # Without a date, only life events and visits are kept.
     clear = verb[0] in LIFE_EVENTS or _STATUS.match(past) or _PLACED.match(past)
     if _PLEASANT.match(value):
         return
@@ -113,7 +116,7 @@ def _is_past(verb: str) -> bool:
 
 
 def _find_changes(past: str, when: TimeSpan | None) -> Iterator[Claim]:
-    """The facts that hold since an event."""
+    """Yield the facts that are true since an event."""
     since = when.start if when else None
     if match := _ENTERED.match(past):
         yield Claim("lives_in", match["value"], f"lives in {match['value']}", exclusive=True, valid_from=since)
@@ -121,6 +124,7 @@ def _find_changes(past: str, when: TimeSpan | None) -> Iterator[Claim]:
         yield Claim("works_at", match["value"], f"works at {match['value']}", exclusive=True, valid_from=since)
     if match := _LEFT.match(past):
         says = f"works at {match['value']}"
+        # "left Paris" or "left Anna" does not mean a job.
         if past.startswith("left ") and " job " not in past and " position " not in past and " role " not in past:
             return
         yield Claim("works_at", match["value"], says, exclusive=True, ended=True, valid_from=since)
@@ -135,8 +139,8 @@ def _find_changes(past: str, when: TimeSpan | None) -> Iterator[Claim]:
         yield Claim("owns_pet", match["value"], f"has {match['value']}", valid_from=since)
 
 
-def _remove_times(said: str, times: tuple[TimeSpan, ...]) -> str:
+def _remove_times(phrase: str, times: tuple[TimeSpan, ...]) -> str:
     for time in times:
         matched = time.matched.replace("’", "'")
-        said = said.replace(f" {matched}", "", 1) if f" {matched}" in said else said.replace(matched, "", 1)
-    return " ".join(said.split()).strip(" ,.")
+        phrase = phrase.replace(f" {matched}", "", 1) if f" {matched}" in phrase else phrase.replace(matched, "", 1)
+    return " ".join(phrase.split()).strip(" ,.")

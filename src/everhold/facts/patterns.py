@@ -1,4 +1,4 @@
-"""What a predicate states, by its verb: rules as data."""
+"""The rules that read a predicate by its verb, as data."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -23,6 +23,7 @@ from everhold.text.terms import fold
 
 _CAPITAL = r"[A-Z][\w.'&-]*"
 PLACE = rf"(?P<value>(?:the )?{_CAPITAL}(?:(?:,? | of | de | la | del | upon ){_CAPITAL})*)"
+# Where the name of a company ends: at a word that begins something else, or at the end of the clause.
 _STOP = r"(?= (?:as|in|since|for|near|with|on|from|and|but|where|who|which|that|by|now|here|until)\b|,|$)"
 COMPANY = (
     rf"(?P<value>(?:the )?{_CAPITAL}(?:(?: | of | and | & ){_CAPITAL})*"
@@ -41,7 +42,7 @@ _THING = r"(?P<value>.+)"
 
 
 class Rule(NamedTuple):
-    """If what follows the verb matches, the clause states this."""
+    """What a clause states if the words after its verb match a pattern."""
 
     pattern: re.Pattern[str]
     attribute: str
@@ -93,7 +94,7 @@ _KNOWN_TO_ALL = split_words(
 
 
 def _is_likeable(value: str) -> bool:
-    """Whether it is clear what is liked: "the colour" is that of something told before, "the ocean" is not."""
+    """Return whether a value is clear by itself: "the ocean" is, "the colour" refers to something said before."""
     if not _is_thing(value):
         return False
     return not value.lower().startswith("the ") or not value.islower() or value.rpartition(" ")[2] in _KNOWN_TO_ALL
@@ -315,9 +316,9 @@ _OF_SPEAKER = (
 
 
 def trim_value(value: str) -> str:
-    """A value without what only colours it."""
+    """Return a value without adverbs and clauses at its end."""
     value = value.strip(" .,;:!")
-    # What trails may itself follow something that does: "painting lately, especially at night".
+    # Removing one ending may uncover another: "painting lately, especially at night".
     while (shorter := _TAIL.sub("", value).strip(" .,;:!")) != value:
         value = shorter
     return value
@@ -332,7 +333,7 @@ def convert_to_third_person(value: str) -> str:
 
 
 def match_rules(lemma: str, rest: str, full: str) -> Iterator[Claim]:
-    """What a verb and what follows it state. `full` still has the times that `rest` lacks."""
+    """Yield what a verb and the words after it state; `full` is `rest` with the times at its end."""
     if lemma == "favourite":
         yield from _find_favourite(full)
         return
@@ -341,21 +342,21 @@ def match_rules(lemma: str, rest: str, full: str) -> Iterator[Claim]:
         match = rule.pattern.match(full if rule.whole else rest)
         if match is None or rule.attribute in taken:
             continue
-        found = trim_value(next(group for group in match.groupdict().values() if group))
-        for value in _split_values(rule, found):
+        matched = trim_value(next(group for group in match.groupdict().values() if group))
+        for value in _split_values(rule, matched):
             if value and rule.accept(value):
                 taken.add(rule.attribute)
                 says = rule.says.format(value=convert_to_third_person(_add_article(rule, value)))
                 yield Claim(rule.attribute, value, says, rule.kind, rule.exclusive)
 
 
-def _split_values(rule: Rule, found: str) -> list[str]:
-    # Salt and vinegar is one thing that is liked; tea, coffee and juice are three.
+def _split_values(rule: Rule, matched: str) -> list[str]:
+    # Two words with "and" may be one thing (salt and vinegar); a list with commas is several (tea, coffee and juice).
     if rule.several:
-        return _LISTED.split(found)
-    if rule.kind != "preference" or ", " not in found:
-        return [found]
-    values = _LISTED.split(found) if _LIST.match(found) else found.split(", ")[:1]
+        return _LISTED.split(matched)
+    if rule.kind != "preference" or ", " not in matched:
+        return [matched]
+    values = _LISTED.split(matched) if _LIST.match(matched) else matched.split(", ")[:1]
     return values if all(rule.accept(value) for value in values) else []
 
 

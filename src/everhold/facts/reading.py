@@ -1,4 +1,4 @@
-"""From a text to what it states."""
+"""Read the statements that a text makes."""
 
 import re
 from collections.abc import Iterator
@@ -56,22 +56,22 @@ _KEYS = split_words(
     allergic married based fluent originally born doesn't doesn’t lived worked
     """
 ).union(_LEMMAS, IRREGULAR_PAST, LIFE_EVENTS)
-"""A text without any of these, cut at spaces, states nothing that the rules know."""
+"""A text without any of these words between spaces matches no rule."""
 _LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | split_words(
     "moved joined left quit married divorced engaged adopted got broke split retired started became born"
 )
-"""A text without any of these states nothing that lasts."""
+"""A text without any of these words states no lasting fact."""
 
 
 _OF_SPEAKER = split_words(
     "live work like love enjoy adore dislike hate despise detest prefer speak study drive eat own have am"
 )
-"""Forms that go with I and we, and not with a name."""
+"""Verb forms that follow "I" and "we" and never a name."""
 
 
 class _Verb(NamedTuple):
     lemma: str
-    """The verb that the rules know, or nothing."""
+    """The verb that the rules know, or ""."""
     rest: str
     negated: bool = False
     ended: bool = False
@@ -80,37 +80,38 @@ class _Verb(NamedTuple):
 def read_statements(
     text: str, *, speaker: str | None, now: datetime, zone: tzinfo, lasting: bool = False
 ) -> list[Statement]:
-    """What a text clearly states about its speaker and others, in order.
+    """Return what a text clearly states about its speaker and other people, in order.
 
-    Nothing is read from questions, from what may or might be, or from what others are quoted to say. With `lasting`,
-    a text that can only tell of what happened once is not read, which is quicker.
+    Questions, possibilities and quotations state nothing. With `lasting`, a text that can only tell single events is
+    skipped, which is quicker.
     """
+    # A text without any of these words is dismissed before a pattern is compiled or searched.
     if (_LASTING if lasting else _KEYS).isdisjoint(text.lower().split()) and "favo" not in text and "Favo" not in text:
         return []
-    found: list[Statement] = []
+    statements: list[Statement] = []
     for clause in split_into_clauses(text, speaker, now, zone):
-        found += [make_statement(claim, clause) for claim in _find_claims(clause)]
-    return found
+        statements += [make_statement(claim, clause) for claim in _find_claims(clause)]
+    return statements
 
 
 def _find_claims(clause: Clause) -> Iterator[Claim]:
     verb = _parse_verb(clause.predicate, speaking=clause.person == clause.speaker)
     rest = _remove_last_time(verb.rest, clause.times)
     since = next((time.start for time in clause.times if time.matched.lower().startswith("since")), None)
-    found = [
+    claims = [
         *find_relations(verb.lemma, rest, clause),
         *match_rules(verb.lemma, rest, verb.rest),
         *find_pets(clause.predicate),
     ]
-    for claim in found:
+    for claim in claims:
         yield claim._replace(negated=verb.negated, ended=verb.ended, valid_from=since)
-    if found or verb.negated or verb.ended:
+    if claims or verb.negated or verb.ended:
         return
     yield from list(_find_former_stay(rest, clause)) or [*find_plans(clause), *find_events(clause)]
 
 
 def _find_former_stay(rest: str, clause: Clause) -> Iterator[Claim]:
-    """Where somebody once lived or worked: nothing that holds now."""
+    """Yield where a person once lived or worked, which is no longer true."""
     word, _, after = rest.partition(" ")
     if word not in _PAST_STAYS:
         return
@@ -122,7 +123,7 @@ def _find_former_stay(rest: str, clause: Clause) -> Iterator[Claim]:
 
 
 def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
-    """The main verb, and whether it is denied."""
+    """Return the main verb, and whether it is negated or over."""
     ended = bool(_ENDED.search(predicate))
     rest = _ENDED.sub("", predicate)
     if rest.startswith("no longer "):
@@ -137,7 +138,7 @@ def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
         elif word in ("do", "does") and after.startswith("not "):
             negated, after = True, after[4:]
         elif word in _OF_SPEAKER and not (speaking or negated or ended):
-            # "Sounds like fun" is not about somebody called Sounds.
+            # "Sounds like fun" is not about a person called Sounds.
             return _Verb("", rest)
         elif word not in ADVERBS:
             return _parse_known_verb(word, after, rest, negated and not ended, ended)
@@ -161,41 +162,41 @@ def _parse_known_verb(word: str, after: str, rest: str, negated: bool, ended: bo
 
 
 def _parse_ability(word: str, after: str, rest: str) -> _Verb:
-    verb, _, more = after.partition(" ")
+    verb, _, remainder = after.partition(" ")
     lemma, negated = {
         ("can", "speak"): ("speak", False),
         ("can't", "speak"): ("speak", True),
         ("can't", "stand"): ("dislike", False),
         ("can't", "eat"): ("eat", True),
     }.get((word, verb), ("", False))
-    return _Verb(lemma, more if lemma else rest, negated)
+    return _Verb(lemma, remainder if lemma else rest, negated)
 
 
 def _parse_being(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
-    first, _, more = after.partition(" ")
+    first, _, remainder = after.partition(" ")
     while first in ADVERBS or first in ("not", "no"):
-        if first == "no" and not more.startswith("longer "):
+        if first == "no" and not remainder.startswith("longer "):
             return _Verb("", rest)
         ended = ended or first == "no"
         negated = negated or first == "not"
-        after = more.removeprefix("longer ") if first == "no" else more
-        first, _, more = after.partition(" ")
+        after = remainder.removeprefix("longer ") if first == "no" else remainder
+        first, _, remainder = after.partition(" ")
     negated = negated and not ended
     if first in ("going", "planning", "about", "scheduled", "gonna"):
         return _Verb("", rest, negated, ended)
     if first in ("working", "living", "studying"):
-        return _Verb(_LEMMAS[first], more, negated, ended)
+        return _Verb(_LEMMAS[first], remainder, negated, ended)
     return _Verb("be", after, negated, ended)
 
 
 def _parse_having(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
-    first, _, more = after.partition(" ")
+    first, _, remainder = after.partition(" ")
     while first in ADVERBS:
-        first, _, more = more.partition(" ")
-    if first == "been" and not more.startswith(("to ", "in ")):
-        return _parse_being(more, rest, negated, ended)
+        first, _, remainder = remainder.partition(" ")
+    if first == "been" and not remainder.startswith(("to ", "in ")):
+        return _parse_being(remainder, rest, negated, ended)
     if first in _PERFECT:
-        return _Verb(_PERFECT[first], more.removeprefix("always "), negated, ended)
+        return _Verb(_PERFECT[first], remainder.removeprefix("always "), negated, ended)
     return _Verb("have", after.removeprefix("got "), negated, ended)
 
 

@@ -1,4 +1,4 @@
-"""Who is what to whom, and whose animals are called what."""
+"""Find relatives, friends and pets, and their names."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ _HAS_NAMED = lazy_pattern(
 
 
 def find_relations(lemma: str, rest: str, clause: Clause) -> Iterator[Claim]:
-    """Who is what to whom: Anna is my sister, my sister is Anna, I have a sister named Anna."""
+    """Yield the relation in "Anna is my sister", "my sister is Anna" or "I have a sister named Anna"."""
     owner, _, relation = clause.person.key.rpartition("'s ")
     if lemma == "have" and (match := _HAS_NAMED.match(rest)):
         yield _make_relation(match["relation"], match["value"], clause.person)
@@ -44,7 +44,7 @@ _PET_NAMED = lazy_pattern(rf"(?P<animal>{PET})(?:'s name is| is called| is named
 
 
 def find_pets(rest: str) -> Iterator[Claim]:
-    """My dog Rex …; my dog is called Rex."""
+    """Yield the pet in "my dog Rex …" or "my dog is called Rex"."""
     if match := _PET_NAMED.match(rest):
         value = f"{match['animal']} {match['value']}"
         yield Claim("owns_pet", value, f"has a {match['animal']} called {match['value']}", "entity")

@@ -1,4 +1,4 @@
-"""One thing that a text states about somebody."""
+"""Statements, and the clauses and claims that they are made from."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -19,38 +19,38 @@ class Statement:
     """Folded: "alice", "alice's sister", or "user" where the speaker is unknown."""
     attribute: str
     value: str
-    """As said, trimmed."""
+    """In the words of the text, trimmed."""
     text: str
     """One sentence in the third person that can be understood on its own."""
     kind: Kind
     exclusive: bool
-    """Only one value holds at a time."""
+    """Whether only one value can be true at a time."""
     negated: bool
-    """The text says that this does not, or no longer, hold."""
+    """Whether the text says that this is not true, or no longer true."""
     occurred: TimeSpan | None
-    """When the event was, or the plan is for."""
+    """The time of the event or of the plan."""
     valid_from: datetime | None
-    """Since when it holds, where the text says so."""
+    """Since when it is true, if the text says so."""
     span: tuple[int, int]
-    """Where in the text."""
+    """Start and end in the text."""
 
 
 class Person(NamedTuple):
-    """Whom a clause is about."""
+    """The person that a clause is about."""
 
     key: str
-    """Folded."""
+    """The folded name, by which persons are compared."""
     shown: str
-    """As it stands in a sentence."""
+    """The name as it is written in a sentence."""
 
 
 class Clause(NamedTuple):
-    """A piece of a sentence that can state something on its own, and what is known about it."""
+    """A part of a sentence that can state something by itself, with its person, speaker and times."""
 
     person: Person
     speaker: Person
     predicate: str
-    """From the verb on, without what leads to it; contractions written out."""
+    """The clause from its verb on, with contractions written out."""
     times: tuple[TimeSpan, ...]
     span: tuple[int, int]
     now: datetime
@@ -68,15 +68,15 @@ class Claim(NamedTuple):
     exclusive: bool = False
     negated: bool = False
     ended: bool = False
-    """Negated because it is over."""
+    """Whether it was true and is over."""
     occurred: TimeSpan | None = None
     valid_from: datetime | None = None
     person: Person | None = None
-    """Whom it is about, if not whom the clause is about."""
+    """The person it is about, if that is not the person of the clause."""
 
 
 def make_statement(claim: Claim, clause: Clause) -> Statement:
-    """The statement that a claim is."""
+    """Return the statement that a claim and its clause make."""
     person = claim.person or clause.person
     says = end_predicate(claim.says) if claim.ended else negate_predicate(claim.says) if claim.negated else claim.says
     when = f" {describe_time(claim.occurred, clause.zone)}" if claim.occurred else ""
@@ -95,12 +95,12 @@ def make_statement(claim: Claim, clause: Clause) -> Statement:
 
 
 def end_predicate(says: str) -> str:
-    """That a predicate in the third person holds no more."""
+    """Return a predicate in the third person that says that this one is no longer true."""
     return f"is no longer {says[3:]}" if says.startswith("is ") else f"no longer {says}"
 
 
 def negate_predicate(says: str) -> str:
-    """The opposite of a predicate in the third person."""
+    """Return the negation of a predicate in the third person."""
     verb, _, rest = says.partition(" ")
     if verb in ("is", "was"):
         return f"{verb} not {rest}"
@@ -108,10 +108,10 @@ def negate_predicate(says: str) -> str:
 
 
 def describe_time(span: TimeSpan, zone: tzinfo) -> str:
-    """A time in words that mean the same on any day."""
+    """Return a time in words that mean the same on any day."""
     if span.end == LATEST:
         return f"after {_format_day(span.start.astimezone(zone) - timedelta(days=1))}"
-    last = (span.end - timedelta(microseconds=1)).astimezone(zone)
+    last = (span.end - timedelta(microseconds=1)).astimezone(zone)  # the end of a span is not part of it
     if span.start == EARLIEST:
         return f"before {_format_day(last + timedelta(days=1))}"
     first = span.start.astimezone(zone)

@@ -1,4 +1,4 @@
-"""The words that the rules know: relations, jobs, animals, verbs and what says nothing."""
+"""Lists of words for the rules: relations, jobs, animals, languages, verbs, and words that are never names."""
 
 from everhold.text.date_words import split_words
 
@@ -17,7 +17,7 @@ RELATIONS = {
     "co-worker": "colleague", "teacher": "teacher", "mentor": "mentor", "therapist": "therapist",
     "doctor": "doctor", "dentist": "dentist", "coach": "coach",
 }  # fmt: skip
-"""What one calls a person, and the attribute that this person is a value of."""
+"""Maps the word for a relative or acquaintance to the attribute that this person is a value of."""
 
 ANIMALS = split_words(
     """
@@ -50,7 +50,7 @@ JUDGING = split_words(
     horrible lousy proud frustrated former
     """
 )
-"""A teacher by trade is not told by these: a terrible driver, a born leader."""
+"""Words that judge a person: "a terrible teacher" and "a born leader" do not tell a job."""
 
 DIETS = split_words("vegan vegetarian pescatarian pescetarian flexitarian gluten-free keto halal kosher")
 STATUSES = split_words("single married divorced engaged widowed separated")
@@ -113,11 +113,11 @@ NOT_EVENTS = split_words(
     surprised planned figured missed mentioned supposed wasted promised thanked agreed
     """
 )
-"""Past forms that say what somebody felt or said and not what happened."""
+"""Past forms of feelings and utterances, which are not events."""
 
 LIFE_EVENTS = split_words(
     """
     graduated adopted bought visited married moved retired divorced
     """
 )  # fmt: skip
-"""Past forms that are worth keeping also without a date."""
+"""Past forms of events that are kept even without a date."""

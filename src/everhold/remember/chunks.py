@@ -1,4 +1,4 @@
-"""From the text of a memory, or of another searchable entity, to the chunks that search sees."""
+"""Make the chunks by which a memory, or another searchable entity, is found."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from everhold.text.chunking import split_into_chunks as cut_text
 from everhold.text.terms import QUESTION_MARK, extract_terms
 
 CallerVectors = Mapping[str, Vector]
-"""The vectors that a caller passes with a text, by the name of their model."""
+"""The vectors that a caller passes with a text, by model name."""
 
 FIRST_MODEL = ""
 """Stands for the name of the engine's first model."""
@@ -27,15 +27,18 @@ NO_CALLER_VECTORS: Mapping[str, CallerVectors] = {}
 
 
 _USUAL_LETTERS = 4
-"""How many letters a token of English usually has."""
+"""The usual number of letters in a token of English text."""
 
 _SURE_LETTERS = 500
-"""A text has no more tokens than letters, and any model reads so many tokens."""
+"""The most letters of a text whose tokens need not be counted.
+
+A text has no more tokens than letters, and every model reads this many tokens.
+"""
 
 
 @dataclass(frozen=True)
 class Chunking:
-    """The parts that turn text into chunks by one model; `also` are those of the other models that are written for."""
+    """What turns text into chunks for one model; `also` holds the same for each further model of the store."""
 
     embedder: Embedder
     tokenizer: Tokenizer
@@ -45,14 +48,14 @@ class Chunking:
 
     @property
     def models(self) -> dict[str, "Chunking"]:
-        """The parts of each model by its name."""
+        """The chunking of each model, by model name."""
         return {part.embedder.model: part for part in (self, *self.also)}
 
 
 def name_models(vectors: CallerVectors, chunking: Chunking) -> CallerVectors:
-    """Return a caller's vectors by the models' real names.
+    """Return a caller's vectors by the real names of their models.
 
-    InvalidInput if a model is unknown, or has another number of dimensions than its vector.
+    Raise InvalidInput if a model is unknown, or if a vector does not have its model's number of dimensions.
     """
     known = chunking.models
     named: dict[str, Vector] = {}
@@ -76,9 +79,9 @@ def name_models(vectors: CallerVectors, chunking: Chunking) -> CallerVectors:
 def make_chunks(
     owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, CallerVectors] = NO_CALLER_VECTORS
 ) -> list[list[Chunk]]:
-    """Return the chunks of each entity by every model; `vectors` are callers' own, by the id of the entity.
+    """Return the chunks of each entity for every model; `vectors` are the caller's, by the id of the entity.
 
-    All entities are of one kind. A kind without vectors has chunks by no model.
+    All entities must be of the same kind. A kind without vectors has one set of chunks, which belongs to no model.
     """
     own = make_chunks_for_model(owners, chunking, vectors)
     if owners and not _find_kind(owners[0]).has_vectors:
@@ -90,7 +93,7 @@ def make_chunks(
 
 
 def make_message_chunks(message: Message, chunking: Chunking) -> list[Chunk]:
-    """Return a message's chunks; without vectors if a model fails, so that what is said is always stored."""
+    """Return a message's chunks; if a model fails they have no vectors, so that the message is stored anyway."""
     try:
         return make_chunks([message], chunking)[0]
     except ModelError:
@@ -104,7 +107,7 @@ def _disable_vectors(chunking: Chunking) -> Chunking:
 
 @dataclass(frozen=True)
 class _NoVectors:
-    """Stands in for an embedder that cannot be reached."""
+    """An embedder that returns no vectors, in place of one that fails."""
 
     model: str
     dimensions: int
@@ -116,7 +119,7 @@ class _NoVectors:
 def make_chunks_for_model(
     owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, CallerVectors] = NO_CALLER_VECTORS
 ) -> list[list[Chunk]]:
-    """Return the chunks of each entity. All texts are embedded together."""
+    """Return the chunks of each entity for one model."""
     if not owners:
         return []
     kind = _find_kind(owners[0])
@@ -127,6 +130,7 @@ def make_chunks_for_model(
         embedded = _embed(owners, kind, spans, pieces, chunking.embedder, vectors)
     else:
         embedded = [None] * len(pieces)
+    # All texts of all entities are embedded in one call, and the vectors come back in the order of the pieces.
     rows = iter(zip(pieces, embedded, strict=True))
     return [
         [_make_chunk(kind, owner, at, span, *next(rows), chunking.embedder) for at, span in enumerate(own)]
@@ -142,29 +146,29 @@ def _embed(
     embedder: Embedder,
     vectors: Mapping[str, CallerVectors],
 ) -> Sequence[Vector | None]:
-    """Return the vector of each piece. Who said it is part of what is embedded."""
+    """Return the vector of each piece; the speaker's name is embedded with the piece."""
     speakers = [kind.get_value(owner, "speaker") for owner, own in zip(owners, spans, strict=True) for _ in own]
-    said = [f"{who}: {piece}" if who else piece for who, piece in zip(speakers, pieces, strict=True)]
+    inputs = [f"{who}: {piece}" if who else piece for who, piece in zip(speakers, pieces, strict=True)]
     if not vectors:
-        return embedder.embed(said) if said else []
+        return embedder.embed(inputs) if inputs else []
     ids = [owner.id for owner, own in zip(owners, spans, strict=True) for _ in own]
-    return _embed_rest(said, [vectors.get(owner_id, NO_VECTORS) for owner_id in ids], embedder)
+    return _embed_rest(inputs, [vectors.get(owner_id, NO_VECTORS) for owner_id in ids], embedder)
 
 
 def _embed_rest(texts: Sequence[str], vectors: Sequence[CallerVectors], embedder: Embedder) -> list[Vector | None]:
-    """Return the vector of each text: the caller's, or else the embedder's."""
-    given = [own.get(embedder.model) for own in vectors]
-    rest = [text for text, vector in zip(texts, given, strict=True) if vector is None]
+    """Return the vector of each text: the caller's if there is one, else the embedder's."""
+    caller_vectors = [own.get(embedder.model) for own in vectors]
+    rest = [text for text, vector in zip(texts, caller_vectors, strict=True) if vector is None]
     embedded = iter(embedder.embed(rest) if rest else ())
-    return [next(embedded) if vector is None else vector for vector in given]
+    return [next(embedded) if vector is None else vector for vector in caller_vectors]
 
 
 def rewrite_chunks(
     memory: Memory, earlier: Sequence[Chunk], chunking: Chunking, vectors: CallerVectors = NO_VECTORS
 ) -> Iterator[Chunk]:
-    """Yield the chunks of a memory whose text is that of `earlier` chunks.
+    """Yield new chunks for a memory that has the same text as when it had the `earlier` chunks.
 
-    They keep their spans and vectors, so that a vector that a caller passed is not lost when something else changes.
+    They keep their spans and vectors, so that a vector that a caller passed is not lost when another field changes.
     `vectors` replace those of their models. A model that has no chunk yet gets its own.
     """
     for model, part in chunking.models.items():
@@ -186,8 +190,8 @@ def rewrite_chunks(
 
 
 def find_spans(text: str, chunking: Chunking) -> list[Span]:
-    """Return the spans of a text's chunks. A short text that has about as many tokens as a chunk stays whole without
-    being counted: that would take longer than storing it."""
+    """Return the spans of a text's chunks; a short ASCII text is one span, without counting its tokens."""
+    # Counting the tokens of a short text would take longer than storing it.
     if len(text) <= min(chunking.tokens * _USUAL_LETTERS, _SURE_LETTERS) and text.isascii():
         return [Span(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
     return cut_text(text, chunking.tokenizer, limit=chunking.tokens, overlap=chunking.overlap) if text.strip() else []
@@ -212,7 +216,7 @@ def _make_chunk(
             "terms": _join_terms(kind.get_value(owner, "aliases") or (), at, piece),
             "dimensions": embedder.dimensions if vector is not None else 0,
             "vector": None if vector is None else _pack(vector),
-            # an imported entity was known when it was made; a revised text is known since it was revised
+            # An imported entity is known since its creation; a revised text is known since its revision.
             "known_from": owner.updated_at if values.get("revision") else owner.created_at,
         }
     )
@@ -223,7 +227,7 @@ def _find_kind(owner: Entity) -> Searchable:
 
 
 def _join_terms(aliases: Sequence[str], at: int, piece: str) -> str:
-    """Return the terms of a chunk; those of the first one include the owner's aliases."""
+    """Return the terms of a chunk; those of the first chunk include the owner's aliases."""
     words = extract_terms(piece)
     if piece.rstrip().endswith(QUESTION_MARK):
         words.append(QUESTION_MARK)
@@ -234,4 +238,5 @@ def _join_terms(aliases: Sequence[str], at: int, piece: str) -> str:
 
 
 def _pack(vector: Vector) -> bytes:
+    # Embedders and `read_vector` have rounded to half precision already, so this loses nothing.
     return vector.astype("<f2").tobytes()

@@ -1,4 +1,4 @@
-"""From what a caller passes to a checked memory."""
+"""Turn what a caller passes into a validated memory."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ _ALSO = ("priority", "tags", "idempotency_key", "vector")
 
 
 class MemoryFields(TypedDict, total=False):
-    """What a caller may give a memory besides its text. None leaves a field at its default."""
+    """The fields that a caller may pass with a memory's text. None leaves a field at its default."""
 
     kind: str | None
     namespace: str | None
@@ -58,8 +58,10 @@ _CALLER_FIELDS = ("text", *(name for name in MemoryFields.__annotations__ if nam
 
 
 class Draft(NamedTuple):
-    """A memory about to be kept, its tags, the caller's name for this write, what it states, the message that it
-    was read from, and the caller's vectors of its text."""
+    """A memory to be stored, with its tags, the caller's idempotency key and the caller's vectors of its text.
+
+    `statement` is what the memory states. `source_id` is the memory of the turn that it was read from.
+    """
 
     memory: Memory
     tags: tuple[str, ...]
@@ -70,7 +72,7 @@ class Draft(NamedTuple):
 
 
 def make_draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
-    """A checked memory from a sentence, or from fields by name."""
+    """Return the draft of a validated memory, made from a sentence or from fields by name."""
     if not isinstance(item, str | Mapping):
         raise InvalidInput(f"{format_value(item)} is not a memory", value=item, remedy="pass a text, or fields by name")
     fields: dict[str, Any] = {"text": item} if isinstance(item, str) else dict(item)
@@ -94,25 +96,26 @@ def make_draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_
         "reach": _find_reach(scope),
         **scope.columns,
     }
-    given = {name: value for name, value in fields.items() if value is not None}
-    _check_names(given)
-    if "id" not in given:
+    caller_values = {name: value for name, value in fields.items() if value is not None}
+    _check_names(caller_values)
+    if "id" not in caller_values:
         own["id"] = clock.make_id("mem")
-    memory = complete_row(Memory, given, own)
-    if "created_at" in given:
-        _backdate(memory, now, own_id="id" in given)
+    memory = complete_row(Memory, caller_values, own)
+    if "created_at" in caller_values:
+        _backdate(memory, now, own_id="id" in caller_values)
+    # `complete_row` checks each value by itself; the order of two times is checked by the whole row.
     if memory.valid_from and memory.valid_to:
         memory = validate_row(Memory, memory.__dict__)
     check_size(memory, text_bytes)
     if memory.kind not in REPEATABLE_KINDS:
-        memory.__dict__["hash"] = compute_content_hash(memory)  # the value is this function's own until it returns
+        memory.__dict__["hash"] = compute_content_hash(memory)  # no caller has the row before this function returns it
     if vectors and not memory.text.strip():
         raise InvalidInput("there is a vector, but no text that it belongs to", remedy="pass a text, or no vector")
     return Draft(memory, _clean_tags(tags, memory), key, vectors=vectors)
 
 
 def read_vectors(value: Any) -> CallerVectors:
-    """Return a caller's vectors by the names of their models; a single one is of the engine's first model."""
+    """Return a caller's vectors by model name; a single vector belongs to the engine's first model."""
     if value is None:
         return NO_VECTORS
     if not isinstance(value, Mapping):
@@ -130,9 +133,9 @@ def read_vectors(value: Any) -> CallerVectors:
 
 
 def _backdate(memory: Memory, now: datetime, *, own_id: bool) -> None:
-    """Check when an imported memory was made, and let our ids sort by that time."""
+    """Validate the creation time of an imported memory, and make a generated id sort by that time."""
     check_created_at(memory.created_at, now)
-    if not own_id:  # the value is this module's own until `make_draft` returns it
+    if not own_id:  # no caller has the row before `make_draft` returns it
         memory.__dict__["id"] = clock.make_id("mem", memory.created_at)
 
 
@@ -141,7 +144,7 @@ def _check_idempotency_key(key: Any) -> str | None:
 
 
 def _check_names(fields: Iterable[str]) -> None:
-    """Whose a memory is, the scope says; what has become of it, the engine keeps. Neither can be given."""
+    """Raise UnknownField for a name that is not a field, or is a field that the scope or the engine sets."""
     for name in fields:
         if name in _CALLER_FIELDS:
             continue
@@ -155,14 +158,16 @@ def _check_names(fields: Iterable[str]) -> None:
 
 
 def compute_content_hash(memory: Memory) -> bytes:
-    """Return what tells duplicates: whose memory it is, its namespace, its kind, and what it says."""
-    said = normalise(memory.text) or encode_json(memory.content)
+    """Return the hash that duplicates share: of the memory's owner, namespace, kind, and text or content."""
+    body = normalise(memory.text) or encode_json(memory.content)
     whose = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id)
-    parts = (*whose, memory.namespace, memory.kind, said)
+    # The unit separator keeps neighbouring parts apart, so that different parts do not join to the same string.
+    parts = (*whose, memory.namespace, memory.kind, body)
     return hashlib.blake2b("\x1f".join(part or "" for part in parts).encode(), digest_size=_HASH_BYTES).digest()
 
 
 def make_tag(memory: Memory, tag: str, now: datetime) -> Tag:
+    """Return the row of a tag on a memory; raise InvalidInput if the tag is not valid."""
     return validate_row(
         Tag,
         {
@@ -181,12 +186,13 @@ def _clean_tags(tags: Any, memory: Memory) -> tuple[str, ...]:
     if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidInput(f"tags is {format_value(tags)}", value=tags, remedy="pass a list of words")
     cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))
-    for tag in cleaned:
+    for tag in cleaned:  # only to validate them: an invalid tag must fail before anything is written
         make_tag(memory, tag, memory.created_at)
     return cleaned
 
 
 def read_importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
+    """Return the importance that a caller passes, either directly in `fields` or as a priority from 1 to 10."""
     if priority is None:
         return fields.get("importance")
     if fields.get("importance") is not None:
@@ -201,7 +207,7 @@ def read_importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
 
 
 def _find_reach(scope: Scope) -> str:
-    """Return the narrowest dimension that says whose a memory is: a session does only where there is no user."""
+    """Return the narrowest dimension that owns a memory; a session owns it only if there is no user."""
     names = ("agent", "user", "project") if scope.user is not None else ("session", "agent", "project")
     for name in names:
         if getattr(scope, name) is not None:
@@ -210,6 +216,7 @@ def _find_reach(scope: Scope) -> str:
 
 
 def check_size(memory: Memory, text_bytes: int) -> None:
+    """Raise InvalidInput if a memory is empty, or if its text has more than `text_bytes` bytes in UTF-8."""
     if not memory.text.strip() and not memory.content:
         raise InvalidInput(
             "there is nothing to remember: the text is blank and there is no content", remedy="pass one of them"

@@ -1,4 +1,4 @@
-"""Memories that are already kept, and those that say the same but hold no longer."""
+"""Find the stored memories that say the same as new drafts."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ ENDS = ("superseded_at", "expires_at", "valid_to")
 
 
 class Duplicates(NamedTuple):
-    """Which drafts are stored already.
+    """The drafts of a write that are stored already.
 
     `known` maps a draft's id to the id of the memory that says the same. `ended` are memories that say the same but are
     superseded, expired or no longer true, so that the draft says something new. `retries` are the drafts whose
@@ -28,14 +28,16 @@ class Duplicates(NamedTuple):
 
 
 def find_duplicates(records: Records, scope: Scope, drafts: Sequence[Draft], now: datetime) -> Duplicates:
+    """Return which drafts repeat a stored memory or each other, by idempotency key and by content hash."""
     known, retries = _find_by_idempotency_key(records, scope, drafts)
     hashed = [
-        one.memory
-        for one in drafts
-        if one.memory.hash is not None and one.memory.id not in known and one.source_id not in known
+        draft.memory
+        for draft in drafts
+        if draft.memory.hash is not None and draft.memory.id not in known and draft.source_id not in known
     ]
+    # Reversed, so that the first draft of a hash is the one that stays in the dictionary.
     first = {memory.hash: memory for memory in reversed(hashed)}
-    held: dict[bytes | None, str] = {}
+    stored_ids: dict[bytes | None, str] = {}
     ended = []
     if first:
         where = [Where("hash", Op.EQ, next(iter(first))) if len(first) == 1 else Where("hash", Op.IN, list(first))]
@@ -43,24 +45,27 @@ def find_duplicates(records: Records, scope: Scope, drafts: Sequence[Draft], now
             if has_past(ends, now) and not has_ended(first[digest], now):
                 ended.append(memory_id)
             else:
-                held[digest] = memory_id
+                stored_ids[digest] = memory_id
     for memory in hashed:
-        twin = held.get(memory.hash, first[memory.hash].id)
-        if memory.hash in held or twin != memory.id:
+        twin = stored_ids.get(memory.hash, first[memory.hash].id)
+        if memory.hash in stored_ids or twin != memory.id:
             known[memory.id] = twin
     return Duplicates(known, tuple(ended), retries)
 
 
 def has_ended(memory: Memory, now: datetime) -> bool:
+    """Return whether a memory is superseded, expired or no longer valid."""
     return has_past([getattr(memory, name) for name in ENDS], now)
 
 
 def has_past(ends: Iterable[Any], now: datetime) -> bool:
+    """Return whether one of these times is past; None is no time."""
     return any(end is not None and end <= now for end in ends)
 
 
 def release_hashes(scope: Scope, ended: Iterable[str]) -> list[Operation]:
-    """Lets what these memories said be said anew."""
+    """Return the operations that let the texts of ended memories be stored again."""
+    # A hash is unique in the store, so the ended memory must give its hash up before the new one takes it.
     return [Patch(Memory, (scope.organization, memory_id), {"hash": None}) for memory_id in ended]
 
 
@@ -71,26 +76,27 @@ def _find_by_idempotency_key(
 
     A key belongs to one user, or to writes without a user. All drafts of a write have the same user.
     """
-    keyed = [one for one in drafts if one.idempotency_key is not None]
+    keyed = [draft for draft in drafts if draft.idempotency_key is not None]
     if not keyed:
         return {}, frozenset()
     where = [
         Where("user_id", Op.EQ, keyed[0].memory.user_id or ""),
-        Where("idempotency_key", Op.IN, list({one.idempotency_key for one in keyed})),
+        Where("idempotency_key", Op.IN, list({draft.idempotency_key for draft in keyed})),
     ]
     used: dict[str | None, tuple[bytes | None, str]] = {
         line.idempotency_key: (line.digest, line.entity_id) for line in records.scan(Outbox, scope.organization, where)
     }
-    retries = frozenset(one.memory.id for one in keyed if one.idempotency_key in used)
+    retries = frozenset(draft.memory.id for draft in keyed if draft.idempotency_key in used)
     known = {}
-    for one in keyed:
-        digest = compute_content_hash(one.memory)
-        first_digest, memory_id = used.setdefault(one.idempotency_key, (digest, one.memory.id))
+    for draft in keyed:
+        digest = compute_content_hash(draft.memory)
+        first_digest, memory_id = used.setdefault(draft.idempotency_key, (digest, draft.memory.id))
         if first_digest is not None and first_digest != digest:  # a purge removes the digest
             raise IdempotencyMismatch(
-                f"idempotency key {one.idempotency_key!r} was used for something else",
+                f"idempotency key {draft.idempotency_key!r} was used for something else",
                 remedy="use a new key for a new memory",
             )
-        if memory_id != one.memory.id or one.memory.id in retries:  # a retry may have the caller's own id
-            known[one.memory.id] = memory_id
+        # A retry may pass an id of the caller's own: then the stored memory and the draft have the same id.
+        if memory_id != draft.memory.id or draft.memory.id in retries:
+            known[draft.memory.id] = memory_id
     return known, retries

@@ -1,8 +1,8 @@
 """Find what else a purge of memories must remove: memories derived from them, and traces of them in other rows.
 
 The store's own rules delete the rows that belong to a memory: chunks, tags, relationships, revisions. This module finds
-the rest. Facts drawn from a purged turn are purged too, unless another source of them stays. The journal, survivors of
-merges, superseded memories and the feed lose what names or quotes a purged memory.
+the rest. Facts that were read from a purged turn are purged too, unless they have another source. Names and quotations
+of a purged memory are removed from the journal, survivors of merges, superseded memories and the feed.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _MERGES = ("merge", _PAST_MERGE)
 
 @dataclass
 class Erasure:
-    """Derived memories to purge too, and the operations that remove every other trace of all purged memories."""
+    """Derived memories that the caller must purge too, and the operations that remove every other trace."""
 
     derived: list[Memory] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
@@ -43,10 +43,10 @@ def plan_erasure(
     with_derived: bool = True,
     absorbed: Collection[str] = (),
 ) -> Erasure:
-    """Return what else must go with these memories of one organization, which the caller deletes.
+    """Return what else must be removed with these memories of one organization, which the caller deletes.
 
-    `absorbed` are the ids of those that a merge hid: what came from them stays in the survivor, and so does what was
-    derived from them.
+    `absorbed` are the ids of those that a merge hid: the survivor keeps what it took from them, and memories derived
+    from them stay.
     """
     if not memories:
         return Erasure()
@@ -65,14 +65,15 @@ def plan_erasure(
 
 
 def find_absorbed(records: Records, organization: str, memories: Sequence[Memory]) -> set[str]:
-    """Return the ids of those memories that are hidden because a merge made them one with another."""
+    """Return the ids of the memories that are hidden because they were merged into another."""
     hidden = {memory.id: memory.deletion_id for memory in memories if memory.is_deleted}
     where = [Where("kind", Op.IN, list(_MERGES)), Where("undone_at", Op.EQ, None)]
-    found: set[str] = set()
+    absorbed_ids: set[str] = set()
     for kind, memory_ids, before in records.columns(Change, organization, ("kind", "memory_ids", "before"), where):
+        # A memory that was restored and then deleted by itself has another deletion id than its merge.
         merged = hidden.keys() & set(memory_ids[1:])
-        found |= {name for name in merged if kind == _PAST_MERGE or hidden[name] == before.get("deletion_id")}
-    return found
+        absorbed_ids |= {name for name in merged if kind == _PAST_MERGE or hidden[name] == before.get("deletion_id")}
+    return absorbed_ids
 
 
 # derived memories
@@ -101,14 +102,14 @@ def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
 
 
 class ToldMemories(NamedTuple):
-    """Memories that were read from messages which are purged: those that rest on nothing else, and the others."""
+    """Memories that were read from purged messages: those without another source, and those with one."""
 
     unfounded: list[Memory]
     founded: list[Memory]
 
 
 def find_told(records: Records, organization: str, messages: Iterable[Message]) -> ToldMemories:
-    """Return the memories that were read from these messages of sessions, or that these messages repeat."""
+    """Return the memories that were read from these messages of sessions, or that these messages repeated."""
     by_user: dict[str | None, set[str]] = {}
     for message in messages:
         by_user.setdefault(message.user_id, set()).add(message.id)
@@ -128,7 +129,7 @@ def find_told(records: Records, organization: str, messages: Iterable[Message]) 
 
 
 def drop_messages(memory: Memory, gone: Collection[str], now: datetime) -> Operation:
-    """Return the operation that takes purged messages out of the provenance of a memory that stays."""
+    """Return the operation that removes purged messages from the provenance of a memory that stays."""
     left = [name for name in memory.message_ids if name not in gone]
     others = {key: value for key, value in memory.provenance.items() if key not in ("message", "messages")}
     named = {"message": left[0]} if left else {}
@@ -153,7 +154,7 @@ def _read_memories(records: Records, organization: str, ids: Iterable[str]) -> I
 
 
 def _split(ids: Iterable[str]) -> Iterator[list[str]]:
-    ordered = sorted(ids)
+    ordered = sorted(ids)  # sets have no stable order; sorting makes the batches repeatable
     for start in range(0, len(ordered), _BATCH):
         yield ordered[start : start + _BATCH]
 
@@ -170,11 +171,11 @@ class _TraceCleaner:
     organization: str
     gone: frozenset[str]
     erased: frozenset[str]
-    """Those among `gone` of which survivors of merges keep nothing."""
+    """The ids in `gone` of which survivors of merges must keep nothing."""
     now: datetime
 
     def clean_sources(self) -> Iterator[Operation]:
-        """Make facts that stay name a source that stays, too."""
+        """Make the facts that stay name a source that stays."""
         sources = {source for source, _ in _read_links(self.records, self.organization, "target_memory_id", self.gone)}
         staying = sources - self.gone
         links = _read_links(self.records, self.organization, "source_memory_id", staying)
@@ -186,16 +187,18 @@ class _TraceCleaner:
                 yield self._patch(memory, {"provenance": {**provenance, **source}})
 
     def clean_superseded(self) -> Iterator[Operation]:
-        """Remove the purged heir's id from what it superseded. That stays superseded."""
+        """Remove the purged heir's id from the memories that it superseded; they stay superseded."""
         for batch in _split(self.gone):
             where = [Where("source_memory_id", Op.IN, batch), Where("relationship_type", Op.EQ, "supersedes")]
             rows = self.records.columns(Relationship, self.organization, ("target_memory_id",), where, deleted=True)
-            for memory in _read_memories(self.records, self.organization, {str(one) for (one,) in rows} - self.gone):
+            for memory in _read_memories(
+                self.records, self.organization, {str(target_id) for (target_id,) in rows} - self.gone
+            ):
                 if memory.superseded_by in self.gone:
                     yield self._patch(memory, {"superseded_by": None})
 
     def clean_journal(self) -> Iterator[Operation]:
-        """Remove the journal's entries about purged memories, which could not be undone, and clean what they left."""
+        """Remove the journal's entries about purged memories, which cannot be undone, and clean survivors of merges."""
         columns = ("id", "kind", "memory_ids")
         rows = self.records.columns(Change, self.organization, columns, deleted=True)
         entries = [_JournalEntry(*row) for row in rows if row[1] in _MERGES or not self.gone.isdisjoint(row[2])]
@@ -214,7 +217,8 @@ class _TraceCleaner:
             return Patch(Change, key, erased)
         if entry.kind in _MERGES and left:
             if entry.memory_ids[0] in self.gone:
-                # What was merged into a purged memory went on into its survivor: a later purge must find that one.
+                # The purged memory was itself merged into another, which now has what this merge added to it. The
+                # entry names that one instead, so that a later purge of `left` cleans it.
                 heirs = survivors.find([entry.memory_ids[0]]) - self.gone
                 erased["memory_ids"] = [*sorted(heirs)[:1], *left] if heirs else []
             if len(erased["memory_ids"]) > 1:
@@ -230,7 +234,7 @@ class _TraceCleaner:
                     yield Patch(Outbox, (line.sequence,), {"digest": None})
 
     def _clean_survivor(self, memory: Memory, merges: Sequence[str]) -> Iterator[Operation]:
-        """Take out of a merge's survivor, its revisions and its journalled merges what came from purged memories."""
+        """Remove what came from purged memories from a merge's survivor, its revisions and its journalled merges."""
         brought = _find_brought(memory.provenance, self.erased)
         provenance, aliases = _remove_brought(memory.provenance, memory.aliases, self.erased)
         cleaned = validate_row(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
@@ -273,7 +277,7 @@ _WITHOUT_UNDO: dict[str, Any] = {"kind": _PAST_MERGE, "before": {}, "after": {}}
 
 
 class _JournalEntry(NamedTuple):
-    """What matters here of a change in the journal. The first memory of a merge is the one that stayed."""
+    """The columns of a change that a purge needs. The first memory of a merge is its survivor."""
 
     change_id: str
     kind: str
@@ -281,7 +285,7 @@ class _JournalEntry(NamedTuple):
 
 
 class _Survivors:
-    """Which memories took in which, by the journal. A survivor may have been merged into another later."""
+    """The survivors of merges, by the journal. A survivor may itself have been merged into another memory later."""
 
     def __init__(self, entries: Iterable[_JournalEntry]) -> None:
         self._survivors: dict[str, set[str]] = {}
@@ -293,25 +297,25 @@ class _Survivors:
                     self._survivors.setdefault(memory_id, set()).add(memory_ids[0])
 
     def find(self, memory_ids: Iterable[str]) -> set[str]:
-        """Return every memory that took in one of these, directly or not."""
-        found: set[str] = set()
+        """Return the ids of all memories that these were merged into, directly or through other merges."""
+        survivor_ids: set[str] = set()
         waiting = list(memory_ids)
         while waiting:
-            survivors = self._survivors.get(waiting.pop(), set()) - found
-            found |= survivors
+            survivors = self._survivors.get(waiting.pop(), set()) - survivor_ids
+            survivor_ids |= survivors
             waiting += survivors
-        return found
+        return survivor_ids
 
     def merges_into(self, memory_id: str) -> list[str]:
-        """Return the ids of the changes that merged others into this memory and can be undone."""
+        """Return the ids of the changes that merged other memories into this one and can be undone."""
         return self._merges.get(memory_id, [])
 
 
 def note_merged(memory: Memory, aliases: Collection[str], tags: Collection[str]) -> list[dict[str, Any]]:
-    """Return what a merge's survivor keeps about a memory and about those that were merged into it before.
+    """Return a survivor's entries about a merged memory and about those that were merged into that one before.
 
     `aliases` and `tags` are those that the survivor did not have. The list is flat, so that each of the memories can be
-    purged from it, and so that merging again and again does not nest it ever deeper.
+    purged from it, and so that repeated merges do not nest it.
     """
     earlier = [
         _entry(entry["id"], entry.get("provenance"), _texts(entry, "aliases"), _texts(entry, "tags"), aliases, tags)
@@ -331,11 +335,11 @@ def _entry(
     tags: Collection[str],
 ) -> dict[str, Any]:
     brought = {"aliases": sorted({*own_aliases} & {*aliases}), "tags": sorted({*own_tags} & {*tags})}
-    return {"id": memory_id, "provenance": provenance, **{name: some for name, some in brought.items() if some}}
+    return {"id": memory_id, "provenance": provenance, **{name: values for name, values in brought.items() if values}}
 
 
 def read_merged_entries(provenance: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what merges have noted in a provenance. Callers may write to it too: anything else is left out."""
+    """Return the entries of merges in a provenance, without anything else that a caller may have written there."""
     entries = provenance.get("merged")
     if not isinstance(entries, list):
         return []
@@ -354,12 +358,12 @@ def _texts(entry: Mapping[str, Any], name: str) -> list[str]:
 def _find_brought(provenance: Mapping[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
     """Return the aliases and tags that only purged memories brought into a merge."""
     entries = read_merged_entries(provenance)
-    found: dict[str, set[str]] = {}
+    brought: dict[str, set[str]] = {}
     for name in ("aliases", "tags"):
         purged = {value for entry in entries if entry["id"] in gone for value in _texts(entry, name)}
         kept = {value for entry in entries if entry["id"] not in gone for value in _texts(entry, name)}
-        found[name] = purged - kept
-    return found
+        brought[name] = purged - kept
+    return brought
 
 
 def _remove_brought(

@@ -1,4 +1,4 @@
-"""Forgetting: hidden and restorable, or purged for good; one memory, or all that a filter finds."""
+"""Forget one memory or many: hide them, which can be undone, or purge them, which cannot."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ JOB = "forget"
 
 @dataclass(frozen=True)
 class Forgotten:
-    """How many memories went, or would go, and the first of them."""
+    """How many memories were forgotten, or would be in a preview, and the first of them."""
 
     count: int
     memories: tuple[Memory, ...]
@@ -41,16 +41,17 @@ class Forgotten:
     derived: tuple[Memory, ...] = ()
     """The first memories that were derived from those and are purged with them; only for a hard forget."""
     messages: tuple[Message, ...] = ()
-    """The messages that the first of them were drawn from. They still say it; `delete_message` deletes one."""
+    """The messages that the first of them were read from. They still contain it; `delete_message` deletes one."""
 
 
 def forget(deps: WriteDeps, scope: Scope, name: str, *, hard: bool, expected_version: int | None = None) -> Memory:
-    """Hide a memory, or purge it with all that belongs to it. A hidden one can be purged too."""
+    """Hide a memory, or with `hard` purge it and everything that belongs to it, even if it is hidden; return it."""
     memory = require_memory(deps.records, scope, name, deleted=hard)
     require_version(memory, expected_version)
     now = clock.now()
     operations = _make_operations(deps, scope, [memory], now, hard=hard)
     with report_current_version(deps.records, memory):
+        # The version is checked in the first part of the commit, so a stale version changes nothing.
         _commit(deps, [*hold_version(memory, expected_version, now), *operations], [])
     if hard:
         deps.drop_cached_vectors()
@@ -78,7 +79,7 @@ def erase_under(deps: WriteDeps, kind: str, organization: str, name: str) -> Non
 
 
 def make_message_eraser(deps: WriteDeps) -> Callable[[Sequence[Message], datetime], list[Operation]]:
-    """Return what a purge of messages asks for the memories that were read from them."""
+    """Return a function that returns the operations which erase the memories read from purged messages."""
 
     def erase(messages: Sequence[Message], now: datetime) -> list[Operation]:
         if not messages:
@@ -129,8 +130,9 @@ def forget_all(
     hard: bool,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Forgets a frozen list of memories as a job that goes on where it stopped, if it is stopped."""
+    """Forget a fixed list of memories as a job, which can be resumed after an interruption; return how many."""
     now = clock.now()
+    # The ids are stored before the first deletion, so that a resumed job forgets these memories and no others.
     job = Job(
         id=clock.make_id("job"),
         organization_id=scope.organization,
@@ -156,7 +158,7 @@ class ForgetTask:
 
 
 def read_job(job: Job) -> ForgetTask:
-    """Return a job's parameters. InvalidInput unless they name a scope of the job's own organization."""
+    """Return a job's parameters; raise InvalidInput unless they name a scope of the job's own organization."""
     hard, ids = job.parameters.get("hard"), job.state.get("ids")
     if not isinstance(hard, bool):
         raise InvalidInput(f"parameters.hard is {format_value(hard)}", value=hard, remedy="it must be true or false")
@@ -176,15 +178,17 @@ def read_job(job: Job) -> ForgetTask:
 
 
 def resume(deps: WriteDeps, job: Job, progress: Callable[[int], None] | None = None) -> int:
-    """Do the rest of a job: each batch and the job's progress are one commit."""
+    """Finish a job and return how many memories it forgot; each batch is committed with the job's progress."""
     task = read_job(job)
     scope, hard, ids = task.scope, task.hard, task.ids
     done, forgotten = job.progress, 0
     while done < len(ids):
         batch = ids[done : done + _BATCH]
         now = clock.now()
-        found = deps.records.get(Memory, scope.organization, batch, deleted=hard)
-        memories = [found[one] for one in batch if one in found and scope.can_read(found[one])]
+        stored = deps.records.get(Memory, scope.organization, batch, deleted=hard)
+        memories = [
+            stored[memory_id] for memory_id in batch if memory_id in stored and scope.can_read(stored[memory_id])
+        ]
         done += len(batch)
         progressed = Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now})
         _commit(deps, _make_operations(deps, scope, memories, now, hard=hard), [progressed])
@@ -200,12 +204,14 @@ def resume(deps: WriteDeps, job: Job, progress: Callable[[int], None] | None = N
 
 def count_unforgotten(records: Records) -> int:
     """Return how many memories interrupted jobs have yet to forget, in all organizations."""
-    jobs = [job for one in records.scan(Organization, None) for job in find_running_jobs(records, one.id)]
+    jobs = [
+        job for organization in records.scan(Organization, None) for job in find_running_jobs(records, organization.id)
+    ]
     return sum((job.total or 0) - job.progress for job in jobs)
 
 
 def resume_all(deps: WriteDeps, progress: Callable[[int], None] | None = None) -> None:
-    """Finish interrupted jobs in every organization. A job that cannot be read fails; the others go on."""
+    """Finish interrupted jobs in every organization; mark a job with invalid parameters as failed."""
     for organization in deps.records.scan(Organization, None):
         for job in find_running_jobs(deps.records, organization.id):
             logger.info("resuming an interrupted forget job at %d of %d memories", job.progress, job.total or 0)
@@ -221,7 +227,9 @@ def find_running_jobs(records: Records, organization: str) -> list[Job]:
 
 
 def _commit(deps: WriteDeps, operations: Sequence[Operation], last: Sequence[Operation]) -> None:
-    """Commit in one transaction if the store takes so many operations, else in parts. Each part can be repeated."""
+    """Commit in one transaction if the store takes that many operations, else in parts."""
+    # `last`, a job's progress, is in the last part. A job that stops between two parts repeats its batch, which is
+    # safe: it reads again which of the memories are left.
     most = deps.records.traits.commit_limit - len(last)
     parts = [operations[start : start + most] for start in range(0, len(operations), most)] or [()]
     for number, part in enumerate(parts, 1):

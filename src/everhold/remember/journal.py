@@ -18,7 +18,7 @@ def make_change(
     before: dict[str, Any],
     after: dict[str, Any],
 ) -> Change:
-    """What was done to which memories, with enough to undo it."""
+    """Return the journal's entry of a change to memories, with what undoing it needs."""
     return Change(
         id=clock.make_id("chg"),
         organization_id=scope.organization,

@@ -1,4 +1,4 @@
-"""Which memories of a scope have nearly the same vector, by the vectors that are stored."""
+"""Find the memories of a scope whose stored vectors are nearly the same."""
 
 import re
 from collections import Counter, defaultdict
@@ -19,8 +19,9 @@ from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms
 
 MOST = 10_000
-"""Up to how many memories each is compared with each."""
+"""The largest group in which every memory is compared with every other; the work grows with the square of this."""
 
+# So many rows of cosines are in memory at once: with MOST columns of 4 bytes, 10 MB.
 _ROWS_AT_ONCE = 256
 _BATCH = 500
 _GROUP_COLUMNS = ("project_id", "user_id", "agent_id", "session_id", "namespace", "kind", "speaker")
@@ -41,20 +42,27 @@ class _Candidate(NamedTuple):
 
 
 def find_similar_pairs(records: Records, scope: Scope, model: str, now: datetime) -> tuple[list[SimilarPair], bool]:
-    """Pairs of memories that are of the same dimensions, kind and speaker and tell the same numbers, and whose
-    vectors are alike; and whether each was compared with each."""
-    found: list[SimilarPair] = []
+    """Return the pairs of memories with nearly the same vector, and whether all possible pairs were compared.
+
+    Both memories of a pair have the same owner, namespace, kind, speaker and numbers.
+    """
+    pairs: list[SimilarPair] = []
     exhaustive = True
     for group in _group_memories(records, scope, now):
-        ordered = group if len(group) <= MOST else sorted(group, key=lambda one: sorted(extract_terms(one.text)))
+        # Too large a group is compared in parts. Sorted by their words, similar texts mostly are in the same part.
+        ordered = (
+            group if len(group) <= MOST else sorted(group, key=lambda candidate: sorted(extract_terms(candidate.text)))
+        )
         exhaustive = exhaustive and len(group) <= MOST
         for start in range(0, len(ordered), MOST):
-            found += _compare(records, scope, model, [one.memory_id for one in ordered[start : start + MOST]])
-    return found, exhaustive
+            pairs += _compare(
+                records, scope, model, [candidate.memory_id for candidate in ordered[start : start + MOST]]
+            )
+    return pairs, exhaustive
 
 
 def _group_memories(records: Records, scope: Scope, now: datetime) -> list[list[_Candidate]]:
-    """The memories that hold, those together of which two may say the same."""
+    """Return the current memories in groups; two memories of different groups cannot be duplicates."""
     groups: dict[tuple[Any, ...], list[_Candidate]] = defaultdict(list)
     names = ("id", "text", *_GROUP_COLUMNS, *ENDS)
     for memory_id, text, *values in records.columns(Memory, scope.organization, names, make_scope_conditions(scope)):
@@ -72,6 +80,7 @@ def _compare(records: Records, scope: Scope, model: str, ids: Sequence[str]) -> 
     matrix = _stack_vectors(list(vectors.values()))
     for start in range(0, len(names), _ROWS_AT_ONCE):
         cosines = matrix[start : start + _ROWS_AT_ONCE] @ matrix[start:].T
+        # Above the diagonal only: every pair once, and no memory with itself.
         for row, column in np.argwhere(np.triu(cosines >= LEAST_LIKENESS, k=1)):
             yield SimilarPair(names[start + row], names[start + column], float(cosines[row, column]))
 
@@ -81,8 +90,8 @@ def _stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
 
 
 def _read_vectors(records: Records, scope: Scope, model: str, ids: Sequence[str]) -> dict[str, bytes]:
-    """The vectors of those memories that are one chunk: of longer ones no vector stands for the whole."""
-    found: dict[str, bytes] = {}
+    """Return the vectors of memories with a single chunk; a longer memory has no vector of its whole text."""
+    vectors: dict[str, bytes] = {}
     pieces: Counter[str] = Counter()
     for start in range(0, len(ids), _BATCH):
         where = [
@@ -94,8 +103,9 @@ def _read_vectors(records: Records, scope: Scope, model: str, ids: Sequence[str]
         for owner_id, vector in records.columns(Chunk, scope.organization, ("owner_id", "vector"), where):
             pieces[owner_id] += 1
             if vector is not None:
-                found[owner_id] = vector
-    sizes = Counter(map(len, found.values()))
-    size = sizes.most_common(1)[0][0] if sizes else 0  # a vector of another length is damaged; doctor reports it
-    whole = {name: vector for name, vector in found.items() if len(vector) == size and size % 2 == 0}
+                vectors[owner_id] = vector
+    sizes = Counter(map(len, vectors.values()))
+    # A vector of another length is damaged and is left out here; `doctor` reports it.
+    size = sizes.most_common(1)[0][0] if sizes else 0
+    whole = {name: vector for name, vector in vectors.items() if len(vector) == size and size % 2 == 0}
     return {name: vector for name, vector in whole.items() if pieces[name] == 1}

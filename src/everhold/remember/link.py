@@ -1,4 +1,4 @@
-"""A directed, typed link between two memories, as a value."""
+"""Make the row of a directed, typed relationship between two memories."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,6 +17,7 @@ def make_relationship(
     now: datetime,
     metadata: Mapping[str, Any] | None = None,
 ) -> Relationship:
+    """Return the row of a relationship; raise InvalidInput if its type is not a valid word."""
     values = {
         "id": clock.make_id("rel"),
         "organization_id": scope.organization,

@@ -1,4 +1,4 @@
-"""Memories that a scope already holds."""
+"""Look up a memory of a scope by its id or key."""
 
 from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import Memory, Scope
@@ -8,25 +8,25 @@ from everhold.schema.operations import Op, Where
 
 
 def require_memory(records: Records, scope: Scope, name: str, *, deleted: bool = False) -> Memory:
-    """The scope's memory of this id or key. NotFound does not tell whether another scope has it."""
-    found = records.get(Memory, scope.organization, [name], deleted=deleted).get(name)
-    if found is None or not scope.can_read(found):
-        found = find_by_key(records, scope, name)
-    if found is None:
+    """Return the scope's memory with this id or key; raise NotFound, also if only another scope has it."""
+    memory = records.get(Memory, scope.organization, [name], deleted=deleted).get(name)
+    if memory is None or not scope.can_read(memory):
+        memory = find_by_key(records, scope, name)
+    if memory is None:
         raise NotFound(
             f"no memory {name!r} in scope {scope}",
             value=name,
             remedy=Remedy("{} shows what is there", Verb("list")),
         )
-    return found
+    return memory
 
 
 def find_by_key(records: Records, scope: Scope, key: str) -> Memory | None:
-    """Return the one memory of the scope that has this key; that of its own session, if several sessions have it."""
-    for place in (scope.confine(), scope) if scope.is_open else (scope,):
+    """Return the only memory of the scope with this key; if several sessions have one, that of the scope's session."""
+    for searched_scope in (scope.confine(), scope) if scope.is_open else (scope,):
         keyed = records.scan(
-            Memory, scope.organization, [*make_scope_conditions(place), Where("key", Op.EQ, key)], limit=2
+            Memory, scope.organization, [*make_scope_conditions(searched_scope), Where("key", Op.EQ, key)], limit=2
         )
-        if len(keyed) == 1:
+        if len(keyed) == 1:  # two are enough to know that the key is ambiguous, hence limit=2
             return keyed[0]
     return None

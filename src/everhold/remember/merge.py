@@ -1,4 +1,4 @@
-"""Memories that say the same in nearly the same words, made one."""
+"""Merge memories that say the same in nearly the same words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from everhold.text.dates import find_time_spans
 SHOWN = 100
 _BATCH = 500
 _HAPPENED = frozenset(("observation", "result", "plan", "episodic"))
-"""Kinds of which the same words at another time tell something else."""
+"""Kinds of memories about single events: the same words at another time are another event."""
 
 _VALIDITY = ("valid_from", "valid_to", "expires_at")
 _OF_WORDS = ("text", "value")
@@ -34,7 +34,7 @@ _OF_WORDS = ("text", "value")
 
 @dataclass(frozen=True)
 class MergedPair:
-    """A memory that stays, one that says the same, and the cosine of their vectors."""
+    """A memory that stays, the duplicate that is merged into it, and the cosine of their vectors."""
 
     kept: Memory
     merged: Memory
@@ -43,10 +43,10 @@ class MergedPair:
 
 @dataclass(frozen=True)
 class Merged:
-    """How many memories were, or would be, made one with another, and the first of them.
+    """How many memories were merged into others, or would be in a preview, and the first pairs.
 
-    `exhaustive` is false if there were too many to compare each with each; then only neighbours in the order of
-    their words were.
+    `exhaustive` is false if there were too many memories to compare all pairs. Then only memories that are near each
+    other in the order of their words were compared.
     """
 
     count: int
@@ -56,9 +56,9 @@ class Merged:
 
 
 def merge_duplicates(deps: WriteDeps, scope: Scope, *, preview: bool) -> Merged:
-    """Finds memories of the scope that say the same and keeps one of each; each merge is one change and one commit."""
-    found, exhaustive = find_similar_pairs(deps.records, scope, deps.chunking.embedder.model, clock.now())
-    pairs = _choose_pairs(deps, scope, found)
+    """Merge the duplicates of a scope; each survivor's merges are one commit and one change that can be undone."""
+    similar, exhaustive = find_similar_pairs(deps.records, scope, deps.chunking.embedder.model, clock.now())
+    pairs = _choose_pairs(deps, scope, similar)
     if not preview:
         kept_ids = dict.fromkeys(pair.kept.id for pair in pairs)
         groups = [[pair for pair in pairs if pair.kept.id == kept_id] for kept_id in kept_ids]
@@ -66,36 +66,38 @@ def merge_duplicates(deps: WriteDeps, scope: Scope, *, preview: bool) -> Merged:
     return Merged(len(pairs), tuple(pairs[:SHOWN]), preview, exhaustive)
 
 
-def _choose_pairs(deps: WriteDeps, scope: Scope, found: Sequence[SimilarPair]) -> list[MergedPair]:
-    """Which stay and which go: of two that say the same, the one that matters more, or else the older, stays."""
-    ids = list(dict.fromkeys(name for one in found for name in (one.first, one.second)))
+def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair]) -> list[MergedPair]:
+    """Return which memories are merged into which; of two duplicates the one with the lower `_precedence` stays."""
+    ids = list(dict.fromkeys(name for pair in similar for name in (pair.first, pair.second)))
     memories: dict[str, Memory] = {}
     for start in range(0, len(ids), _BATCH):
         memories |= deps.records.get(Memory, scope.organization, ids[start : start + _BATCH])
     near: dict[str, list[tuple[str, float]]] = {}
-    for one in found:
-        first, second = memories.get(one.first), memories.get(one.second)
-        if first and second and is_duplicate(first, second, one.cosine, deps.reading.zone):
-            near.setdefault(first.id, []).append((second.id, one.cosine))
-            near.setdefault(second.id, []).append((first.id, one.cosine))
+    for pair in similar:
+        first, second = memories.get(pair.first), memories.get(pair.second)
+        if first and second and is_duplicate(first, second, pair.cosine, deps.reading.zone):
+            near.setdefault(first.id, []).append((second.id, pair.cosine))
+            near.setdefault(second.id, []).append((first.id, pair.cosine))
     pairs: list[MergedPair] = []
     gone: set[str] = set()
     for kept in sorted((memories[name] for name in near), key=_precedence):
+        # In order of precedence, so that a memory that is merged never receives another one.
         if kept.id not in gone:
             going = [(name, cosine) for name, cosine in near[kept.id] if name not in gone and not memories[name].key]
-            going = [one for one in going if _precedence(memories[one[0]]) > _precedence(kept)]
+            going = [(name, cosine) for name, cosine in going if _precedence(memories[name]) > _precedence(kept)]
             pairs += [MergedPair(kept, memories[name], cosine) for name, cosine in going]
             gone.update(name for name, _ in going)
     return pairs
 
 
 def _precedence(memory: Memory) -> tuple[Any, ...]:
-    """Less stays. What a caller has a name for must be found under it."""
+    """Return the sort key of survivors, lowest first."""
+    # A memory with a key comes first, because callers look it up by that key.
     return memory.key is None, not memory.pinned, -memory.importance, memory.created_at, memory.id
 
 
 def is_duplicate(first: Memory, second: Memory, cosine: float, zone: tzinfo) -> bool:
-    """Whether nothing but words would be lost if one of the two went."""
+    """Return whether merging two memories would lose nothing but wording."""
     if any(getattr(first, name) != getattr(second, name) for name in _VALIDITY):
         return False
     if first.kind in _HAPPENED and first.occurred_at != second.occurred_at:
@@ -112,18 +114,18 @@ def _compare_content(memory: Memory) -> dict[str, Any]:
 
 
 def _read_times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]:
-    """The times told, which the same words tell differently on another day."""
+    """Return the times that a text names: "yesterday" is another time in a memory of another day."""
     return sorted((span.start, span.end) for span in find_time_spans(memory.text, find_event_time(memory), zone))
 
 
 def _merge(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
-    """Merge into one memory; return False, and change nothing, if it would be larger than a memory may be."""
+    """Merge the duplicates of one survivor; return False and change nothing if the result would be too large."""
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
     now = make_later_time(kept.updated_at)
     deletion_id = clock.make_id("del")
     tags = _find_tags_to_add(deps, scope, kept, merged)
     added = sorted({tag for memory_tags in tags.values() for tag in memory_tags})
-    ids = [kept.id, *(one.id for one in merged)]
+    ids = [kept.id, *(memory.id for memory in merged)]
     before = {"revision": kept.revision, "deletion_id": deletion_id}
     try:
         united = _unite(scope, kept, merged, tags, now)
@@ -131,8 +133,8 @@ def _merge(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
         return False
     operations = make_revision_operations(deps, kept, united, now, "merge")
     operations += [Ensure(make_tag(kept, tag, now)) for tag in added]
-    for one in merged:
-        operations += _hide_merged(deps, scope, one, kept, deletion_id, now)
+    for memory in merged:
+        operations += _hide_merged(deps, scope, memory, kept, deletion_id, now)
     request = {"memory": kept.id, "merged": ids[1:]}
     line = make_access_line(scope, "update", now, request, memory_id=kept.id, interface=deps.interface)
     entry = make_change(scope, "merge", ids, now, None, before=before, after={"tags": added})
@@ -141,10 +143,12 @@ def _merge(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
 
 
 def _unite(scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[str, set[str]], now: datetime) -> Memory:
-    aliases = dict.fromkeys(alias for one in (kept, *merged) for alias in one.aliases)
-    # What each one brings is noted, so that purging it later can take it out again.
+    aliases = dict.fromkeys(alias for memory in (kept, *merged) for alias in memory.aliases)
+    # The survivor notes what each memory brings, so that a later purge of that memory can remove it.
     own = set(kept.aliases)
-    brought = [entry for one in merged for entry in note_merged(one, set(one.aliases) - own, tags.get(one.id, ()))]
+    brought = [
+        entry for memory in merged for entry in note_merged(memory, set(memory.aliases) - own, tags.get(memory.id, ()))
+    ]
     sources = [*read_merged_entries(kept.provenance), *brought]
     values = {
         "aliases": list(aliases),
@@ -163,13 +167,14 @@ def _hide_merged(
     request = {"memory": memory.id, "merged_into": kept.id}
     line = make_access_line(scope, "delete", now, request, memory_id=memory.id, interface=deps.interface)
     hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
-    held = hold_version(memory, memory.version, now)  # what was revised since it was compared says something else
-    return [*held, hide, Put(line), Put(make_announcement(memory, "delete"))]
+    # If the memory was revised after the comparison, it may say something else, and the commit must fail.
+    version_check = hold_version(memory, memory.version, now)
+    return [*version_check, hide, Put(line), Put(make_announcement(memory, "delete"))]
 
 
 def _find_tags_to_add(deps: WriteDeps, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> dict[str, set[str]]:
     """Return the tags of each merged memory that the survivor does not have."""
-    where = [Where("memory_id", Op.IN, [kept.id, *(one.id for one in merged)])]
+    where = [Where("memory_id", Op.IN, [kept.id, *(memory.id for memory in merged)])]
     rows = list(deps.records.columns(Tag, scope.organization, ("memory_id", "tag"), where))
     own = {tag for memory_id, tag in rows if memory_id == kept.id}
     added: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""The facts that messages of a session tell, stored as memories that name their message."""
+"""Store the facts in messages of a session as memories that name their message."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,24 +12,25 @@ from everhold.remember.reading import draft_facts
 from everhold.schema.operations import Op, Where
 
 _READ_ROLE = "user"
-"""The role whose messages are read: what an assistant says is not known to be so."""
+"""The role whose messages are read for facts: what an assistant says need not be true."""
 
 _BATCH = 500
 _DIGEST_BYTES = 16
 
 
 def remember_facts(deps: WriteDeps, scope: Scope, messages: Sequence[Message]) -> list[Memory]:
-    """Store the facts that messages tell, and return those that are there, each once.
+    """Store the facts in messages, and return those that are in the store, each once.
 
     A fact that was stored from the same message before is not stored again, even if it has been forgotten since.
     """
     if not deps.reading.extract:
         return []
-    told = [_draft_facts(deps, message) for message in messages if message.role == _READ_ROLE]
-    used = _find_used(deps, scope, [one for drafts in told for one in drafts])
+    drafts_by_message = [_draft_facts(deps, message) for message in messages if message.role == _READ_ROLE]
+    used = _find_used(deps, scope, [draft for drafts in drafts_by_message for draft in drafts])
     names = list(used.values())
-    for drafts in told:  # each message by itself: a later one may repeat or replace what an earlier one tells
-        fresh = [one for one in drafts if one.idempotency_key not in used]
+    # Each message is a write of its own, because a later message may repeat or replace what an earlier one says.
+    for drafts in drafts_by_message:
+        fresh = [draft for draft in drafts if draft.idempotency_key not in used]
         names += [memory.id for memory in (store(deps, scope, fresh, clock.now()) if fresh else ())]
     facts = deps.records.get(Memory, scope.organization, list(dict.fromkeys(names))) if names else {}
     return [facts[name] for name in dict.fromkeys(names) if name in facts]
@@ -39,15 +40,15 @@ def _draft_facts(deps: WriteDeps, message: Message) -> list[Draft]:
     if not message.text:
         return []
     drafts = []
-    for one in draft_facts(_as_turn(message), deps.reading.zone):
-        provenance = {"message": message.id, "span": one.memory.provenance["span"]}
-        fact = one.memory.evolve(provenance=provenance)
-        drafts.append(one._replace(memory=fact, idempotency_key=_make_key(message, fact), source_id=None))
+    for draft in draft_facts(_as_turn(message), deps.reading.zone):
+        provenance = {"message": message.id, "span": draft.memory.provenance["span"]}
+        fact = draft.memory.evolve(provenance=provenance)
+        drafts.append(draft._replace(memory=fact, idempotency_key=_make_key(message, fact), source_id=None))
     return drafts
 
 
 def _as_turn(message: Message) -> Memory:
-    """Return a message as the memory of a turn, by which facts are drawn; it is not stored."""
+    """Return a message as the memory of a turn, from which facts can be read; it is not stored."""
     kept = ("id", "organization_id", "project_id", "user_id", "agent_id", "session_id", "created_by_id", "text")
     reach = "agent" if message.agent_id else "user" if message.user_id else "session"
     own = {"kind": "conversation", "speaker": message.name, "reach": reach}
@@ -56,18 +57,20 @@ def _as_turn(message: Message) -> Memory:
 
 
 def _make_key(message: Message, fact: Memory) -> str:
-    told = f"{message.id}\x1f{fact.kind}\x1f{fact.text}"  # an id alone may be as long as a key
+    # Hashed, because an id alone may be as long as a key can be.
+    told = f"{message.id}\x1f{fact.kind}\x1f{fact.text}"
     return f"told:{hashlib.blake2b(told.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
 
 
 def _find_used(deps: WriteDeps, scope: Scope, drafts: Sequence[Draft]) -> dict[str | None, str]:
-    """Return the keys of facts that were stored before, each with the id of its memory. A key belongs to one user."""
+    """Return the keys of facts that were stored before, each with the id of its memory."""
+    # A key belongs to one user, and the drafts are expected to have the same user.
     used: dict[str | None, str] = {}
     for start in range(0, len(drafts), _BATCH):
         batch = drafts[start : start + _BATCH]
         where = [
             Where("user_id", Op.EQ, batch[0].memory.user_id or ""),
-            Where("idempotency_key", Op.IN, [one.idempotency_key for one in batch]),
+            Where("idempotency_key", Op.IN, [draft.idempotency_key for draft in batch]),
         ]
         lines = deps.records.scan(Outbox, scope.organization, where)
         used |= {line.idempotency_key: line.entity_id for line in lines}

@@ -1,10 +1,10 @@
-"""One write, from a sentence to a commit.
+"""Store memories: one write, from a sentence to a commit.
 
-    draft → what it states → duplicates → what it replaces → chunks and vectors → one commit
+    draft → statement → duplicates → replaced memories → chunks and vectors → one commit
 
 The memory, its chunks, its tags, its line in the access log and its line in the feed are one commit: either all of
-it is stored, durably, or none. So are the facts that a message tells, and the end of what a new statement replaces.
-A duplicate of what is there reinforces that instead.
+them are stored, durably, or none. The same commit adds the facts that a message tells and ends the memories that a new
+statement replaces. A duplicate of a stored memory reinforces that memory and adds no row.
 """
 
 from collections import defaultdict
@@ -36,15 +36,16 @@ from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
 
 BATCH = 2048
 MOST_REPETITIONS = 200
-"""How many messages a memory names that repeat it."""
+"""The most messages that a memory names as repeating it. Without a limit, each repetition would make its row larger."""
 
+# Fewer attempts than CONFLICTS has, because each of them plans the whole write again.
 _RETRIES = replace(CONFLICTS, attempts=8)
 _SESSIONS = get_table(Session).name
 
 
 @dataclass(frozen=True)
 class WriteDeps:
-    """What keeping a memory needs."""
+    """The objects and settings that writing memories needs."""
 
     records: Records
     chunking: Chunking
@@ -53,20 +54,20 @@ class WriteDeps:
     interface: str = "library"
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     drop_cached_vectors: Callable[[], None] = lambda: None
-    """Drops the cached vectors of texts that this process has embedded."""
+    """Drops the cached vectors of the texts that this process has embedded, after a purge."""
 
 
 def remember(deps: WriteDeps, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
-    """Store up to BATCH memories in one commit and return each as it is now stored."""
+    """Store up to BATCH memories in one commit and return each as it is stored now."""
     now = clock.now()
     every = [make_draft(scope, item, now, deps.text_bytes) for item in items]
     own = every if len(every) == 1 else _drop_repeats(every)
-    vectors = {one.memory.id: name_models(one.vectors, deps.chunking) for one in every if one.vectors}
+    vectors = {draft.memory.id: name_models(draft.vectors, deps.chunking) for draft in every if draft.vectors}
     stored = store(deps, scope, read_drafts(own, deps.reading), now, vectors)
     if len(own) == len(every):
         return stored
-    by_id = {one.memory.id: memory for one, memory in zip(own, stored, strict=True)}
-    return [by_id[one.memory.id] for one in every]
+    by_id = {draft.memory.id: memory for draft, memory in zip(own, stored, strict=True)}
+    return [by_id[draft.memory.id] for draft in every]
 
 
 def store(
@@ -76,8 +77,8 @@ def store(
     now: datetime,
     vectors: Mapping[str, CallerVectors] = NO_CALLER_VECTORS,
 ) -> list[Memory]:
-    """Store drafts in one commit and return each as it is now stored, without those drawn from other drafts."""
-    chunks: dict[str, list[Chunk]] = {}
+    """Store drafts in one commit and return each as it is stored now, without facts that were read from others."""
+    chunks: dict[str, list[Chunk]] = {}  # shared by all attempts, so that no text is embedded twice
 
     def commit(twins: Duplicates) -> list[Memory]:
         settled = plan_write(deps.records, scope, drafts, twins, deps.reading, now)
@@ -85,7 +86,7 @@ def store(
         try:
             deps.records.commit(_make_operations(deps, scope, settled, chunks, now))
         except BrokenReference as error:
-            deps.scope_rows.invalidate()
+            deps.scope_rows.invalidate()  # another process has deleted a row of the scope since it was confirmed
             raise TryAgain("rows of the scope are missing") from error
         except StaleVersion as error:
             raise TryAgain("a memory that is replaced has changed") from error
@@ -95,15 +96,18 @@ def store(
     def attempt(number: int) -> list[Memory]:
         has_looked = number > 0
         if not has_looked and len(drafts) == 1:
-            # A single text is rarely a duplicate. If it is, the store's unique rule refuses it: look for its twin then.
+            # A single text is rarely a duplicate, so the search for duplicates is skipped. If it is one, a unique rule
+            # of the store refuses the commit, and the search follows.
             with suppress(AlreadyExists):
                 return commit(Duplicates({}, ()))
             has_looked = True
         try:
             return commit(find_duplicates(deps.records, scope, drafts, now))
         except AlreadyExists as error:
+            # The unique rules below are broken by a writer that was faster: the next attempt finds what it stored.
+            # Any other rule is broken by an id or a key that the caller chose.
             if has_looked and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
-                raise _explain_taken(error, [one for one in drafts if one.source_id is None]) from None
+                raise _explain_taken(error, [draft for draft in drafts if draft.source_id is None]) from None
             raise TryAgain("another writer stored the same text, key or session") from error
 
     return retry("store memories", attempt, _RETRIES, give_up=partial(_explain_failure, scope))
@@ -117,44 +121,44 @@ def _explain_failure(scope: Scope, error: Exception) -> Exception:
 
 
 def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts without those that repeat an earlier one: the caller's own id, the key and the words are equal.
+    """Return the drafts without those that repeat an earlier one, with the same id, idempotency key and content.
 
-    AlreadyExists if two different memories have one id.
+    Raise AlreadyExists if two different memories have the same id.
     """
-    if len({one.memory.id for one in drafts}) == len(drafts):
+    if len({draft.memory.id for draft in drafts}) == len(drafts):
         return list(drafts)
     by_id: dict[str, Draft] = {}
-    for one in drafts:
-        first = by_id.setdefault(one.memory.id, one)
-        if _identify(first) != _identify(one):
+    for draft in drafts:
+        first = by_id.setdefault(draft.memory.id, draft)
+        if _identify(first) != _identify(draft):
             raise AlreadyExists(
-                f"two different memories of one call have the id {one.memory.id!r}",
-                value=one.memory.id,
+                f"two different memories of one call have the id {draft.memory.id!r}",
+                value=draft.memory.id,
                 remedy="choose another id for one of them",
                 table=get_table(Memory).name,
                 rule="key",
             )
-        by_id[one.memory.id] = first._replace(tags=tuple(dict.fromkeys((*first.tags, *one.tags))))
+        by_id[draft.memory.id] = first._replace(tags=tuple(dict.fromkeys((*first.tags, *draft.tags))))
     return list(by_id.values())
 
 
-def _identify(one: Draft) -> tuple[str | None, bytes]:
-    return one.idempotency_key, compute_content_hash(one.memory)
+def _identify(draft: Draft) -> tuple[str | None, bytes]:
+    return draft.idempotency_key, compute_content_hash(draft.memory)
 
 
 def _add_chunks(
     deps: WriteDeps, settled: WritePlan, chunks: dict[str, list[Chunk]], vectors: Mapping[str, CallerVectors]
 ) -> None:
-    """Add the chunks of what is new and has not been cut yet."""
-    fresh = [one.memory for one in settled.drafts if one.memory.id not in settled.known]
+    """Add the chunks of the new memories that have none yet."""
+    fresh = [draft.memory for draft in settled.drafts if draft.memory.id not in settled.known]
     lacking = [memory for memory in fresh if memory.id not in chunks]
     rows = make_chunks(lacking, deps.chunking, vectors)
     chunks.update(zip((memory.id for memory in lacking), rows, strict=True))
 
 
 def _explain_taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
-    """An id or a key of the caller's own that another memory has."""
-    own = [one.memory.key if error.rule == "own_key" else one.memory.id for one in drafts]
+    """Return the error for an id or a key of the caller's own that another memory has."""
+    own = [draft.memory.key if error.rule == "own_key" else draft.memory.id for draft in drafts]
     named = (
         f"{'key' if error.rule == 'own_key' else 'id'} {own[0]!r}"
         if len(own) == 1
@@ -167,22 +171,24 @@ def _explain_taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExis
 def _make_operations(
     deps: WriteDeps, scope: Scope, settled: WritePlan, chunks: Mapping[str, list[Chunk]], now: datetime
 ) -> list[Operation]:
+    # A store applies operations in order: hashes are free, and the rows that memories refer to exist, before the
+    # memories are added.
     operations = [*release_hashes(scope, settled.ended), *deps.scope_rows.make_missing_rows(scope, now)]
     drafts, known = settled.drafts, settled.known
     again: dict[str, list[Draft]] = defaultdict(list)
-    for one in drafts:
-        if one.memory.id in settled.retries:
+    for draft in drafts:
+        if draft.memory.id in settled.retries:
             continue
-        if one.memory.id in known:
-            again[known[one.memory.id]].append(one)
+        if draft.memory.id in known:
+            again[known[draft.memory.id]].append(draft)
             continue
-        united = one._replace(tags=_unite_tags(one, drafts, known)) if known else one
-        operations += make_additions(deps, scope, united, chunks[one.memory.id], now)
-        source_id = one.source_id
-        if source_id is None and one.memory.provenance:
-            source_id = _find_named_source(deps.records, scope, one.memory)
+        united = draft._replace(tags=_unite_tags(draft, drafts, known)) if known else draft
+        operations += make_additions(deps, scope, united, chunks[draft.memory.id], now)
+        source_id = draft.source_id
+        if source_id is None and draft.memory.provenance:
+            source_id = _find_named_source(deps.records, scope, draft.memory)
         if source_id is not None:
-            operations.append(Put(make_relationship(scope, one.memory.id, source_id, "derived_from", now)))
+            operations.append(Put(make_relationship(scope, draft.memory.id, source_id, "derived_from", now)))
     for memory_id, repeated in again.items():
         operations += _reinforce(deps, scope, settled, repeated, memory_id, now)
     if known:
@@ -191,7 +197,7 @@ def _make_operations(
 
 
 def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
-    """Return the memory that a caller's provenance names as the source, if the scope covers it."""
+    """Return the id of the memory that a caller's provenance names as its source, if it has the same user."""
     named = memory.source_id
     if named is None:
         return None
@@ -200,15 +206,18 @@ def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | 
 
 
 def _link_restated_facts(records: Records, scope: Scope, settled: WritePlan, now: datetime) -> list[Operation]:
-    """Return operations that link known facts to the messages that repeat them, so that they outlive the first."""
+    """Return operations that link known facts to the messages that repeat them.
+
+    A fact with two sources stays when one of them is purged.
+    """
     links = {
-        (settled.known[one.memory.id], one.source_id)
-        for one in settled.drafts
-        if one.memory.id in settled.known and one.source_id is not None and one.source_id not in settled.known
+        (settled.known[draft.memory.id], draft.source_id)
+        for draft in settled.drafts
+        if draft.memory.id in settled.known and draft.source_id is not None and draft.source_id not in settled.known
     }
     if not links:
         return []
-    fresh = {one.memory.id: one.memory for one in settled.drafts}
+    fresh = {draft.memory.id: draft.memory for draft in settled.drafts}
     elsewhere = sorted({known_id for known_id, _ in links if known_id not in fresh})
     memories = {**fresh, **(records.get(Memory, scope.organization, elsewhere) if elsewhere else {})}
     return [
@@ -219,7 +228,7 @@ def _link_restated_facts(records: Records, scope: Scope, settled: WritePlan, now
 
 
 def _make_supersessions(deps: WriteDeps, scope: Scope, settled: WritePlan, now: datetime) -> list[Operation]:
-    fresh = (one.memory.id for one in settled.drafts if one.memory.id not in settled.known)
+    fresh = (draft.memory.id for draft in settled.drafts if draft.memory.id not in settled.known)
     unwritten = set(fresh) if settled.replaced else ()
     operations: list[Operation] = []
     for olds, heir, attribute in settled.replaced:
@@ -238,89 +247,91 @@ def _make_supersessions(deps: WriteDeps, scope: Scope, settled: WritePlan, now: 
 
 
 def _unite_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]) -> tuple[str, ...]:
-    """The tags of a draft and of its twins in the same batch."""
-    twins = [one for one in drafts if known.get(one.memory.id) == first.memory.id]
-    return tuple(dict.fromkeys(tag for one in (first, *twins) for tag in one.tags))
+    """Return the tags of a draft and of its duplicates in the same batch."""
+    twins = [draft for draft in drafts if known.get(draft.memory.id) == first.memory.id]
+    return tuple(dict.fromkeys(tag for draft in (first, *twins) for tag in draft.tags))
 
 
 def make_additions(
-    deps: WriteDeps, scope: Scope, one: Draft, chunks: Sequence[Chunk], now: datetime
+    deps: WriteDeps, scope: Scope, draft: Draft, chunks: Sequence[Chunk], now: datetime
 ) -> list[Operation]:
-    memory = one.memory
+    """Return the operations that add a memory with its chunks, tags, access log line and feed line."""
+    memory = draft.memory
     request = {"memory": memory.id, "kind": memory.kind}
     line = make_access_line(scope, "create", now, request, memory_id=memory.id, interface=deps.interface)
     return [
         Put(memory),
         *map(Put, chunks),
-        *[Put(make_tag(memory, tag, now)) for tag in one.tags],
+        *[Put(make_tag(memory, tag, now)) for tag in draft.tags],
         Put(line),
-        Put(_make_outbox_line(memory, one)),
+        Put(_make_outbox_line(memory, draft)),
     ]
 
 
-def _make_outbox_line(memory: Memory, one: Draft) -> Outbox:
-    key = one.idempotency_key
+def _make_outbox_line(memory: Memory, draft: Draft) -> Outbox:
+    key = draft.idempotency_key
     return make_announcement(
-        memory, idempotency_key=key, digest=None if key is None else compute_content_hash(one.memory)
+        memory, idempotency_key=key, digest=None if key is None else compute_content_hash(draft.memory)
     )
 
 
 def _reinforce(
     deps: WriteDeps, scope: Scope, settled: WritePlan, repeated: Sequence[Draft], memory_id: str, now: datetime
 ) -> list[Operation]:
-    """Saying something again makes it a little more present, and never less sure or less important."""
+    """Return the operations for a repeated memory: count an access, add tags, raise importance and confidence."""
     key = (scope.organization, memory_id)
-    held = deps.records.get(Memory, scope.organization, [memory_id]).get(memory_id)
-    if held is None:  # its twin is in this very batch
+    stored = deps.records.get(Memory, scope.organization, [memory_id]).get(memory_id)
+    if stored is None:  # the memory that it repeats is in this batch, and is not stored yet
         return []
     operations: list[Operation] = [
         Increment(Memory, key, {"access_count": len(repeated)}, {"last_accessed": now}),
-        *[Ensure(make_tag(held, tag, now)) for one in repeated for tag in one.tags],
+        *[Ensure(make_tag(stored, tag, now)) for draft in repeated for tag in draft.tags],
     ]
-    most = {name: max(one.memory.__dict__[name] for one in repeated) for name in ("importance", "confidence")}
-    more: dict[str, Any] = {name: value for name, value in most.items() if value > held.__dict__[name]}
-    provenance = _note_repetition(held, repeated)
-    if provenance != held.provenance:
-        more["provenance"] = provenance
+    most = {name: max(draft.memory.__dict__[name] for draft in repeated) for name in ("importance", "confidence")}
+    changes: dict[str, Any] = {name: value for name, value in most.items() if value > stored.__dict__[name]}
+    provenance = _note_repetition(stored, repeated)
+    if provenance != stored.provenance:
+        changes["provenance"] = provenance
     is_replaced = any(old.id == memory_id for done in settled.replaced for old in done.olds)
-    if more and not is_replaced:
-        operations.append(Patch(Memory, key, {**more, "updated_at": now}, version=held.version))
+    # A replaced memory is patched with its version by the supersession. Another patch would make that version stale.
+    if changes and not is_replaced:
+        operations.append(Patch(Memory, key, {**changes, "updated_at": now}, version=stored.version))
     request = {"memory": memory_id, "reinforced": True}
-    for one in repeated:
+    for draft in repeated:
         line = make_access_line(scope, "update", now, request, memory_id=memory_id, interface=deps.interface)
-        operations += [Put(line), Put(_make_outbox_line(held, one))]
+        operations += [Put(line), Put(_make_outbox_line(stored, draft))]
     return operations
 
 
-def _note_repetition(held: Memory, repeated: Sequence[Draft]) -> dict[str, Any]:
-    """Return the provenance of a memory that is said again: it no longer rests on its first message alone.
+def _note_repetition(stored: Memory, repeated: Sequence[Draft]) -> dict[str, Any]:
+    """Return the provenance of a repeated memory, which no longer depends on its first message alone.
 
-    A repetition in another message of a session is noted by the id of that message, so that the memory goes when all
-    of its messages are purged. A fact that a turn repeats is linked to the turn.
+    A repetition in another message of a session is noted by the id of that message, so that the memory is purged when
+    all of its messages are purged. A fact that a turn repeats is linked to the turn.
     """
-    told_in = [one.memory.message_id for one in repeated if one.memory.message_id is not None]
-    if held.message_id is not None and len(told_in) == len(repeated):
-        others = [name for name in dict.fromkeys((*held.message_ids, *told_in)) if name != held.message_id]
-        return {**held.provenance, "messages": others[-MOST_REPETITIONS:]} if others else held.provenance
-    is_said_apart = held.message_id is not None or any(one.source_id is None for one in repeated)
-    rests_on_message = held.source_id is not None or held.message_id is not None
-    return {**held.provenance, "restated": True} if is_said_apart and rests_on_message else held.provenance
+    told_in = [draft.memory.message_id for draft in repeated if draft.memory.message_id is not None]
+    if stored.message_id is not None and len(told_in) == len(repeated):
+        others = [name for name in dict.fromkeys((*stored.message_ids, *told_in)) if name != stored.message_id]
+        return {**stored.provenance, "messages": others[-MOST_REPETITIONS:]} if others else stored.provenance
+    is_said_apart = stored.message_id is not None or any(draft.source_id is None for draft in repeated)
+    rests_on_message = stored.source_id is not None or stored.message_id is not None
+    return {**stored.provenance, "restated": True} if is_said_apart and rests_on_message else stored.provenance
 
 
 def _read_stored(records: Records, scope: Scope, settled: WritePlan) -> list[Memory]:
-    """The memories asked for as they are now; those just added need not be read back."""
+    """Return the caller's memories as they are stored now; those just added are not read back."""
     known = settled.known
-    added = {one.memory.id: one.memory for one in settled.drafts if one.memory.id not in known}
+    added = {draft.memory.id: draft.memory for draft in settled.drafts if draft.memory.id not in known}
     elsewhere = [memory_id for memory_id in set(known.values()) if memory_id not in added]
-    held = records.get(Memory, scope.organization, elsewhere, deleted=True) if elsewhere else {}
-    found = {**held, **added}
-    own = (one.memory.id for one in settled.drafts if one.source_id is None)
+    stored = records.get(Memory, scope.organization, elsewhere, deleted=True) if elsewhere else {}
+    by_id = {**stored, **added}
+    own = (draft.memory.id for draft in settled.drafts if draft.source_id is None)
     names = [known.get(name, name) for name in own]
-    gone = [name for name in names if name not in found]
+    gone = [name for name in names if name not in by_id]
     if gone:
         raise NotFound(
             f"memory {gone[0]!r} was kept under this idempotency key and purged since",
             value=gone[0],
             remedy="use a new key",
         )
-    return [found[name] for name in names]
+    return [by_id[name] for name in names]

@@ -1,4 +1,4 @@
-"""What memories state: one thing each, or, in messages, several, each of which is kept as a memory of its own."""
+"""Read what memories state: one statement in a memory, or several in a message, each stored as its own memory."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,14 +15,15 @@ from everhold.remember.draft import Draft, compute_content_hash
 from everhold.text.dates import EARLIEST
 
 CONFIDENCE = 0.8
-"""How sure a fact is that was read from a message."""
+"""The confidence of a fact that was read from a message; a rule may have misread it."""
 
 LONGEST_STATEMENT = 400
-"""Characters. A longer memory says more than one thing."""
+"""Characters. A longer memory makes more than one statement."""
 
 LONGEST_MESSAGE = 20_000
-"""Characters. What is longer is a document, and reading it would hold up the write."""
+"""Characters. A longer message is a document, and reading it would delay the write."""
 
+# The most words of a memory outside its statement. More words say something that would be lost with the statement.
 _WORDS_AROUND = 4
 _NAME_LENGTH = 255
 _INHERITED = ("organization_id", "project_id", "user_id", "agent_id", "source_agent", "trust", "namespace")
@@ -30,8 +31,11 @@ _INHERITED = ("organization_id", "project_id", "user_id", "agent_id", "source_ag
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How texts are read: whether a newer statement replaces an older one, whether facts are taken from messages,
-    and in which zone times are told."""
+    """How texts are read.
+
+    `resolve`: a newer statement replaces an older one. `extract`: facts are read from messages. `zone`: the time zone
+    of the times in texts.
+    """
 
     resolve: bool = True
     extract: bool = True
@@ -39,41 +43,46 @@ class ReadingOptions:
 
 
 def read_drafts(drafts: Iterable[Draft], reading: ReadingOptions) -> list[Draft]:
-    """Each draft with what it states; after a message, the facts that it tells."""
-    found: list[Draft] = []
-    for one in drafts:
-        if one.memory.kind in REPEATABLE_KINDS:
-            found += [one, *(draft_facts(one.memory, reading.zone) if reading.extract else ())]
+    """Return each draft with its statement, and after each message the drafts of its facts."""
+    completed: list[Draft] = []
+    for draft in drafts:
+        if draft.memory.kind in REPEATABLE_KINDS:
+            completed += [draft, *(draft_facts(draft.memory, reading.zone) if reading.extract else ())]
         else:
-            statement = find_statement(one.memory, reading.zone)
+            statement = find_statement(draft.memory, reading.zone)
             if statement is not None:
-                one.memory.__dict__["attribute"] = format_attribute(statement)  # nobody else has the draft yet
-            found.append(one._replace(statement=statement))
-    return found
+                draft.memory.__dict__["attribute"] = format_attribute(statement)  # only this write has the draft
+            completed.append(draft._replace(statement=statement))
+    return completed
 
 
 def find_event_time(memory: Memory) -> datetime:
+    """Return the time that "today" in a memory's text refers to."""
     return memory.occurred_at or memory.created_at
 
 
 def format_attribute(statement: Statement) -> str:
+    """Return the value of a memory's `attribute` column, by which rivals of a statement are found."""
     return f"{statement.subject}/{statement.attribute}"
 
 
 def find_attribute(memory: Memory, zone: tzinfo) -> str | None:
+    """Return the value of the `attribute` column for a memory; None if it does not make exactly one statement."""
     statement = find_statement(memory, zone)
     return None if statement is None else format_attribute(statement)
 
 
 def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
-    """The one thing that a memory states, if that is about all it says.
+    """Return a memory's statement, if the memory says hardly anything else.
 
-    A memory that says more must not go when one thing that it says is replaced.
+    A memory that says more must not be superseded when a single statement of it is replaced.
     """
     if memory.kind in REPEATABLE_KINDS or len(memory.text) > LONGEST_STATEMENT:
         return None
-    found = read_statements(memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True)
-    lasting = [one for one in found if one.attribute not in ONE_TIME] or found
+    statements = read_statements(
+        memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True
+    )
+    lasting = [statement for statement in statements if statement.attribute not in ONE_TIME] or statements
     if len(lasting) != 1 or len(format_attribute(lasting[0])) > _NAME_LENGTH:
         return None
     start, end = lasting[0].span
@@ -82,14 +91,19 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
 
 
 def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
-    """What a message tells, as memories of whoever the message is of, beyond its session."""
+    """Return drafts of the facts in a message; they belong to the message's owner and outlive its session."""
     if len(message.text) > LONGEST_MESSAGE:
         return []
-    found = read_statements(message.text, speaker=message.speaker, now=find_event_time(message), zone=zone)
-    told = {(one.kind, one.text): one for one in reversed(found) if len(format_attribute(one)) <= _NAME_LENGTH}
+    statements = read_statements(message.text, speaker=message.speaker, now=find_event_time(message), zone=zone)
+    # Reversed twice: of equal statements the first stays, and the order is that of the message.
+    told = {
+        (statement.kind, statement.text): statement
+        for statement in reversed(statements)
+        if len(format_attribute(statement)) <= _NAME_LENGTH
+    }
     return [
-        Draft(_make_fact(message, one), (), None, statement=one, source_id=message.id)
-        for one in reversed(told.values())
+        Draft(_make_fact(message, statement), (), None, statement=statement, source_id=message.id)
+        for statement in reversed(told.values())
     ]
 
 
@@ -114,12 +128,12 @@ def _make_fact(message: Memory, statement: Statement) -> Memory:
             "provenance": {"memory": message.id, "span": list(statement.span)},
         },
     )
-    fact.__dict__["hash"] = compute_content_hash(fact)  # the value is this function's own until it returns
+    fact.__dict__["hash"] = compute_content_hash(fact)  # no caller has the row before this function returns it
     return fact
 
 
 def _find_owner(message: Memory) -> dict[str, Any]:
-    """Facts outlive the session that they are told in, unless nothing else says whose they are."""
+    """Return the columns of a fact's owner: the session only if the message has neither a user nor an agent."""
     if message.user_id is None and message.agent_id is None:
         return {"session_id": message.session_id, "reach": message.reach}
     if message.reach != "session":
@@ -128,20 +142,20 @@ def _find_owner(message: Memory) -> dict[str, Any]:
 
 
 def _make_content(statement: Statement) -> dict[str, Any]:
-    """A statement's parts: its sentence alone does not always give them back."""
+    """Return the parts of a statement, which cannot always be read again from its sentence."""
     names = ("text", "subject", "attribute", "value", "exclusive", "negated")
     return {name: getattr(statement, name) for name in names}
 
 
 def is_extracted(memory: Memory) -> bool:
-    """Whether a memory was read from a message, and its content holds what it states."""
+    """Return whether a memory was read from a message and its content has the parts of its statement."""
     return "span" in memory.provenance and all(
         isinstance(memory.content.get(name), str) for name in ("text", "subject", "attribute", "value")
     )
 
 
 def load_statement(memory: Memory, zone: tzinfo) -> Statement | None:
-    """What a kept memory states: as its own parts say, or as its text does."""
+    """Return the statement of a stored memory, from the parts in its content if they match its text."""
     parts = memory.content
     if not is_extracted(memory) or parts["text"] != memory.text:
         return find_statement(memory, zone)

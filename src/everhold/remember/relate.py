@@ -1,4 +1,4 @@
-"""Relations between memories, and tags on them."""
+"""Relate memories to each other, and tag them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from everhold.schema.operations import Delete, Ensure, Op, Operation, Put, Where
 
 @dataclass(frozen=True)
 class Related:
-    """A memory that a walk came to, over which relationship, after how many steps."""
+    """A memory that was reached from another: by which relationship, and after how many steps."""
 
     memory: Memory
     relationship: Relationship
@@ -31,7 +31,7 @@ class Related:
 def relate(
     deps: WriteDeps, scope: Scope, source: str, target: str, relationship_type: str, metadata: Mapping[str, Any]
 ) -> Relationship:
-    """Links two memories of the scope. Linking them again the same way changes nothing."""
+    """Return the relationship of two memories of the scope; add it if it does not exist."""
     first, second = require_memory(deps.records, scope, source), require_memory(deps.records, scope, target)
     if first.id == second.id:
         raise InvalidInput(f"memory {first.id} cannot be related to itself", remedy="name two memories")
@@ -54,9 +54,9 @@ def relate(
 def relations(
     records: Records, scope: Scope, name: str, *, depth: int = 1, relationship_type: str | None = None
 ) -> list[Related]:
-    """What is reached from a memory over relationships, nearest first, without leaving the scope."""
+    """Return the memories that relationships lead to from a memory, nearest first, without leaving the scope."""
     start = require_memory(records, scope, name)
-    seen, frontier, found = {start.id}, [start.id], []
+    seen, frontier, reached = {start.id}, [start.id], []
     for step in range(1, depth + 1):
         links = _links(records, scope, frontier, relationship_type)
         ends = {link.id: _find_other_end(link, frontier) for link in links}
@@ -67,19 +67,20 @@ def relations(
             if memory is not None and memory.id not in seen and scope.can_read(memory):
                 seen.add(memory.id)
                 frontier.append(memory.id)
-                found.append(Related(memory, link, step))
+                reached.append(Related(memory, link, step))
         if not frontier:
             break
-    return found
+    return reached
 
 
 def _links(records: Records, scope: Scope, ids: Sequence[str], relationship_type: str | None) -> list[Relationship]:
     kind = [Where("relationship_type", Op.EQ, relationship_type)] if relationship_type else []
-    found = {}
+    links_by_id = {}
     for column in ("source_memory_id", "target_memory_id"):
         for link in records.scan(Relationship, scope.organization, [Where(column, Op.IN, list(ids)), *kind]):
-            found[link.id] = link
-    return [found[link_id] for link_id in sorted(found)]
+            links_by_id[link.id] = link
+    # Sorted by id, which is the order of creation: the path to a memory must not depend on the store's order of rows.
+    return [links_by_id[link_id] for link_id in sorted(links_by_id)]
 
 
 def _find_other_end(link: Relationship, ids: Sequence[str]) -> str:
@@ -105,7 +106,7 @@ def _commit_tags(deps: WriteDeps, scope: Scope, memory: Memory, operations: Sequ
 
 
 def tag_counts(records: Records, scope: Scope) -> dict[str, int]:
-    """How many of the scope's memories carry each tag, by tag."""
+    """Return the number of the scope's memories with each tag, sorted by tag."""
     inside = None
     if scope.columns:
         inside = {

@@ -1,4 +1,4 @@
-"""Which kept memories hold no longer, because a newer one states something else in their place."""
+"""Find the stored memories that a new memory replaces, because it states something else about the same attribute."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,21 +20,21 @@ from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms, fold
 
 _ENDING, _SHORTEST = 2, 3
-"""How many letters of a stem its word may spell otherwise, and how many a probe has at least."""
+"""How many letters at the end of a stem its word may spell differently, and the fewest letters of a probe."""
 
 
 _SHARED_BY_RIVALS = ("user_id", "project_id", "agent_id", "namespace")
 
 
 class Rival(NamedTuple):
-    """A memory that holds, and what it states."""
+    """A current memory and its statement."""
 
     memory: Memory
     statement: Statement
 
 
 class Replacement(NamedTuple):
-    """Memories whose place another takes, and what it is about."""
+    """Memories that another one, the heir, supersedes, and the attribute that they share."""
 
     olds: tuple[Memory, ...]
     heir: Memory
@@ -44,8 +44,9 @@ class Replacement(NamedTuple):
 class WritePlan(NamedTuple):
     """What a write does with its drafts.
 
-    `drafts` are stored as they are here. `known` maps a draft to the memory that already says it, `retries` are those
-    that must change nothing, `ended` are memories whose words may be stored again, `replaced` is what ends.
+    `drafts` are stored as they are here. `known` maps a draft to the memory that already says it. `retries` are the
+    drafts that must change nothing. `ended` are memories whose text may be stored again. `replaced` are the memories
+    that the write supersedes.
     """
 
     drafts: list[Draft]
@@ -58,24 +59,25 @@ class WritePlan(NamedTuple):
 def plan_write(
     records: Records, scope: Scope, drafts: Sequence[Draft], twins: Duplicates, reading: ReadingOptions, now: datetime
 ) -> WritePlan:
-    """Goes through the drafts in their order; each may end what was said before it, here or in the store."""
-    kept = [one for one in drafts if one.source_id not in twins.known]  # a message kept already has told its facts
-    stating = [one for one in kept if one.statement is not None]
+    """Return the plan of a write; each draft may replace stored memories and earlier drafts."""
+    # The facts of a message that is stored already were stored with it.
+    kept = [draft for draft in drafts if draft.source_id not in twins.known]
+    stating = [draft for draft in kept if draft.statement is not None]
     if not reading.resolve or not stating:
         return WritePlan(kept, twins.known, twins.ended, retries=twins.retries)
     walk = _Planner(kept, twins, _find_rivals(records, scope, stating, reading.zone, now), now)
-    for one in stating:
-        walk.add_draft(one)
+    for draft in stating:
+        walk.add_draft(draft)
     return walk.make_plan()
 
 
 class _Planner:
-    """What stands at each step through the drafts of one write."""
+    """Plans a write draft by draft, in their order."""
 
     def __init__(self, drafts: Sequence[Draft], twins: Duplicates, rivals: Iterable[Rival], now: datetime) -> None:
         self._drafts, self._now = drafts, now
-        # a retry with the caller's own id has the id of the stored memory
-        self._fresh = {one.memory.id for one in drafts if twins.known.get(one.memory.id) != one.memory.id}
+        # A retry with the caller's own id has the id of the stored memory, so it is not new.
+        self._fresh = {draft.memory.id for draft in drafts if twins.known.get(draft.memory.id) != draft.memory.id}
         self._known, self._ended = dict(twins.known), list(twins.ended)
         self._rivals: dict[tuple[str | None, str, str], dict[str, Rival]] = defaultdict(dict)
         self._changes: dict[str, dict[str, Any]] = defaultdict(dict)
@@ -91,8 +93,8 @@ class _Planner:
     def _add(self, rival: Rival) -> None:
         self._rivals[_find_rival_group(rival.memory, format_attribute(rival.statement))][rival.memory.id] = rival
 
-    def add_draft(self, one: Draft) -> None:
-        statement, memory = one.statement, one.memory
+    def add_draft(self, draft: Draft) -> None:
+        statement, memory = draft.statement, draft.memory
         if statement is None or self._is_known(memory.id):
             return
         if memory.is_current_at(self._now) and statement.attribute not in ONE_TIME:
@@ -111,7 +113,7 @@ class _Planner:
         self._add(Rival(memory, statement))
 
     def _is_known(self, memory_id: str) -> bool:
-        """Return whether a standing memory says the same. What a replaced memory said counts as new."""
+        """Return whether a current memory says the same; the text of a memory that this write replaced is new."""
         twin = self._known.get(memory_id)
         if memory_id in self._retries:  # it was stored once, so it changes nothing now
             return True
@@ -129,13 +131,14 @@ class _Planner:
         return False
 
     def _count_version(self, old_id: str) -> None:
-        """Freeing its words changes a memory once more before it is ended."""
+        """Raise the expected version of a replaced memory, which releasing its hash patches before it is ended."""
         heir_id = self._gone[old_id]
         done = self._replaced[heir_id]
         olds = tuple(old.evolve(version=old.version + 1) if old.id == old_id else old for old in done.olds)
         self._replaced[heir_id] = done._replace(olds=olds)
 
     def _make_history(self, memory: Memory, end: datetime) -> None:
+        """End a draft about an earlier time where the rival that came after it begins."""
         if memory.valid_to is None or memory.valid_to > end:
             self._changes[memory.id]["valid_to"] = max(end, memory.valid_from or end)
 
@@ -149,35 +152,36 @@ class _Planner:
 
     def make_plan(self) -> WritePlan:
         drafts = [
-            one._replace(memory=one.memory.evolve(**self._changes[one.memory.id]))
-            if one.memory.id in self._changes
-            else one
-            for one in self._drafts
+            draft._replace(memory=draft.memory.evolve(**self._changes[draft.memory.id]))
+            if draft.memory.id in self._changes
+            else draft
+            for draft in self._drafts
         ]
         replaced = tuple(self._replaced.values())
         return WritePlan(drafts, self._known, tuple(self._ended), replaced, self._retries)
 
 
 def find_start(heir: Memory) -> datetime:
-    """From when on a memory stands in others' place, where it does not say since when it holds."""
+    """Return when a memory begins to replace others, if its `valid_from` does not say it."""
     return heir.occurred_at or heir.created_at
 
 
 def _find_rival_group(memory: Memory, attribute: str) -> tuple[str | None, str, str]:
-    """Where rivals meet. All drafts of a write and what is read for them differ in session and namespace only."""
+    """Return the key that memories share which may replace each other."""
+    # The other dimensions need not be in the key: all drafts of a write and the memories read for them share them.
     return _find_rival_session(memory), memory.namespace, attribute
 
 
 def _find_rival_session(memory: Memory) -> str | None:
     """Return the session that rivals of a memory must share; None if rivals may be of any session.
 
-    What a user says in one session replaces what the same user said in another, but for short-term notes.
+    What a user says in one session replaces what the same user said in another, except for short-term notes.
     """
     return memory.session_id if _is_session_bound(memory) else None
 
 
 def _is_session_bound(memory: Memory) -> bool:
-    """Return whether a memory is its session's own: it has no user, or it is a short-term note."""
+    """Return whether a memory belongs to its session: it has no user, or it is a short-term note."""
     return memory.user_id is None or memory.namespace == SHORT_TERM
 
 
@@ -187,12 +191,12 @@ def _list_ended_attributes(statement: Statement) -> list[str]:
 
 
 def _is_contradicted(old: Statement, new: Statement) -> bool:
-    """Whether both cannot hold at once, whatever the times they tell."""
+    """Return whether both statements cannot be true at once, regardless of the times that they name."""
     return compare_statements(replace(old, valid_from=None), replace(new, valid_from=None)) == "replaces"
 
 
 def _find_later_start(old: Rival, memory: Memory, statement: Statement) -> datetime | None:
-    """When the kept memory begins, if that is after what the new one tells: then the new one is history."""
+    """Return when the stored memory begins, if that is after the time of the new one, which then is history."""
     since_old = old.memory.valid_from or old.statement.valid_from
     since_new = memory.valid_from or statement.valid_from
     if since_old and since_new:
@@ -202,17 +206,18 @@ def _find_later_start(old: Rival, memory: Memory, statement: Statement) -> datet
 
 
 def _find_rivals(records: Records, scope: Scope, drafts: Sequence[Draft], zone: tzinfo, now: datetime) -> list[Rival]:
-    """The kept memories that hold and that the drafts may end: of the same dimensions, and about the same."""
-    wanted: dict[tuple[str | None, str], list[tuple[Memory, Statement]]] = defaultdict(list)
-    for one in drafts:
-        if one.statement is not None and one.statement.attribute not in ONE_TIME:
-            wanted[_find_rival_session(one.memory), one.memory.namespace].append((one.memory, one.statement))
-    found: list[str] = []
-    for stating in wanted.values():
-        found += _find_candidate_ids(records, scope, stating)
-    memories = records.get(Memory, scope.organization, found).values() if found else ()
+    """Return the current memories that the drafts may replace: with the same owner, about the same attributes."""
+    by_group: dict[tuple[str | None, str], list[tuple[Memory, Statement]]] = defaultdict(list)
+    for draft in drafts:
+        if draft.statement is not None and draft.statement.attribute not in ONE_TIME:
+            by_group[_find_rival_session(draft.memory), draft.memory.namespace].append((draft.memory, draft.statement))
+    candidate_ids: list[str] = []
+    for stating in by_group.values():
+        candidate_ids += _find_candidate_ids(records, scope, stating)
+    memories = records.get(Memory, scope.organization, candidate_ids).values() if candidate_ids else ()
+    # Sorted by id below, so that the plan does not depend on the store's order of rows.
     standing = [memory for memory in memories if memory.attribute is not None and not has_ended(memory, now)]
-    parsed = ((memory, load_statement(memory, zone)) for memory in sorted(standing, key=lambda one: one.id))
+    parsed = ((memory, load_statement(memory, zone)) for memory in sorted(standing, key=lambda memory: memory.id))
     return [Rival(memory, told) for memory, told in parsed if told and format_attribute(told) == memory.attribute]
 
 
@@ -234,7 +239,8 @@ def _find_candidate_ids(records: Records, scope: Scope, stating: Sequence[tuple[
 
 
 def _make_probes(statement: Statement) -> tuple[str, ...]:
-    """How words begin that mostly occur in any text that this statement can replace; none if any text may."""
+    """Return beginnings of words that a text must mostly contain to be replaced; none if any text may be."""
+    # They dismiss rows by their text alone, before whole memories are loaded and parsed.
     words = () if statement.exclusive else extract_terms(statement.value.partition(",")[0])
     return tuple(word[: max(_SHORTEST, len(word) - _ENDING)] for word in words)
 

@@ -46,11 +46,13 @@ def revise(
     memory = require_memory(deps.records, scope, name)
     require_version(memory, expected_version)
     vectors = name_models(read_vectors(changes.get("vector")), deps.chunking)
-    wanted = _read_changes({name: value for name, value in changes.items() if name != "vector"})
+    changed_values = _read_changes({name: value for name, value in changes.items() if name != "vector"})
     now = make_later_time(memory.updated_at)
-    revised = validate_row(Memory, {**memory.__dict__, **wanted, "updated_at": now, "revision": memory.revision + 1})
+    revised = validate_row(
+        Memory, {**memory.__dict__, **changed_values, "updated_at": now, "revision": memory.revision + 1}
+    )
     check_size(revised, deps.text_bytes)
-    differing = {key: revised.__dict__[key] for key in wanted if revised.__dict__[key] != memory.__dict__[key]}
+    differing = {key: revised.__dict__[key] for key in changed_values if revised.__dict__[key] != memory.__dict__[key]}
     if vectors and not revised.text.strip():
         raise InvalidInput("there is a vector, but no text that it belongs to", remedy="pass a text, or no vector")
     if not differing and not vectors:
@@ -137,19 +139,21 @@ def supersede(
 ) -> Memory:
     """Store a memory that takes another's place. Both are kept; the old one ends when the new one begins."""
     old = require_memory(deps.records, scope, name)
-    one, now = _draft_heir(deps, scope, old, fields)
-    known, ended, retries = find_duplicates(deps.records, scope, [one], now)
-    twin = known.get(one.memory.id)
+    draft, now = _draft_heir(deps, scope, old, fields)
+    known, ended, retries = find_duplicates(deps.records, scope, [draft], now)
+    twin = known.get(draft.memory.id)
     if twin == old.id:
         raise InvalidInput(f"memory {old.id} already says that", remedy="revise it to change anything else about it")
-    heir = one.memory if twin is None else require_memory(deps.records, scope, twin, deleted=one.memory.id in retries)
+    heir = (
+        draft.memory if twin is None else require_memory(deps.records, scope, twin, deleted=draft.memory.id in retries)
+    )
     if old.superseded_by == heir.id or heir.is_deleted:
         return heir  # a retry, even if the heir was changed or forgotten since
     require_version(old, expected_version)
     operations = [*release_hashes(scope, ended), *deps.scope_rows.make_missing_rows(scope, now)]
     if twin is None:
-        vectors = {heir.id: name_models(one.vectors, deps.chunking)}
-        operations += make_additions(deps, scope, one, make_chunks([heir], deps.chunking, vectors)[0], now)
+        vectors = {heir.id: name_models(draft.vectors, deps.chunking)}
+        operations += make_additions(deps, scope, draft, make_chunks([heir], deps.chunking, vectors)[0], now)
     operations += make_supersession(
         scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=deps.interface
     )
@@ -162,12 +166,12 @@ def _draft_heir(deps: WriteDeps, scope: Scope, old: Memory, fields: Mapping[str,
     """Return the draft of a memory that takes another's place, and when that happens."""
     now = make_later_time(old.updated_at)
     own = {"kind": old.kind, "namespace": old.namespace, **fields}
-    one = make_draft(scope, own, now, deps.text_bytes)
-    one.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
-    if one.memory.hash is not None:
-        one.memory.__dict__["hash"] = compute_content_hash(one.memory)  # the heir has the owner of the old memory
-    one.memory.__dict__["attribute"] = find_attribute(one.memory, deps.reading.zone)
-    return one, now
+    draft = make_draft(scope, own, now, deps.text_bytes)
+    draft.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
+    if draft.memory.hash is not None:
+        draft.memory.__dict__["hash"] = compute_content_hash(draft.memory)  # the heir has the owner of the old memory
+    draft.memory.__dict__["attribute"] = find_attribute(draft.memory, deps.reading.zone)
+    return draft, now
 
 
 _DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "reach")
@@ -205,19 +209,19 @@ def make_later_time(moment: datetime) -> datetime:
 
 
 def _read_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = dict(changes)
-    if "priority" in wanted:
-        wanted["importance"] = read_importance(wanted.pop("priority"), wanted)
-    if "kind" in wanted:
-        wanted["kind"] = KIND_NAMES.get(wanted["kind"], wanted["kind"])
-    for name in wanted:
+    changed_values = dict(changes)
+    if "priority" in changed_values:
+        changed_values["importance"] = read_importance(changed_values.pop("priority"), changed_values)
+    if "kind" in changed_values:
+        changed_values["kind"] = KIND_NAMES.get(changed_values["kind"], changed_values["kind"])
+    for name in changed_values:
         if name not in REVISABLE:
             raise UnknownField(
                 f"a memory's {name!r} cannot be revised",
                 value=name,
                 remedy=suggest_name(name, _CHANGEABLE),
             )
-    return wanted
+    return changed_values
 
 
 def _make_line(deps: WriteDeps, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:

@@ -1,4 +1,4 @@
-"""One memory taking the place of others: what is written for it, whoever decides it."""
+"""Make the operations by which one memory supersedes others."""
 
 from collections.abc import Container, Sequence
 from datetime import datetime
@@ -15,7 +15,8 @@ ENDING = ("superseded_by", "superseded_at", "valid_to")
 
 
 def make_ending(old: Memory, heir: Memory, now: datetime, begins: datetime) -> dict[str, Any]:
-    """What changes about a memory whose place another takes: it ends where the other begins."""
+    """Return the changes to a memory that another one, the heir, supersedes: it ends where the heir begins."""
+    # It cannot end before it began, even if the heir says that it is true since an earlier time.
     ends = old.valid_to or max(heir.valid_from or begins, old.valid_from or begins)
     return {"superseded_by": heir.id, "superseded_at": now, "valid_to": ends}
 
@@ -32,9 +33,9 @@ def make_supersession(
     reason: str | None = None,
     unwritten: Container[str] = (),
 ) -> list[Operation]:
-    """Ends the old ones, links the heir to them, and journals it as one change.
+    """Return the operations that end the old memories, link the heir to them, and journal this as one change.
 
-    Those that are `unwritten` are written as ended by this very commit.
+    `unwritten` are the ids of old memories that the same commit adds; they are added as ended, so no patch is needed.
     """
     operations: list[Operation] = []
     for old in olds:

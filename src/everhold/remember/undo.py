@@ -41,15 +41,15 @@ def undo(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Change:
         )
         for memory in memories
     ]
-    announced = [Put(make_announcement(one)) for one in memories]
+    announced = [Put(make_announcement(memory)) for memory in memories]
     commit_revision(deps, memories[0], [*operations, undone, *map(Put, lines), *announced])
     return validate_row(Change, {**change.__dict__, "undone_at": now, "updated_at": now, "version": change.version + 1})
 
 
 def _find_latest(deps: WriteDeps, scope: Scope, memory_id: str | None) -> tuple[Change, list[Memory]]:
     for change in _read_changes(deps, scope, memory_id):
-        found = deps.records.get(Memory, scope.organization, change.memory_ids, deleted=True)
-        memories = [found[one] for one in change.memory_ids if one in found]
+        stored = deps.records.get(Memory, scope.organization, change.memory_ids, deleted=True)
+        memories = [stored[changed_id] for changed_id in change.memory_ids if changed_id in stored]
         if _can_be_undone(change, memories) and all(scope.can_read(memory) for memory in memories):
             return change, memories
         if memory_id is not None:
