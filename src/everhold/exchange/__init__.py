@@ -1,1 +1,1 @@
-"""Taking everything out, and bringing it in."""
+"""Export, import, and moving a store into another."""

@@ -1,13 +1,13 @@
-"""A bundle: everything of one organization as JSON lines.
+"""Write and read bundles: all rows of one organization as JSON lines.
 
-The first line says what it is: `{"everhold": 2, "organization": …}`. Then every line is one row:
-`{"table": "memories", "row": {…}}`, parents before what belongs to them. Times are ISO 8601, bytes base64. Deleted
-rows are in it too. Tables that the catalog marks as internal (the feed, jobs, …) are not: they are about one store, not
-about the data, and a bundle that holds a row of them is refused. The access log is exported and not imported: only its
-own store can vouch for it.
+The first line is the header: `{"everhold": 2, "organization": …}`. Every following line is one row:
+`{"table": "memories", "row": {…}}`, parents before the rows that belong to them. Times are ISO 8601, bytes base64.
+Deleted rows are included. Tables that the catalog marks as internal (the feed, jobs, …) are not: they describe one
+store, not the data, and a bundle with a row of them is refused. The access log is exported but not imported, because
+only its own store can prove that it is genuine.
 
-The last line, `{"end": {"rows": …, "sha256": …}}`, says how many rows there are, and the hash of their lines, each with
-its line feed. By it a bundle is known to be whole before anything of it is taken in. Version 1 had no such line.
+The last line, `{"end": {"rows": …, "sha256": …}}`, has the number of rows and the hash of their lines, each with its
+line feed. It shows that a bundle is complete before any row is imported. Version 1 had no such line.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _WITHOUT_END = 1
 _END = '{"end":'
 _BATCH = 500
 _MOST_END_BYTES = 4096
-"""More than the last line of a bundle takes."""
+"""More bytes than the last line of a bundle has."""
 _NOT_IMPORTED = (AccessLog,)
 
 
@@ -72,8 +72,8 @@ def _serialise_rows(records: Records, organization: str, counter: StepCounter) -
     for entity, table in CATALOG.items():
         if _is_exported(table):
             for row in parents_first(_read_all_rows(records, entity, organization, counter), table):
-                said = {"table": table.name, "row": row.model_dump(mode="json")}
-                yield json.dumps(said, ensure_ascii=False) + "\n"
+                line = {"table": table.name, "row": row.model_dump(mode="json")}
+                yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def _is_exported(table: Table) -> bool:
@@ -96,21 +96,24 @@ def _read_all_rows(records: Records, entity: type[Row], organization: str, count
 
 
 class Header(NamedTuple):
-    """What the first line of a bundle says."""
+    """The first line of a bundle."""
 
     version: Any
     organization: str
 
 
 def header_of(first_line: str) -> Header | None:
-    """What a bundle is, if a file that begins like this is one. InvalidInput if it is of a version not known here."""
+    """Return the header of a bundle from the first line of a file, or None if the file is not a bundle.
+
+    Raise InvalidInput if this program cannot read the bundle's version.
+    """
     try:
-        said = json.loads(first_line)
+        values = json.loads(first_line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or "everhold" not in said:
+    if not isinstance(values, dict) or "everhold" not in values:
         return None
-    header = Header(said["everhold"], str(said.get("organization", "")))
+    header = Header(values["everhold"], str(values.get("organization", "")))
     if header.version not in (_WITHOUT_END, VERSION):
         raise InvalidInput(
             f"the bundle has version {header.version}, and this program reads {VERSION}", remedy="upgrade Everhold"
@@ -119,7 +122,7 @@ def header_of(first_line: str) -> Header | None:
 
 
 def read_row_count(path: Path) -> int | None:
-    """Return how many rows the last line of a bundle promises; None if it promises nothing."""
+    """Return the number of rows that the last line of a bundle names, or None if it names none."""
     with path.open("rb") as file:
         file.seek(max(0, file.seek(0, io.SEEK_END) - _MOST_END_BYTES))
         last_line = file.read().rstrip().rpartition(b"\n")[2]
@@ -131,17 +134,18 @@ def read_row_count(path: Path) -> int | None:
 
 
 def read_rows(path: Path, header: Header, organization: str) -> Iterator[tuple[int, Row | None]]:
-    """Yield each row with the number of its line, as a row of `organization`; None for a line of the log.
+    """Yield each row with its line number, as a row of `organization`; None for a line of the access log.
 
-    At the end, InvalidInput if the rows are not those that were exported.
+    Raise InvalidInput at the end if the rows are not those that were exported.
     """
-    with path.open(encoding="utf-8", errors="surrogateescape") as file:  # what is no UTF-8 is found by its line
+    # Surrogates let the line with invalid UTF-8 be named in the error, and let its bytes be hashed as they are.
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:
         for number, line in _row_lines(file, header.version):
             yield number, _read_row(line, number, header, organization)
 
 
 def _row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, str]]:
-    """The lines of rows with their numbers; once they have all been seen, InvalidInput if they are not all of them."""
+    """Yield the lines of rows with their numbers; raise InvalidInput at the end if lines are missing or changed."""
     count, rows_hash, end = 0, hashlib.sha256(), None
     last = 1
     for number, line in islice(_without_blank_end(file), 1, None):
@@ -180,8 +184,8 @@ def _check_end(end: str | None, last: int, count: int, rows_hash: str) -> None:
             remedy="copy or export it again",
         )
     try:
-        said = json.loads(end)["end"]
-        rows, expected = said["rows"], said["sha256"]
+        values = json.loads(end)["end"]
+        rows, expected = values["rows"], values["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidInput(
             f"line {last} is not the end of a bundle: {end[:60]!r}", value=end, remedy="export it again"

@@ -15,7 +15,7 @@ _REFERRED_TO = frozenset(reference.target for table in DECLARATIONS.values() for
 
 
 class _EarlierRow(NamedTuple):
-    """What later rows must agree with: a row's user, and the length of the longest text that it ever had."""
+    """What later rows are checked against: a row's user, and the length of the longest text that it ever had."""
 
     user_id: str | None = None
     characters: int | None = None
@@ -71,7 +71,7 @@ class BundleChecks:
         users = {memory_id: memory.user_id for memory_id, memory in stored.items()}
         users |= {heir.heir_id: known[heir.heir_id].user_id for heir in self._heirs if heir.heir_id in known}
         for number, heir_id, user_id in self._heirs:
-            # an heir that is nowhere has been purged, which is allowed
+            # An heir that neither the bundle nor the store has was purged, which is allowed.
             if users.get(heir_id, user_id) != user_id:
                 raise InvalidInput(
                     f"line {number}: the memory was superseded by {heir_id!r}, which belongs to another user",
@@ -86,7 +86,7 @@ class BundleChecks:
                 raise InvalidInput(f"line {number}: rows of {table.name} are in two places", remedy="export it again")
             self._finished.add(self._table)
             self._table = table.name
-            self._keys.clear()
+            self._keys.clear()  # a table's rows are together, so only its own keys are held in memory
         key = get_key(row)
         if key in self._keys:
             raise InvalidInput(
@@ -125,7 +125,7 @@ class BundleChecks:
             )
 
     def _note_revision(self, revision: Revision) -> None:
-        """A chunk of the past has a span of the text that the memory had then."""
+        """Record the length of an earlier text: a chunk of the past has a span of the text at that time."""
         if revision.owner_kind == "memory":
             owners = self._known["memories"]
             known, text = owners[revision.owner_id], str(revision.value["text"])
@@ -169,9 +169,9 @@ class BundleChecks:
 
 
 def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> bool:
-    """Whether a memory or message of this user may be in a session of that one, as `Session.is_open_to` decides.
+    """Return whether a row of `user_id` may be in a session of `session_user_id`, as `Session.is_open_to` decides.
 
-    A row without a user may be in any session: a scope without a user may write there.
+    A row without a user may be in any session, because a scope without a user may write there.
     """
     return None in (user_id, session_user_id) or user_id == session_user_id
 

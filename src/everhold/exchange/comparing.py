@@ -13,7 +13,7 @@ from everhold.schema.operations import Op, Where
 from everhold.schema.table import TENANT, Reference, Table
 
 _NAMED_BY_SCOPES = (Organization, User, Project, Agent, Session)
-"""Rows that the engine creates when a scope first names them: their id alone says which they are."""
+"""Rows that the engine creates when a scope first names them: equal ids mean the same entity."""
 
 _COUNTED_BY_READS = ("access_count", "last_accessed")
 
@@ -21,7 +21,7 @@ RowKey = tuple[Any, ...]
 
 
 class RowVerdict(Enum):
-    """What becomes of a row of a bundle."""
+    """What an import does with a row of a bundle."""
 
     ADD = auto()
     """It is missing and is added."""
@@ -79,7 +79,7 @@ class Comparison:
         if any(self._is_left_out(reference, row) for reference in table.references):
             return RowVerdict.KEEP
         if isinstance(row, Change) and not differing_ids.isdisjoint(row.memory_ids):
-            return RowVerdict.KEEP  # the journal describes other versions of these memories
+            return RowVerdict.KEEP  # undoing the change would apply it to other versions of these memories
         if stored is None:
             return RowVerdict.ADD
         if _comparable(row) == _comparable(stored):
@@ -119,6 +119,7 @@ class Comparison:
         return {get_key(row): row for row in self._records.scan(entity, self._organization, where, deleted=True)}
 
     def _has_none(self, entity: type[Row], table: Table) -> bool:
+        # Most imports go into an empty organization: one count per table then saves a lookup for every row.
         if table.name not in self._is_empty:
             self._is_empty[table.name] = not self._records.count(entity, self._organization, deleted=True)
         return self._is_empty[table.name]
@@ -133,7 +134,7 @@ def _comparable(row: Row) -> dict[str, Any]:
 def _is_same_entity(table: Table, row: Row, stored: Row) -> bool:
     """Return whether two rows under one key are versions of one entity: same owners, created at the same time."""
     if not isinstance(row, Entity | Organization):
-        return True  # a tag or a chunk is known by its key alone
+        return True  # a tag or a chunk is identified by its key alone
     cascading = [reference for reference in table.references if reference.on_delete == "cascade"]
     owners = [name for reference in cascading for name in reference.columns]
     identity = owners if isinstance(row, _NAMED_BY_SCOPES) else [*owners, "created_at"]

@@ -94,6 +94,7 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
     try:
         records.commit([operation for row in rows for operation in _make_additions(row)])
     except AlreadyExists as error:
+        # `_examine` compares keys only: a unique value may be taken, or another process may have written since.
         raise AlreadyExists(
             f"{lines} were not imported: {error}",
             remedy="forget what is there, or import into an organization of its own",

@@ -1,4 +1,4 @@
-"""What a file to be brought in is, and what became of what it holds."""
+"""Import lists of memories and texts, and the result of every import."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ Remember = Callable[[Sequence[Any], Callable[[int], None]], Sequence[Memory]]
 
 @dataclass(frozen=True)
 class Loaded:
-    """What became of the rows or memories of a file.
+    """The result of an import.
 
-    `kept` counts rows of which the store holds another version, and what belongs to them: the store's version stays.
-    `log_lines` counts lines of the access log, which are not imported. `embedded` counts memories of a bundle that came
-    without vectors of this engine's models and were embedded.
+    `there` counts rows that the store held already. `kept` counts rows of which the store holds another version, and
+    the rows that belong to them: the store's version stays. `log_lines` counts lines of the access log, which are not
+    imported. `embedded` counts memories of a bundle without vectors of this engine's models, which were embedded.
     """
 
     added: int
@@ -37,7 +37,7 @@ class Loaded:
 
 
 def first_line(place: Path) -> str:
-    """How a file begins; InvalidInput if it is none, or empty."""
+    """Return the first line of a file; raise InvalidInput if the path is not a file or the file is empty."""
     if not place.is_file():
         raise InvalidInput(f"no file {str(place)!r} to import", value=str(place), remedy="check the path")
     with place.open(encoding="utf-8", errors="replace") as lines:
@@ -50,12 +50,13 @@ def first_line(place: Path) -> str:
 def load_document(
     place: Path, tokenizer: Tokenizer, remember: Remember, report: ReportProgress = ignore_progress
 ) -> Loaded:
-    """Store the memories of a list, or the passages of a text. Those that the store holds already are not added."""
-    began = clock.now()
+    """Store the memories of a list, or the passages of a text, except those that the store holds already."""
+    started_at = clock.now()
     memories = list(_memories(place, tokenizer))
-    kept = remember(memories, StepCounter(report, "importing", len(memories)).add)
-    added = len({memory.id for memory in kept if memory.created_at >= began})
-    return Loaded(added, len(kept) - added)
+    stored = remember(memories, StepCounter(report, "importing", len(memories)).add)
+    # `remember` returns the stored memory for a duplicate, so only its age tells what was added now.
+    added = len({memory.id for memory in stored if memory.created_at >= started_at})
+    return Loaded(added, len(stored) - added)
 
 
 def _memories(place: Path, tokenizer: Tokenizer) -> Iterator[Any]:

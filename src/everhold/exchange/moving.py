@@ -1,12 +1,12 @@
-"""Everything of one store into another, whatever both are, and the proof that it arrived.
+"""Copy everything of one store into another store of any kind, and verify the copy.
 
-Tables are moved one after the other, parents before what belongs to them; vectors are copied as they are. How far it
-came, and of which store, is kept as move marks in the store that is moved into, in the same commit as the rows, so that
-a move that was cut short goes on where it was. Tables that belong to no organization are about one store only and are
-not moved: leases, how far projections are, schema versions. Only the embedding models are copied, after the rows.
+Tables are copied one after the other, parents before the rows that belong to them; vectors are copied unchanged. Move
+marks in the target say which store is moved and how far the move is, so an interrupted move continues where it stopped.
+Tables that belong to no organization describe one store only and are not moved: leases, the progress of projections,
+schema versions. Only the embedding models are copied, after the rows.
 
-The proof is a logical hash per table, of every row's values in no particular order. The number that a store draws for
-a row is left out: each store draws its own, in the same order.
+The copy is verified by a hash per table of every row's values, which does not depend on the order of rows. The number
+that a store draws for a row is left out: each store draws its own, in the same order.
 """
 
 import hashlib
@@ -31,18 +31,18 @@ from everhold.schema.table import Table
 _BATCH = 500
 logger = logging.getLogger(__name__)
 
-_SPACE = 2**256
+_SPACE = 2**256  # hashes are added modulo the size of a SHA-256 digest
 
 
 class TableHash(NamedTuple):
-    """How many rows a table has, and the hash of what they say."""
+    """The number of rows of a table, and the hash of their values."""
 
     rows: int
     hash: str
 
 
 class Moved(NamedTuple):
-    """How many rows were copied now, and what both stores hold by table."""
+    """The number of rows that this call copied, and the hash of every table in both stores."""
 
     copied: int
     tables: dict[str, TableHash]
@@ -57,17 +57,17 @@ def list_moved_entities() -> list[tuple[type[Row], Table]]:
 
 
 def move(source: Records, target: Records, report: ReportProgress = ignore_progress) -> Moved:
-    """Copy every row, then compare. AlreadyExists if the target holds something else; Conflict if they differ.
+    """Copy every row, then compare both stores; continue an interrupted move where it stopped.
 
-    An interrupted move continues where it stopped. Rows that it has copied count as done.
+    Raise AlreadyExists if the target holds other data, and Conflict if the stores differ after the copy.
     """
     _refuse_itself(source, target)
     identity = _identify(source)
     marks = _read_marks(target)
     if not marks:
-        held = _find_first_rows(target)
-        if held:
-            return Moved(0, _compare_finished(source, target, held, report))
+        existing = _find_first_rows(target)
+        if existing:
+            return Moved(0, _compare_finished(source, target, existing, report))
         target.commit([Ensure(MoveMark(table_name=name, source=identity)) for name in _list_tables()])
         marks = _read_marks(target)
     if any(mark.source != identity for mark in marks.values()):
@@ -92,7 +92,7 @@ def move(source: Records, target: Records, report: ReportProgress = ignore_progr
 
 
 def is_unfinished(records: Records) -> bool:
-    """Return whether a move into this store was begun and not finished, so that it holds only part of another."""
+    """Return whether a move into this store is unfinished, so that it holds only a part of another store."""
     return bool(_read_marks(records))
 
 
@@ -108,7 +108,7 @@ def _list_tables() -> list[str]:
 
 
 def _identify(source: Records) -> str:
-    """Return a hash that tells one store from others without writing to it: of its organizations and their ages."""
+    """Return a hash that identifies a store without writing to it: of its organizations and their creation times."""
     organizations = sorted(
         (row.id, clock.micros(row.created_at)) for row in source.scan(Organization, None, deleted=True)
     )
@@ -116,7 +116,8 @@ def _identify(source: Records) -> str:
 
 
 def _refuse_itself(source: Records, target: Records) -> None:
-    """Refuse two addresses of one store: what is written through one is then seen through the other."""
+    """Raise InvalidInput if both are one store: what is written through one is then read through the other."""
+    # Addresses cannot be compared: one server may have several names.
     probe = MoveMark(table_name=clock.make_id("probe"), source="probe")
     target.commit([Put(probe)])
     is_same = bool(source.scan(MoveMark, None, [Where("table_name", Op.EQ, probe.table_name)]))
@@ -126,24 +127,25 @@ def _refuse_itself(source: Records, target: Records) -> None:
 
 
 def _read_marks(target: Records) -> dict[str, MoveMark]:
-    """Return the marks of tables, without a probe that an interrupted move has left."""
+    """Return the marks of tables, without probes that interrupted moves have left."""
     return {mark.table_name: mark for mark in target.scan(MoveMark, None) if mark.table_name in TABLES}
 
 
 def _find_first_rows(target: Records) -> str:
-    """What a store holds first, if it holds anything."""
+    """Return a description of the first rows that a store holds, or "" if it is empty."""
     for entity, table in list_moved_entities():
-        if found := target.count(entity, None, deleted=True):
-            return f"{found} rows of {table.name}"
+        if count := target.count(entity, None, deleted=True):
+            return f"{count} rows of {table.name}"
     return ""
 
 
-def _compare_finished(source: Records, target: Records, held: str, report: ReportProgress) -> dict[str, TableHash]:
-    """The target is not empty: either this very move was finished before, or it is another's."""
+def _compare_finished(source: Records, target: Records, existing: str, report: ReportProgress) -> dict[str, TableHash]:
+    """Return the hashes of a finished move; raise AlreadyExists if the target holds other data."""
     try:
         return compare(source, target, report)
     except Conflict:
-        raise AlreadyExists(f"the store to move into holds {held} already", remedy="move into an empty one") from None
+        fact = f"the store to move into holds {existing} already"
+        raise AlreadyExists(fact, remedy="move into an empty one") from None
 
 
 # copying
@@ -161,12 +163,12 @@ def _copy(
 
 
 def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Table, counter: StepCounter) -> int:
-    """Rows that are there already are those of a move that was cut short."""
-    there = {get_key(row) for row in rows_of(target, entity, table)} if target.count(entity, None, deleted=True) else ()
-    counter.add(len(there))
+    """Copy the rows that the target lacks; rows that it has come from an interrupted move."""
+    keys = {get_key(row) for row in rows_of(target, entity, table)} if target.count(entity, None, deleted=True) else ()
+    counter.add(len(keys))
     copied = 0
-    with closing(rows_of(source, entity, table)) as found:
-        rows = (row for row in parents_first(found, table) if get_key(row) not in there)
+    with closing(rows_of(source, entity, table)) as source_rows:
+        rows = (row for row in parents_first(source_rows, table) if get_key(row) not in keys)
         while batch := list(islice(rows, _BATCH)):
             target.commit([Put(row) for row in batch])
             copied += len(batch)
@@ -177,20 +179,27 @@ def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Tabl
 def _copy_drawn(
     source: Records, target: Records, entity: type[Row], table: Table, after: int, counter: StepCounter
 ) -> int:
-    """In their order. Each batch is one commit with word of how far it goes, so none is copied twice."""
+    """Copy rows in the order of their drawn numbers.
+
+    The target draws new numbers, so keys cannot show what was copied. Each batch commits its mark with the rows, so
+    no row is copied twice.
+    """
     counter.add(target.count(entity, None, deleted=True) if after else 0)
     copied = 0
     while batch := source.scan(entity, None, [Where(str(table.generated), Op.GT, after)], limit=_BATCH, deleted=True):
         after = batch[-1].__dict__[str(table.generated)]
-        reached = Patch(MoveMark, (table.name,), {"last_sequence": after})
-        target.commit([*map(Put, batch), reached])
+        mark = Patch(MoveMark, (table.name,), {"last_sequence": after})
+        target.commit([*map(Put, batch), mark])
         copied += len(batch)
         counter.add(len(batch))
     return copied
 
 
 def rows_of(records: Records, entity: type[Row], table: Table) -> Generator[Row]:
-    """Every row of a table, organization by organization, deleted ones too. To be closed before the store is."""
+    """Yield every row of a table, organization by organization, deleted ones included.
+
+    Close the generator before the store: an open cursor may be behind it.
+    """
     if table.tenant in (None, "id") or entity is LogHead:  # a head outlives its organization
         yield from records.scan(entity, None, deleted=True)
         return
@@ -200,7 +209,7 @@ def rows_of(records: Records, entity: type[Row], table: Table) -> Generator[Row]
 
 
 def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
-    """The rows as they come, unless some refer to others of the same table: those must come after them."""
+    """Return the rows so that each comes after the row of the same table that it refers to."""
     own = [reference for reference in table.references if reference.target == table.name]
     if not own:
         return rows
@@ -208,13 +217,14 @@ def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
     waiting = {get_key(row): row for row in rows}
     ordered: dict[tuple[Any, ...], Row] = {}
     for first in waiting:
-        line = []
+        ancestry = []
         key: tuple[Any, ...] | None = first
-        while key in waiting and key not in ordered and key not in line:
-            line.append(key)
-            above = waiting[key].__dict__[column]
-            key = None if above is None else (*key[:-1], above)
-        ordered.update((key, waiting[key]) for key in reversed(line))
+        # The last condition ends a cycle of references.
+        while key in waiting and key not in ordered and key not in ancestry:
+            ancestry.append(key)
+            parent_id = waiting[key].__dict__[column]
+            key = None if parent_id is None else (*key[:-1], parent_id)
+        ordered.update((key, waiting[key]) for key in reversed(ancestry))
     return ordered.values()
 
 
@@ -229,25 +239,26 @@ def _copy_models(source: Records, target: Records) -> None:
 
 
 def compare(source: Records, target: Records, report: ReportProgress = ignore_progress) -> dict[str, TableHash]:
-    """Return the hash of every table, which is the same on both sides. Conflict if one is not."""
+    """Return the hash of every table; raise Conflict if a table differs between the stores."""
     counter = StepCounter(report, "comparing", _count_rows(source))
-    found: dict[str, TableHash] = {}
+    hashes: dict[str, TableHash] = {}
     for entity, table in list_moved_entities():
-        one = table_hash(source, entity, table, lambda _: counter.add(0))
-        other = table_hash(target, entity, table, counter.add)
-        if one != other:
+        # Adding 0 reports that work goes on: only the target's rows are counted, so the total is reached once.
+        expected = table_hash(source, entity, table, lambda _: counter.add(0))
+        actual = table_hash(target, entity, table, counter.add)
+        if expected != actual:
             raise Conflict(
-                f"{table.name} is not the same in both stores ({one.rows} rows here, {other.rows} there)",
+                f"{table.name} is not the same in both stores ({expected.rows} rows here, {actual.rows} there)",
                 remedy="stop what writes to one of them, and move again into an empty store",
             )
-        found[table.name] = one
-    return found
+        hashes[table.name] = expected
+    return hashes
 
 
 def table_hash(
     records: Records, entity: type[Row], table: Table, progress: Callable[[int], None] = lambda _: None
 ) -> TableHash:
-    """The sum of the hashes of all rows, so that their order does not matter."""
+    """Return the number of rows and the sum of their hashes, which does not depend on their order."""
     total, count = 0, 0
     with closing(rows_of(records, entity, table)) as rows:
         while batch := list(islice(rows, _BATCH)):
@@ -258,8 +269,8 @@ def table_hash(
 
 
 def hash_row(row: Row, table: Table) -> int:
-    said = {name: value for name, value in row.__dict__.items() if name != table.generated}
-    text = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    values = {name: value for name, value in row.__dict__.items() if name != table.generated}
+    text = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
 
 

@@ -1,4 +1,4 @@
-"""Stores that are files: whether one is there, and whether two are one."""
+"""Checks for stores that are files."""
 
 from pathlib import Path
 
@@ -6,14 +6,15 @@ from everhold.errors import InvalidInput, StoreMissing
 
 
 def check_there(file: Path | None) -> None:
-    """StoreMissing if a store is a file that does not exist, and that opening it would create."""
+    """Raise StoreMissing if a store is a file that does not exist: opening it would create it."""
     if file is not None and not file.exists():
         raise StoreMissing(f"no store at {file.absolute()}", value=str(file), remedy="name one that exists")
 
 
 def check_apart(source: Path | None, target: Path | None) -> None:
-    """InvalidInput if both are one file, by whatever names."""
+    """Raise InvalidInput if both paths lead to the same file."""
     if source is None or target is None:
         return
+    # `samefile` also recognises hard links, which `resolve` does not.
     if source.resolve() == target.resolve() or (target.exists() and source.samefile(target)):
         raise InvalidInput(f"{source} and {target} are the same store", remedy="move into another one")

@@ -1,1 +1,1 @@
-"""Care for what is stored: changing the embedding model, purging what is long deleted."""
+"""Maintenance jobs, purging, changes of the embedding model, and integrity checks."""

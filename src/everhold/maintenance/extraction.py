@@ -1,9 +1,9 @@
-"""Facts that a language model reads from what people said, away from the write path.
+"""Let a language model read facts from messages, during maintenance and not when messages are written.
 
-    unread utterances → one prompt → the answer's items, each checked → facts are remembered → the cursor moves on
+    unread utterances → one prompt → check each item of the answer → remember the facts → move the cursor
 
-What people said is in memories of messages and in the messages of sessions. Each of these two sources has a cursor in
-the organization's job. The cursor moves after the facts are remembered. If a crash comes between the two, the same
+Utterances are memories of messages and the messages of sessions. Each of these two sources has a cursor in the
+organization's job. The cursor moves after the facts are remembered. If a crash comes between the two, the same
 utterances are read again, and the idempotency key of each fact keeps it from being stored twice. A fact that is known
 already is reinforced, as with any memory.
 """
@@ -25,24 +25,24 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Op, Page, Patch, Where
 
 CONFIDENCE = 0.7
-"""How sure a fact is that a language model read from an utterance."""
+"""The confidence of a fact that a language model read from an utterance."""
 
 LONGEST_UTTERANCE = 20_000
 PROMPT_CHARACTERS = 20_000
-"""A longer utterance is a document and not read; a prompt ends with the utterance that brings it beyond its length."""
+"""Limits in characters: longer utterances are documents and are not read; a prompt ends after it exceeds its limit."""
 
 LEASE = "extract"
 _JOB = "llm-extraction"
 _DIGEST_BYTES = 16
 
 Keep = Callable[[Scope, Sequence[Mapping[str, Any]]], object]
-"""Remembers memories, given as fields by name, in a scope."""
+"""Remembers memories in a scope. Each memory is a mapping of its fields."""
 
 
 class Extracted(NamedTuple):
-    """How many utterances were read, how many facts remembered or reinforced, and how many items refused.
+    """How many utterances were read, how many facts were remembered or reinforced, and how many items were refused.
 
-    An answer that is no list of items counts as one refused.
+    An answer that is not a list counts as one refused item.
     """
 
     read: int = 0
@@ -51,7 +51,7 @@ class Extracted(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """Rows in which people said something, ordered by the time of `order`."""
+    """Rows that hold utterances, ordered by the time in the column `order`."""
 
     entity: type[Memory] | type[Message]
     order: str
@@ -61,9 +61,9 @@ class _Source(NamedTuple):
 
 
 def extract(records: Records, language_model: LanguageModel, keep: Keep, batch: int) -> Extracted:
-    """Read everything that has not been read yet and remember the facts; do nothing if another process does.
+    """Read all unread utterances and remember their facts; do nothing while another process does so.
 
-    An error of the model ends it. The batches before are kept, and the next call continues after them.
+    An error of the model ends the call. Finished batches are kept, and the next call continues after them.
     """
     total = Extracted()
     with hold_lease(records, LEASE, duration=LONG_DURATION) as lease, suppress(StaleVersion):
@@ -75,7 +75,7 @@ def extract(records: Records, language_model: LanguageModel, keep: Keep, batch: 
 
 
 def extract_batches(records: Records, language_model: LanguageModel, keep: Keep, batch: int) -> Iterator[Extracted]:
-    """Read one batch after the other, oldest first; yield what came of each."""
+    """Read one batch after the other, oldest first; yield the counts of each."""
     for organization in records.scan(Organization, None):
         for source in _SOURCES:
             while extracted := _read_batch(records, organization.id, source, language_model, keep, batch):
@@ -97,7 +97,7 @@ def count_unread(records: Records) -> int:
 def _read_batch(
     records: Records, organization: str, source: _Source, language_model: LanguageModel, keep: Keep, batch: int
 ) -> Extracted | None:
-    """Read one batch; None if nothing was left to read."""
+    """Read one batch and return its counts, or None if nothing was left to read."""
     job = _find_job(records, organization)
     rows = _find_unread(records, job, source, batch)
     if not rows:
@@ -107,6 +107,7 @@ def _read_batch(
     facts, refused = check_answer(answer, utterances)
     for scope, items in _group_by_scope(facts, language_model.name).items():
         keep(scope, items)
+    # Only after the facts are stored: a crash in between repeats the batch instead of skipping it.
     _move_cursor(records, job, source, rows)
     return Extracted(len(utterances), len(facts), refused)
 
@@ -115,7 +116,7 @@ def _read_batch(
 
 
 def _find_unread(records: Records, job: Job, source: _Source, batch: int) -> list[Any]:
-    """Return the next rows in the order in which they came, as many as fit one prompt."""
+    """Return the next unread rows, oldest first, as many as one prompt takes."""
     after = _read_cursor(job, source)
     rows: list[Any] = records.scan(
         source.entity, job.organization_id, source.where, order=source.order, after=after, limit=batch
@@ -144,7 +145,7 @@ def _move_cursor(records: Records, job: Job, source: _Source, rows: Sequence[Any
         "updated_at": clock.now(),
     }
     patch = Patch(Job, (job.organization_id, job.id), changes, version=job.version)
-    with suppress(StaleVersion):  # another process has read the same rows and moved the cursor
+    with suppress(StaleVersion):  # another process took over an expired lease and moved the cursor
         records.commit([Ensure(job), patch])
 
 
@@ -203,14 +204,14 @@ def _read_messages(records: Records, messages: Sequence[Message]) -> list[Uttera
 
 
 def _choose_scope(row: Memory | Message, project: str | None) -> Scope:
-    """Return the scope of the facts. They outlive the session, unless nothing else says whose they are."""
-    is_nobodys = row.user_id is None and row.agent_id is None
+    """Return the scope of the facts: without the session, unless the row has neither a user nor an agent."""
+    has_no_owner = row.user_id is None and row.agent_id is None
     return Scope(
         organization=row.organization_id,
         project=project,
         user=row.user_id,
         agent=row.agent_id,
-        session=row.session_id if is_nobodys else None,
+        session=row.session_id if has_no_owner else None,
     )
 
 
@@ -233,8 +234,9 @@ def _group_by_scope(facts: Sequence[Fact], model: str) -> dict[Scope, list[dict[
 
 def _make_item(fact: Fact, model: str) -> dict[str, Any]:
     utterance = fact.utterance
-    told = f"{utterance.id}\x1f{fact.kind}\x1f{fact.text}"  # an id alone may be as long as a key
-    digest = hashlib.blake2b(told.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    # A digest, because an id alone may be as long as an idempotency key. The separator occurs in no id.
+    identity = f"{utterance.id}\x1f{fact.kind}\x1f{fact.text}"
+    digest = hashlib.blake2b(identity.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     item = {
         "text": fact.text,
         "kind": fact.kind,
@@ -242,7 +244,7 @@ def _make_item(fact: Fact, model: str) -> dict[str, Any]:
         "trust": utterance.trust,
         "source_agent": utterance.source_agent,
         "reach": utterance.reach,
-        # Said then, though read now: it must not replace what was said in between.
+        # The time of the utterance, not of this run: the fact must not replace what was said in between.
         "occurred_at": utterance.said_at,
         "provenance": {utterance.kind: utterance.id, "by": model},
         "idempotency_key": f"llm:{digest}",

@@ -1,4 +1,4 @@
-"""A model beside the one that serves: a thread embeds the memories that it lacks."""
+"""Embed the memories that a second model lacks, in a background thread."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 
 _PAUSE = 1.0
-_LONGEST_PAUSE = 60.0
+_LONGEST_PAUSE = 60.0  # a model that is down for hours is asked once a minute
 _WAIT_FOR_CHECK = 30.0
-"""Seconds that a query waits for the first look at whether anything is missing, which counts chunks."""
+"""Seconds that a query waits for the first check, which counts the chunks of the store."""
 
 
 class FillProgress(NamedTuple):
-    """How many memories have been looked at, of how many, and whether nothing is missing."""
+    """How many memories have been checked, of how many, and whether the model has all of them."""
 
     done: int
     total: int
@@ -26,11 +26,11 @@ class FillProgress(NamedTuple):
 
 
 class Filling:
-    """Embeds by a second model whatever the serving model has chunks of and it has not.
+    """Embeds by a second model everything that the serving model has chunks of and the second has not.
 
-    Only what is missing is embedded, in batches that are one commit each, so a fill that is stopped or killed goes on
-    when it is next started. `is_changing` says whether the serving model is being changed: a fill compares with its
-    chunks, so it waits for the end of the change.
+    Each batch is one commit and only missing chunks are made, so a fill that was stopped or killed continues at the
+    next start. `is_changing` returns whether the serving model is being changed. A fill compares with the serving
+    model's chunks, so it waits for the end of the change.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Filling:
             self._thread.join()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return whether the model has every memory, at the latest after so many seconds."""
+        """Wait for the end of the fill, at most `timeout` seconds; return whether the model has every memory."""
         self._thread.join(timeout)
         return self._is_complete
 
@@ -100,13 +100,14 @@ class Filling:
                 self._is_complete = True
                 return
             self._done, self._total = 0, count_all(self._records)
+            # Set before the fill, which may take hours: a query only waits for the check.
             self._has_checked.set()
             if self._is_changing():
                 return
             fill(ReembedWork(self._records, self._cut, serving, self._model, self._watch, self._batch))
             self._is_complete = True
         except (Stopped, StaleVersion):
-            return
+            return  # stopped, or another process has changed the same rows; `_run` decides whether to try again
 
     def _watch(self, done: int) -> None:
         self._done += done

@@ -1,6 +1,6 @@
-"""The prompt for a language model that reads facts, and the check of its answer.
+"""Make the prompt for a language model that reads facts, and check its answer.
 
-A model's answer is a proposal. A fact stands only if it is well formed and grounded in the utterance that it names.
+The answer is not trusted. A fact is kept only if it is well formed and grounded in the utterance that it names.
 """
 
 import json
@@ -16,13 +16,13 @@ from everhold.text.terms import extract_terms, fold
 
 FACT_KINDS = ("fact", "preference", "plan", "episodic", "entity")
 GROUNDED_SHARE = 0.6
-"""The least share of a fact's terms that its message must have."""
+"""The share of a fact's terms that its message must contain at least."""
 
 SHORTEST, LONGEST = 3, 300
-"""Characters of a fact."""
+"""Limits for the number of characters of a fact."""
 
 NOBODY_NAMED = "User"
-"""How facts call a speaker without a name, as those do that are read without a model."""
+"""What facts call a speaker without a name. The facts that rules extract use the same word."""
 
 _FENCE = re.compile(r"\A\s*```\w*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -61,7 +61,7 @@ questions and opinions about the conversation. If there is nothing to list, answ
 
 @dataclass(frozen=True)
 class Utterance:
-    """What somebody said once: a message of a session, or a memory of a message."""
+    """A text that a person said: a message of a session, or a memory of a message."""
 
     kind: Literal["memory", "message"]
     id: str
@@ -69,14 +69,14 @@ class Utterance:
     speaker: str | None
     said_at: datetime
     scope: Scope
-    """Whose the facts are that it tells."""
+    """The scope in which its facts are remembered."""
     trust: float | None = None
     source_agent: str | None = None
     reach: str | None = None
 
 
 class Fact(NamedTuple):
-    """A fact that an utterance tells, after the check."""
+    """A fact that passed the check, with the utterance that states it."""
 
     utterance: Utterance
     text: str
@@ -101,7 +101,7 @@ def make_prompt(utterances: Sequence[Utterance]) -> str:
 
 
 def check_answer(answer: str, utterances: Sequence[Utterance]) -> tuple[list[Fact], int]:
-    """Return the facts of an answer that stand, each once, and how many items do not."""
+    """Return the facts of an answer that pass the check, each once, and how many items do not."""
     fenced = _FENCE.match(answer)
     try:
         items = json.loads(fenced[1] if fenced else answer)
@@ -110,15 +110,15 @@ def check_answer(answer: str, utterances: Sequence[Utterance]) -> tuple[list[Fac
     if not isinstance(items, list):
         return [], 1
     facts = [_check_item(item, utterances) for item in items]
-    standing = {(fact.utterance.id, fact.text, fact.kind): fact for fact in facts if fact is not None}
-    return list(standing.values()), sum(fact is None for fact in facts)
+    accepted = {(fact.utterance.id, fact.text, fact.kind): fact for fact in facts if fact is not None}
+    return list(accepted.values()), sum(fact is None for fact in facts)
 
 
 def _check_item(item: object, utterances: Sequence[Utterance]) -> Fact | None:
     if not isinstance(item, dict):
         return None
     number, text, kind = item.get("message"), item.get("text"), item.get("kind")
-    if type(number) is not int or not 1 <= number <= len(utterances):  # True is an int, and no number
+    if type(number) is not int or not 1 <= number <= len(utterances):  # isinstance would accept True
         return None
     if not isinstance(text, str) or not isinstance(kind, str) or kind not in FACT_KINDS:
         return None
@@ -127,7 +127,7 @@ def _check_item(item: object, utterances: Sequence[Utterance]) -> Fact | None:
 
 
 def is_standalone(text: str) -> bool:
-    """Return whether a text is one printable sentence of a fair length that says whom it is about."""
+    """Return whether a text is one printable sentence within the limits that names its subject."""
     if not SHORTEST <= len(text) <= LONGEST or not text.isprintable():
         return False
     ends = [match.end() for match in SENTENCE_END.finditer(text) if match.end() < len(text)]
@@ -138,23 +138,24 @@ def is_standalone(text: str) -> bool:
 
 
 def is_grounded(text: str, utterance: Utterance) -> bool:
-    """Return whether an utterance has most of a text's terms and all of its names and numbers.
+    """Return whether an utterance contains most of a text's terms and all of its names and numbers.
 
-    The speaker's name counts as said. A text that denies something needs an utterance that does. An utterance may write
-    a name in lower case.
+    The speaker's name belongs to the utterance. A negated text needs a negated utterance. The utterance may write a
+    name in lower case.
     """
-    said = f"{utterance.speaker or NOBODY_NAMED} {utterance.text}"
-    wanted, folded, folded_said = set(extract_terms(text)), fold(text), fold(said)
-    if not wanted or len(wanted & set(extract_terms(said))) < GROUNDED_SHARE * len(wanted):
+    source = f"{utterance.speaker or NOBODY_NAMED} {utterance.text}"
+    terms, folded, folded_source = set(extract_terms(text)), fold(text), fold(source)
+    if not terms or len(terms & set(extract_terms(source))) < GROUNDED_SHARE * len(terms):
         return False
-    if _NEGATION.search(folded) and not _NEGATION.search(folded_said):
+    if _NEGATION.search(folded) and not _NEGATION.search(folded_source):
         return False
+    # A paraphrase changes some words, but a name or a number that the utterance lacks is invented.
     exact = {*_find_names(text), *_NUMBER.findall(folded), *_NUMBER_WORDS.intersection(_WORD.findall(folded))}
-    return exact <= {*_WORD.findall(folded_said), *_NUMBER.findall(folded_said)}
+    return exact <= {*_WORD.findall(folded_source), *_NUMBER.findall(folded_source)}
 
 
 def _find_names(text: str) -> set[str]:
-    """Return every word that begins with a capital, except a first word that any sentence may begin with."""
+    """Return every capitalised word, except a first word that is capitalised only because it opens the sentence."""
     words = _WORD.findall(text)
     if words and fold(words[0]) in _OPENERS:
         words = words[1:]

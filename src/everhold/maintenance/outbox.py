@@ -1,4 +1,4 @@
-"""Trims the change feed.
+"""Trim the change feed.
 
 The outbox always holds the newest part of history, a week of it at least: an idempotency key is honoured for a week,
 and a follower may be offline for some days. A follower that was away longer compares itself with the records or is
@@ -39,9 +39,10 @@ def trim(
     while lines := _read_lines(records, min(covered, last - 1), batch):
         commit([Delete(Outbox, (line.sequence,)) for line in lines])
         progress(len(lines))
-    useless = [mark for mark in old if mark.last_sequence < covered]
-    if useless:
-        commit([Delete(OutboxMark, (mark.day,)) for mark in useless])
+    # Marks go after the lines: if a crash comes in between, the next run still knows which lines are old.
+    superseded = [mark for mark in old if mark.last_sequence < covered]
+    if superseded:
+        commit([Delete(OutboxMark, (mark.day,)) for mark in superseded])
 
 
 def _read_last(records: Records) -> int:

@@ -1,4 +1,4 @@
-"""Runs maintenance jobs one after the other and reports on each.
+"""Run maintenance jobs one after the other and report on each.
 
     for each job:  take its lease → perform it, batch by batch → count what is left, if it did not finish
 
@@ -35,7 +35,7 @@ Outcome = Literal["done", "unfinished", "held", "failed", "planned"]
 class MaintenanceJob(Generic[D]):
     """One named piece of maintenance; `D` is what its functions work on.
 
-    `preview` changes nothing and returns what there is to do, counted by kind. It is the job's dry run, and it says
+    `preview` changes nothing and returns what there is to do, counted by kind. It is the job's dry run, and it counts
     what is left if the job does not finish. `perform` does the work in batches and reports each to its `JobRun`. A job
     with a lease runs in one process at a time.
     """
@@ -51,7 +51,7 @@ class MaintenanceJob(Generic[D]):
 
 @dataclass(frozen=True)
 class JobReport:
-    """What became of one job.
+    """The result of one job.
 
     The outcome is `done`; `unfinished` if time ran out or something is left for the next run; `held` if another process
     is doing it; `failed`; or `planned` after a dry run. `counts` says what was done, or would be done, by kind, and
@@ -82,7 +82,7 @@ class MaintenanceReport:
 
 
 class OutOfTime(Exception):
-    """The job's time limit has passed. It never leaves this package."""
+    """Raised when a job's time limit has passed. Callers outside this package never see it."""
 
 
 class JobRun:
@@ -94,17 +94,18 @@ class JobRun:
         self.lease: HeldLease | None = None
         self.counter = counter
         self._records = records
+        # The monotonic clock: setting the system's time must neither end a job nor extend it.
         self._ends = time.monotonic() + job.time_limit.total_seconds()
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        """Commit under the job's lease. StaleVersion if another process has taken the lease."""
+        """Commit under the job's lease; raise StaleVersion if another process has taken the lease."""
         if self.lease is None:
             self._records.commit(operations)
         else:
             self.lease.commit(operations)
 
     def add(self, what: str, count: int = 1) -> None:
-        """Count what the last batch did, and keep the lease. Call it after each batch: it raises if time is up."""
+        """Count a finished batch and extend the lease; raise OutOfTime if time is up. Call it after each batch."""
         self.counts[what] += count
         self.counter.add(count)
         self.check_time()
@@ -112,7 +113,7 @@ class JobRun:
             self.lease.extend_if_due()
 
     def check_time(self) -> None:
-        """Stop the job if its time is up."""
+        """Raise OutOfTime if the job's time is up."""
         if time.monotonic() >= self._ends:
             raise OutOfTime
 
@@ -122,7 +123,7 @@ class JobRun:
 
 
 def select_jobs(jobs: Sequence[MaintenanceJob[D]], names: Sequence[str] | None) -> list[MaintenanceJob[D]]:
-    """Return the named jobs, or all of them, in the order in which they run. InvalidInput for an unknown name."""
+    """Return the named jobs, or all of them, in the order in which they run; raise InvalidInput for unknown names."""
     known = [job.name for job in jobs]
     for name in names or ():
         if name not in known:
@@ -140,7 +141,7 @@ def run_jobs(
     dry_run: bool = False,
     report: ReportProgress = ignore_progress,
 ) -> MaintenanceReport:
-    """Run each job, or with `dry_run` only look what each would do; return what became of each."""
+    """Run each job, or with `dry_run` only count what each would do; return a report on each."""
     if dry_run:
         return MaintenanceReport(tuple(_preview(job, deps) for job in jobs), dry_run=True)
     reports = tuple(_run(records, job, deps, report) for job in jobs)
@@ -160,6 +161,7 @@ def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
 def _run(records: Records, job: MaintenanceJob[D], deps: D, report: ReportProgress) -> JobReport:
     logger.info("maintenance job %r started", job.name)
     started = time.monotonic()
+    # Counting reads the store, so it is done only for callers that show progress.
     total = None if report is ignore_progress else _count_work(job, deps)
     run = JobRun(records, job, StepCounter(report, job.name, total))
     outcome, error = _perform(records, job, deps, run)
@@ -176,7 +178,7 @@ def _run(records: Records, job: MaintenanceJob[D], deps: D, report: ReportProgre
 
 
 def _count_work(job: MaintenanceJob[D], deps: D) -> int | None:
-    """Return how much there is to do, or None if it cannot be counted: the job itself will report why."""
+    """Return how much there is to do, or None if counting fails: the job itself reports the reason."""
     try:
         return sum(job.preview(deps).values())
     except EverholdError:
@@ -195,6 +197,7 @@ def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> 
     except OutOfTime:
         return "unfinished", None
     except EverholdError as error:
+        # A job that ran longer than its lease without extending it has lost it. Its last batch was not committed.
         if isinstance(error, StaleVersion) and run.lease is not None and run.lease.is_lost:
             return "held", None
         return "failed", error
@@ -206,7 +209,7 @@ def _drop_zeros(counts: Counts) -> dict[str, int]:
 
 
 def _record(records: Records, reports: Sequence[JobReport]) -> None:
-    """Store when each job last ran and what became of it, for `doctor`."""
+    """Store when each job last ran and with which outcome, for `doctor`."""
     operations: list[Operation] = []
     for report in reports:
         if report.outcome == "held":

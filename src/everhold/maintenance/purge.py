@@ -1,7 +1,7 @@
-"""Purges what was deleted, or has expired, longer ago than a grace period.
+"""Purge rows that were deleted, or have expired, longer ago than a grace period.
 
-Memories go first, with all that belongs to them. Another deleted row goes only when nothing belongs to it any more that
-could be restored, so that purging never takes a live row with it. Every entity with an `expires_at` can expire.
+Memories are purged first, with the rows that belong to them. Any other deleted row is purged only when no row that
+could be restored belongs to it, so purging never removes a live row. Every entity with an `expires_at` can expire.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,21 +20,21 @@ from everhold.schema.catalog import CATALOG, ENTITIES, get_key, get_table
 from everhold.schema.operations import Delete, Op, Operation, Page, Put, Where
 from everhold.schema.table import TENANT, Table
 
-_OPERATIONS_PER_ROW = 3
+_OPERATIONS_PER_ROW = 3  # a memory's deletion, its log line and its announcement
 
 Eraser = Callable[[Sequence[Memory], datetime, bool], list[Operation]]
-"""Returns what else a purge of memories must do. The flag says whether derived memories are purged too."""
+"""Returns the further operations of a purge of memories. The flag says whether derived memories are purged too."""
 
 MessageEraser = Callable[[Sequence[Message], datetime], list[Operation]]
-"""Returns what a purge of messages must do about the memories that were read from them."""
+"""Returns the operations that purge the memories that were derived from messages."""
 
 
 @dataclass(frozen=True)
 class PurgeWork:
-    """What a purge works on.
+    """The input of a purge.
 
-    `before` is the time up to which rows must have been deleted, or have expired. Each batch is one call of `commit`,
-    followed by one of `add` with the table and the number of rows. If it is stopped, call it again for the rest.
+    Rows that were deleted, or have expired, up to `before` are purged. Each batch is one call of `commit`, followed by
+    one call of `add` with the table and the number of rows. After an interruption, the next purge does the rest.
     """
 
     records: Records
@@ -54,7 +54,7 @@ class PurgeWork:
 
 
 def purge_expired(work: PurgeWork) -> None:
-    """Purge every row whose `expires_at` is long past."""
+    """Purge every row whose `expires_at` is before the grace period."""
     for entity in _find_expiring():
         where = _make_expired_conditions(work.before)
         for organization in _find_organizations(work.records, entity, where, deleted=False):
@@ -66,7 +66,7 @@ def purge_expired(work: PurgeWork) -> None:
 
 
 def purge_deleted(work: PurgeWork) -> None:
-    """Purge every row that was deleted long ago, except those that rows which are kept belong to."""
+    """Purge every row that was deleted before the grace period, except parents of rows that are kept."""
     for entity in _find_deletable():
         where = _make_deleted_conditions(work.before)
         for organization in _find_organizations(work.records, entity, where, deleted=True):
@@ -90,7 +90,7 @@ def count_expired(records: Records, before: datetime) -> dict[str, int]:
 def count_deleted(records: Records, before: datetime) -> dict[str, int]:
     """Return how many rows of each table were deleted up to a time.
 
-    A purge counts rows that go with another one as part of that one, and keeps those that other rows still need.
+    A purge may report fewer: rows that are purged with their parent are not counted, and needed parents are kept.
     """
     return {
         get_table(entity).name: records.count(entity, None, _make_deleted_conditions(before), deleted=True)
@@ -140,9 +140,10 @@ def _purge_rows(work: PurgeWork, entity: type[Row], organization: str, rows: Seq
     if not rows:
         return
     if entity is Message:
-        told = work.erase_told([row for row in rows if isinstance(row, Message)], work.now)
-        for start in range(0, len(told), work.size):
-            work.commit(told[start : start + work.size])
+        # First the derived memories: after a crash in between, the messages still lead the next run to the rest.
+        erasures = work.erase_told([row for row in rows if isinstance(row, Message)], work.now)
+        for start in range(0, len(erasures), work.size):
+            work.commit(erasures[start : start + work.size])
     table = get_table(entity)
     operations: list[Operation] = [Delete(entity, get_key(row)) for row in rows]
     if entity is Organization:  # it takes its log with it
@@ -160,7 +161,7 @@ def _make_line(work: PurgeWork, table: Table, organization: str, row: Row, reaso
 
 
 def _find_needed(records: Records, table: Table, organization: str, rows: Sequence[Row]) -> set[str]:
-    """Return the ids among these rows that others, which are kept, belong to."""
+    """Return the ids of these rows that rows which are kept belong to."""
     ids = [row.__dict__["id"] for row in rows if "id" in table.by_name]
     needed: set[str] = set()
     for child, column in _find_children(table):
@@ -173,9 +174,9 @@ def _find_needed(records: Records, table: Table, organization: str, rows: Sequen
 
 
 def _find_children(table: Table) -> Iterator[tuple[Table, str]]:
-    """Yield each table whose rows would be purged along though they could be restored, with its column.
+    """Yield each table with restorable rows that the store would purge with a row of `table`, and the column.
 
-    A job cannot be restored, so it goes along.
+    A job cannot be restored, so it does not keep its parent.
     """
     for entity, child in CATALOG.items():
         for reference in child.references:
@@ -189,4 +190,5 @@ def _read_pages(
     after: Page | None = None
     while rows := work.records.scan(entity, organization, where, after=after, limit=work.size, deleted=deleted):
         yield rows
+        # Rows that are still needed stay in the table, so reading from the start again would never end.
         after = Page(None, get_key(rows[-1]))

@@ -1,10 +1,10 @@
-"""Changing the embedding model of a store while it is in use.
+"""Change the embedding model of a store while it is in use.
 
-    every entity of each kind, in the order of ids → its chunks by the new model → until nothing lacks → the change
+    embed every entity in the order of ids → repair until nothing is missing → let the new model serve
 
-Each batch is one commit with the note of how far it went, so that a killed change goes on where it stopped. Whoever
-writes a memory meanwhile writes its chunks for both models. The chunks of earlier texts are made too, so that the past
-can still be asked. The old model's chunks go only after the new model serves.
+Each batch commits its chunks together with the progress of the job, so a killed change continues where it stopped.
+Memories that are written meanwhile get chunks of both models. Earlier texts of memories get chunks too, so that recall
+"as of" a past time still works. The old model's chunks are deleted only after the new model serves.
 """
 
 import logging
@@ -37,7 +37,7 @@ from everhold.schema.operations import Delete, Ensure, Op, Operation, Page, Patc
 KIND = "reembed"
 logger = logging.getLogger(__name__)
 
-_RETRIES = RetryPolicy(attempts=8)
+_RETRIES = RetryPolicy(attempts=8)  # without pauses: the next attempt reads the rows again, without the purged one
 _CHECKED_AT_ONCE = 500
 _DROPPED_AT_ONCE = 2000
 
@@ -45,20 +45,19 @@ Cut = Callable[[Sequence[Entity]], list[list[Chunk]]]
 """Returns the chunks of each of these entities, which are of one kind, by the new model."""
 
 _FIRST_CURRENT = (Where("chunk_index", Op.EQ, 0), Where("known_to", Op.EQ, None))
-_KINDS = [one for one in SEARCHABLE.values() if one.has_vectors]
-_KIND_NAMES = [one.kind for one in _KINDS]
+_KINDS = [searchable for searchable in SEARCHABLE.values() if searchable.has_vectors]
+_KIND_NAMES = [searchable.kind for searchable in _KINDS]
 
 
 class Stopped(Exception):
-    """The change was told to stop. Never leaves this package."""
+    """Raised when the change shall stop. Callers outside this package never see it."""
 
 
 @dataclass(frozen=True)
 class ReembedWork:
-    """A change of model: from `old`, which serves, to `new`, whose chunks `cut` makes, some memories at a time.
+    """A change from the model `old`, which serves, to the model `new`, whose chunks `cut` makes.
 
-    `watch` is called before every batch with how many memories the batches since the last call took in, and may
-    raise Stopped.
+    `watch` is called before every batch with the number of memories done since the last call, and may raise Stopped.
     """
 
     records: Records
@@ -70,11 +69,11 @@ class ReembedWork:
     keep_old: bool = False
     """Whether the old model stays beside the new one."""
     from_any: bool = False
-    """Whether the new model lacks what any model has, not only the old one."""
+    """Whether to embed what any other model has chunks of, not only the old one."""
 
 
 class ChunkGroup(NamedTuple):
-    """The chunks of one text of a memory: since which revision, and from when until when it was known."""
+    """The chunks of one text of a memory: its revision, and from when until when it was known."""
 
     revision: int
     known_from: datetime
@@ -82,22 +81,22 @@ class ChunkGroup(NamedTuple):
 
 
 def reembed(work: ReembedWork) -> None:
-    """Makes all that the new model lacks, then lets it serve. StoreBusy while another process is at it."""
+    """Make every chunk that the new model lacks, then let it serve; raise StoreBusy if another process does so."""
     work.records.commit(make_building(work.new))
     for organization in list_organizations(work.records):
         _embed_organization(work, organization)
     while sum(_repair(work, organization, _CHECKED_AT_ONCE) for organization in list_organizations(work.records)):
-        pass  # what was mended may have been revised meanwhile
+        pass  # memories may have been revised during the last repair
     work.records.commit(make_serving(work.new, work.old, keep=work.keep_old))
     logger.info("model %r serves instead of %r", work.new.name, work.old.name)
 
 
 def fill(work: ReembedWork) -> None:
-    """Embed by the new model every text that it has no chunks of; the old model goes on serving."""
+    """Embed by the new model every text that it has no chunks of, while the old model serves."""
     while sum(
         _repair(work, organization, work.batch, announce=True) for organization in list_organizations(work.records)
     ):
-        pass  # what was written meanwhile
+        pass  # memories may have been written during the last repair
 
 
 def fill_imported(
@@ -107,15 +106,15 @@ def fill_imported(
     model: EmbeddingModel,
     report: ReportProgress = ignore_progress,
 ) -> int:
-    """Embed by a model what came with the chunks of other models only; return how many entities those were."""
-    found = _count_current(records, organization, model)
-    if found == records.count(Chunk, organization, _FIRST_CURRENT):  # all chunks are of this model
+    """Embed by a model every entity that has chunks of other models only; return how many those were."""
+    before = _count_current(records, organization, model)
+    if before == records.count(Chunk, organization, _FIRST_CURRENT):  # all chunks are of this model
         return 0
     counter = StepCounter(report, "embedding", _count(records, organization))
     work = ReembedWork(records, cut, model, model, counter.add, from_any=True)
     while _repair(work, organization, work.batch, announce=True):
-        pass  # what was written meanwhile
-    return _count_current(records, organization, model) - found
+        pass  # memories may have been written during the last repair
+    return _count_current(records, organization, model) - before
 
 
 def _count_current(records: Records, organization: str, model: EmbeddingModel) -> int:
@@ -130,8 +129,8 @@ def is_complete(records: Records, serving: EmbeddingModel, model: EmbeddingModel
     never had.
     """
     for organization in list_organizations(records):
-        expected, found = (_count_current(records, organization, counted) for counted in (serving, model))
-        if found < expected:
+        expected, actual = (_count_current(records, organization, counted) for counted in (serving, model))
+        if actual < expected:
             return False
     return list_models(records)[0].name == serving.name  # otherwise its chunks may have been deleted meanwhile
 
@@ -152,10 +151,11 @@ def drop_model(records: Records, name: str, written: Collection[str]) -> None:
 
 
 def drop_retired(records: Records, kept: Collection[str], watch: Callable[[int], None]) -> None:
-    """Deletes the chunks of every retired model but these, and the row of each that had none left."""
+    """Delete the chunks of every retired model but `kept`, and the row of each model that had no chunks left."""
     for model in list_retired_models(records):
         if model.name not in kept:
             dropped = sum(_drop(records, organization, model, watch) for organization in list_organizations(records))
+            # A late writer may have added chunks during the deletion, so the row goes only after an empty pass.
             if not dropped:
                 records.commit(remove_model(model))
 
@@ -177,7 +177,7 @@ def _count(records: Records, organization: str) -> int:
 
 
 def _embed_organization(work: ReembedWork, organization: str) -> None:
-    """Embed an organization's memories, batch by batch. StoreBusy if another process does."""
+    """Embed an organization's memories, batch by batch; raise StoreBusy if another process does so."""
     job = _find_job(work, organization)
     with hold_lease(work.records, KIND, organization) as lease:
         if lease is None and (job is None or job.status != "done"):
@@ -216,43 +216,43 @@ def _embed_batch(work: ReembedWork, lease: HeldLease, organization: str, job: Jo
         value=organization,
         remedy="try again",
     )
-    # BrokenReference: a row of the batch was purged after it was read
+    # BrokenReference means that a row of the batch was purged after it was read.
     return retry("embed a batch of rows", embed_batch, _RETRIES, on=BrokenReference, give_up=lambda _: busy)
 
 
 def _repair(work: ReembedWork, organization: str, batch: int, *, announce: bool = False) -> bool:
-    """Embed what is missing, and return whether anything was. Reads everything.
+    """Read the whole organization, embed what is missing, and return whether anything was missing.
 
-    With `announce`, the change feed tells the processes that search by the model already.
+    `announce` adds lines to the change feed, for processes that already search by the model.
     """
     return sum(_repair_kind(work, organization, kind, batch, announce=announce) for kind in _KINDS) > 0
 
 
 def _repair_kind(work: ReembedWork, organization: str, kind: Searchable, batch: int, *, announce: bool) -> bool:
-    mended, after, done = False, "", 0
+    repaired, after, done = False, "", 0
     while True:
         work.watch(done)
         where = [Where("id", Op.GT, after)]
         owners = work.records.scan(kind.entity, organization, where, limit=batch, deleted=True)
         done = len(owners)
         if not owners:
-            return mended
+            return repaired
         operations = _make_missing_chunks(work, organization, kind, owners)
         if operations:
-            mended = True
+            repaired = True
             changed = {operation.row.__dict__["owner_id"] for operation in operations if isinstance(operation, Ensure)}
             lines = [Put(make_announcement(owner)) for owner in owners if announce and owner.id in changed]
             try:
                 work.records.commit([*operations, *lines])
             except BrokenReference:
-                continue
+                continue  # an owner was purged after it was read: read the same batch again
         after = owners[-1].id
 
 
 def _make_missing_chunks(
     work: ReembedWork, organization: str, kind: Searchable, owners: Sequence[Entity]
 ) -> list[Operation]:
-    """Return what makes the new model's chunks of these entities agree with the old model's."""
+    """Return the operations that make the new model's chunks of these entities match the old model's."""
     if not owners:
         return []
     chunks = _make_chunk_conditions(kind, [owner.id for owner in owners])
@@ -261,11 +261,11 @@ def _make_missing_chunks(
     operations: list[Operation] = []
     missing: list[tuple[Entity, ChunkGroup]] = []
     for owner in owners:
-        made = {group.revision: group for group in new.get(owner.id, ())}
+        by_revision = {group.revision: group for group in new.get(owner.id, ())}
         for group in old.get(owner.id, ()):
-            if group.revision not in made:
+            if group.revision not in by_revision:
                 missing.append((owner, group))
-            elif made[group.revision].known_to != group.known_to:
+            elif by_revision[group.revision].known_to != group.known_to:
                 operations += _make_closings(work, organization, _make_chunk_conditions(kind, [owner.id]), group)
     return operations + _make_chunks(work, organization, missing)
 
@@ -273,7 +273,7 @@ def _make_missing_chunks(
 def _group_chunks(
     records: Records, organization: str, chunks: Sequence[Where], model: str | None
 ) -> dict[str, set[ChunkGroup]]:
-    """Return the texts of each entity that a model has chunks of; any model, if it is None."""
+    """Return the chunk groups of each entity, of one model or, if `model` is None, of all models."""
     groups: dict[str, set[ChunkGroup]] = {}
     names = ("owner_id", "revision", "known_from", "known_to")
     where = chunks if model is None else [*chunks, Where("model", Op.EQ, model)]
@@ -289,7 +289,7 @@ def _make_chunk_conditions(kind: Searchable, ids: Sequence[str]) -> list[Where]:
 def _make_closings(
     work: ReembedWork, organization: str, chunks: Sequence[Where], group: ChunkGroup
 ) -> Iterator[Operation]:
-    """An entity was revised between the reading and the writing of its chunks: they end when the old ones did."""
+    """Yield patches that end the new chunks when the old ones ended: the entity was revised while it was embedded."""
     where = [*chunks, Where("model", Op.EQ, work.new.name), Where("revision", Op.EQ, group.revision)]
     for chunk in work.records.scan(Chunk, organization, where):
         yield Patch(Chunk, get_key(chunk), {"known_to": group.known_to})
@@ -298,16 +298,16 @@ def _make_closings(
 def _make_chunks(work: ReembedWork, organization: str, missing: Sequence[tuple[Entity, ChunkGroup]]) -> list[Operation]:
     past = [owner.id for owner, group in missing if group.known_to is not None]
     texts = _read_texts(work.records, organization, past)
-    then: list[tuple[Entity, ChunkGroup]] = []
+    versions: list[tuple[Entity, ChunkGroup]] = []
     for owner, group in missing:
-        said = _find_earlier_values(owner, group, texts)
-        if said is not None:
-            values = {**owner.__dict__, **said, "updated_at": group.known_from}
-            then.append((type(owner).build_unchecked(values), group))
-    rows = work.cut([owner for owner, _ in then]) if then else []
+        earlier = _find_earlier_values(owner, group, texts)
+        if earlier is not None:
+            values = {**owner.__dict__, **earlier, "updated_at": group.known_from}
+            versions.append((type(owner).build_unchecked(values), group))
+    rows = work.cut([owner for owner, _ in versions]) if versions else []
     return [
         Ensure(Chunk.build_unchecked({**chunk.__dict__, "known_to": group.known_to}))
-        for (_, group), own in zip(then, rows, strict=True)
+        for (_, group), own in zip(versions, rows, strict=True)
         for chunk in own
     ]
 
@@ -315,7 +315,7 @@ def _make_chunks(work: ReembedWork, organization: str, missing: Sequence[tuple[E
 def _find_earlier_values(
     owner: Entity, group: ChunkGroup, texts: Mapping[tuple[str, int], dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return what was different in the entity then. None if that is no longer known, or is not what was just read."""
+    """Return the fields that differed in that version, or None if they are unknown or newer than what was read."""
     if not isinstance(owner, Memory):  # only memories have revisions
         return {} if group.known_to is None else None
     if group.known_to is not None:
@@ -327,10 +327,10 @@ def _read_texts(records: Records, organization: str, ids: Sequence[str]) -> dict
     if not ids:
         return {}
     where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.IN, list(dict.fromkeys(ids)))]
-    found = records.columns(Revision, organization, ("owner_id", "revision", "value"), where, deleted=True)
+    revisions = records.columns(Revision, organization, ("owner_id", "revision", "value"), where, deleted=True)
     return {
         (owner_id, revision): {"text": value["text"], "aliases": value["aliases"], "revision": revision}
-        for owner_id, revision, value in found
+        for owner_id, revision, value in revisions
     }
 
 
@@ -338,7 +338,7 @@ def _read_texts(records: Records, organization: str, ids: Sequence[str]) -> dict
 
 
 def _find_job(work: ReembedWork, organization: str) -> Job | None:
-    """Return the organization's job of this very change."""
+    """Return the organization's job of this change, or None."""
     jobs = work.records.scan(Job, organization, [Where("kind", Op.EQ, KIND)])
     return next((job for job in jobs if job.parameters == _make_parameters(work)), None)
 
@@ -364,7 +364,7 @@ def _add_job(work: ReembedWork, organization: str) -> Job:
 
 
 def _record_progress(lease: HeldLease, job: Job, changes: dict[str, Any], operations: Sequence[Operation]) -> Job:
-    """Commit operations and the job's new values. StaleVersion if another process has taken over."""
+    """Commit operations and the job's new values; raise StaleVersion if another process has taken over."""
     changes = {**changes, "updated_at": clock.now()}
     lease.commit([*operations, Patch(Job, (job.organization_id, job.id), changes, version=job.version)])
     return job.evolve(**changes, version=job.version + 1)
@@ -374,7 +374,7 @@ def _record_progress(lease: HeldLease, job: Job, changes: dict[str, Any], operat
 
 
 def _drop(records: Records, organization: str, model: EmbeddingModel, watch: Callable[[int], None]) -> bool:
-    """Deletes every chunk of a model, in the order of keys. Whether there was any."""
+    """Delete every chunk of a model in the order of keys; return whether there was any."""
     after: Page | None = None
     where = [Where("model", Op.EQ, model.name)]
     while True:

@@ -1,4 +1,4 @@
-"""The change of a store's embedding model, as a thread beside whatever else goes on."""
+"""Change the embedding model of a store in a background thread."""
 
 import time
 from collections.abc import Callable
@@ -25,11 +25,11 @@ class ReembedProgress(NamedTuple):
 
 
 class Reembedding:
-    """Re-embeds a store from the model that serves to another, and lets that one serve when it is complete.
+    """Embeds a store again by another model, and lets that model serve when it is complete.
 
-    `switched` is called once, from the thread, as soon as the new model serves: questions must be asked of it from
-    then on, and writers stop writing for the old one. `settle_seconds` later the old model's chunks are deleted.
-    What is stopped or killed goes on when next started; what fails for a passing reason is tried again.
+    `switched` is called once, from the thread, as soon as the new model serves. From then on questions are asked of it
+    and writers stop writing chunks for the old model. `settle_seconds` later the old model's chunks are deleted. A
+    change that was stopped or killed continues at the next start; a retryable error is retried.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Reembedding:
             self._thread.join()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether all is done, the old model's chunks deleted too."""
+        """Wait at most `timeout` seconds; return whether the change is complete and the old chunks are deleted."""
         self._thread.join(timeout)
         return not self._thread.is_alive() and self._serves and self.failure is None and not self._stop.is_set()
 
@@ -123,6 +123,7 @@ class Reembedding:
             self._told = True
             self._switched()
         while list_retired_models(self._records):
+            # Recalls that began with the old model may still read its chunks, and late writers may still add some.
             if self._stop.wait(self._settle_seconds):
                 raise Stopped
             drop_retired(self._records, {self._new.name}, self._watch)
@@ -131,10 +132,11 @@ class Reembedding:
         return list_models(self._records)[0].name == self._new.name
 
     def _watch(self, done: int) -> None:
-        """Counts; stops when told to, and looks now and then whether another process has finished the change."""
+        """Count a batch; raise Stopped after `stop`, or if another process has finished the change."""
         self._done += done
         if self._stop.is_set():
             raise Stopped
+        # A batch may take milliseconds, so the store is asked once a second and not at every batch.
         if not self._serves and time.monotonic() - self._looked > _LOOK_SECONDS:
             self._looked = time.monotonic()
             if self._has_switched():

@@ -1,4 +1,4 @@
-"""Which embedding model answers for a store.
+"""Keep track of the embedding models of a store and of which one serves.
 
 Every model whose chunks the store may hold has a row among the embedding models. One of them serves. A change of model
 is one commit: the new model's row becomes `serving` and the old one's `leaving`.
@@ -16,7 +16,7 @@ _ORDER = ("serving", "beside", "leaving", "building")
 
 
 class WordsOnly:
-    """Stands in for an embedder that is not available: it returns no vectors, so that words alone decide."""
+    """Replaces an embedder that is not available: it returns no vectors, so recall uses words alone."""
 
     def __init__(self, model: EmbeddingModel) -> None:
         self._known = model
@@ -40,14 +40,14 @@ def list_models(records: Records) -> list[EmbeddingModel]:
 
 
 def find_serving_model(records: Records, name: str, dimensions: int) -> EmbeddingModel:
-    """Return the model that serves; for a store that has none yet, the one its chunks are of, or else the given one."""
+    """Return the serving model; in a store without one, the model of its chunks, or else the given model."""
     known = [model for model in list_models(records) if model.status == "serving"]
     if known:
         return known[0]
     name, dimensions = _find_chunk_model(records) or (name, dimensions)
     first = EmbeddingModel(name=name, dimensions=dimensions, status="serving", generation=1)
     try:
-        # Another process may have prepared the row already.
+        # Another process may have written the row as `building`; Ensure leaves it and the patch makes it serve.
         records.commit([Ensure(first), Patch(EmbeddingModel, (name,), {"status": "serving", "generation": 1})])
     except StoreReadOnly:
         return first
@@ -56,6 +56,7 @@ def find_serving_model(records: Records, name: str, dimensions: int) -> Embeddin
 
 def _find_chunk_model(records: Records) -> tuple[str, int] | None:
     for organization in records.scan(Organization, None, deleted=True):
+        # A chunk without a vector has 0 dimensions, so it says nothing about the size of the model.
         for chunk in records.scan(Chunk, organization.id, [Where("dimensions", Op.GT, 0)], limit=1):
             return chunk.model, chunk.dimensions
     return None
@@ -67,9 +68,9 @@ def make_building(model: EmbeddingModel) -> list[Operation]:
 
 
 def make_serving(model: EmbeddingModel, after: EmbeddingModel, *, keep: bool = False) -> list[Operation]:
-    """Return the operations that let `model` serve instead of `after`, whose chunks are deleted then unless `keep`.
+    """Return the operations that let `model` serve instead of `after`, whose chunks are deleted unless `keep`.
 
-    StaleVersion if another model serves by then.
+    Committing them raises StaleVersion if another process has changed the serving model.
     """
     changes = {"status": "serving", "generation": after.generation + 1, "dimensions": model.dimensions}
     return [
@@ -79,7 +80,7 @@ def make_serving(model: EmbeddingModel, after: EmbeddingModel, *, keep: bool = F
 
 
 def keep_beside(model: EmbeddingModel) -> list[Operation]:
-    """Return the operations that keep a model that does not serve; it may be searched by, until `retire`."""
+    """Return the operations that keep a model that does not serve, so that recall can search by it."""
     return [Ensure(model), Patch(EmbeddingModel, (model.name,), {"status": "beside"})]
 
 

@@ -1,1 +1,1 @@
-"""Conversations: what is said in a session, and the session itself."""
+"""Sessions, their conversations and their messages."""

@@ -15,16 +15,17 @@ from everhold.sessions.deps import SessionDeps, make_session_key, require_sessio
 
 
 def make_missing_conversation(records: Records, message: Message) -> list[Operation]:
-    """Return what begins the message's conversation, or nothing if it has none or it has begun.
+    """Return the operations that create the message's conversation; none if it has no conversation or it exists.
 
-    AlreadyExists if the id is that of a conversation in another session, NotFound if the conversation was deleted.
+    Raise AlreadyExists if another session has a conversation with that id, and NotFound if it was deleted.
     """
     name = message.conversation_id
     if name is None:
         return []
+    # Deleted conversations are read too: their ids stay taken until they are purged.
     stored = records.get(Conversation, message.organization_id, [name], deleted=True).get(name)
     if stored is None:
-        begun = {
+        values = {
             "id": name,
             "organization_id": message.organization_id,
             "session_id": message.session_id,
@@ -33,7 +34,7 @@ def make_missing_conversation(records: Records, message: Message) -> list[Operat
             "updated_at": message.created_at,
             "created_by_id": message.created_by_id,
         }
-        return [Put(validate_row(Conversation, begun))]
+        return [Put(validate_row(Conversation, values))]
     if stored.session_id != message.session_id:
         raise AlreadyExists(
             f"conversation id {name!r} is taken by another session",
@@ -55,7 +56,7 @@ def list_conversations(deps: SessionDeps, scope: Scope, *, limit: int) -> list[C
 
 
 def update_conversation(deps: SessionDeps, scope: Scope, name: str, values: Mapping[str, Any]) -> Conversation:
-    """Set fields of a conversation in the scope's session. NotFound if it has none of that id."""
+    """Set fields of a conversation in the scope's session; raise NotFound if the session has none with that id."""
     session = require_session(deps.records, scope)
     row = deps.records.get(Conversation, scope.organization, [name]).get(name)
     if row is None or row.session_id != session.id:
@@ -64,7 +65,7 @@ def update_conversation(deps: SessionDeps, scope: Scope, name: str, values: Mapp
             value=name,
             remedy="say something in it to begin it",
         )
-    now = max(clock.now(), row.updated_at)
+    now = max(clock.now(), row.updated_at)  # another computer's clock may be ahead
     after = validate_row(Conversation, {**row.__dict__, **values, "updated_at": now, "version": row.version + 1})
     changes = {field: after.__dict__[field] for field in values}
     line = make_access_line(

@@ -1,4 +1,4 @@
-"""Deleting a single message, and restoring it."""
+"""Delete a single message, and restore it."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhi
 from everhold.sessions.deps import SessionDeps, is_message_of, require_session
 
 Erase = Callable[[Sequence[Message], datetime], list[Operation]]
-"""Returns what purges the memories that were drawn from messages and rest on nothing else."""
+"""Returns the operations that purge the memories that were derived from these messages and from nothing else."""
 
 _OWNERS: dict[str, type[Entity]] = {
     "session_id": Session,
@@ -29,7 +29,7 @@ _OWNERS: dict[str, type[Entity]] = {
 
 
 def delete_message(deps: SessionDeps, scope: Scope, message_id: str, erase: Erase, *, hard: bool) -> Message:
-    """Hide a message; with `hard`, purge it with the memories that were drawn from it alone."""
+    """Hide a message; with `hard`, purge it with the memories that were derived from it alone."""
     message = _require_message(deps.records, scope, message_id, deleted=hard)
     key = (message.organization_id, message.id)
 
@@ -45,13 +45,16 @@ def delete_message(deps: SessionDeps, scope: Scope, message_id: str, erase: Eras
 
 
 def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message:
-    """Restore a message that `delete_message` hid. NotFound if it is not deleted, or was deleted with its owner."""
+    """Restore a message that `delete_message` hid.
+
+    Raise NotFound if the message is not deleted, or was deleted with its owner.
+    """
     message = _require_message(deps.records, scope, message_id, deleted=True)
     deletion_id = message.deletion_id
     if deletion_id is None:
         raise NotFound(f"message {message_id!r} is not deleted", value=message_id, remedy="there is nothing to restore")
     for column, entity in _OWNERS.items():
-        # what was hidden together is restored together: a message must not bring its session or its user back
+        # Rows with one deletion id are restored together, so this would also restore the session or the user.
         owner = _find(deps.records, entity, message.organization_id, message.__dict__[column])
         if owner is not None and owner.deletion_id == deletion_id:
             kind = column.removesuffix("_id")
@@ -69,16 +72,17 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
 
 
 def _commit(deps: SessionDeps, message: Message, make_operations: Callable[[datetime], list[Operation]]) -> None:
-    """Commit a change to a message with a new version of its session, so that no cache shows the former state."""
+    """Commit a change to a message together with a new version of its session."""
 
     def commit(_: int) -> None:
         now = clock.now()
         session = _find(deps.records, Session, message.organization_id, message.session_id)
-        touched: list[Operation] = []
+        session_patch: list[Operation] = []
         if session is not None:
+            # Cached sessions carry the version of the row, so a new version makes every process discard its copy.
             changes = {"updated_at": max(now, session.updated_at)}
-            touched = [Patch(Session, (session.organization_id, session.id), changes, session.version)]
-        deps.records.commit([*make_operations(now), *touched])
+            session_patch = [Patch(Session, (session.organization_id, session.id), changes, session.version)]
+        deps.records.commit([*make_operations(now), *session_patch])
         if session is not None:
             deps.cache.drop([SessionKey(session.organization_id, session.id)])
 
@@ -87,7 +91,7 @@ def _commit(deps: SessionDeps, message: Message, make_operations: Callable[[date
 
 
 def _require_message(records: Records, scope: Scope, message_id: str, *, deleted: bool) -> Message:
-    """Return a message that the scope may read. NotFound does not tell whether another scope has it."""
+    """Return a message that the scope may read; raise NotFound without revealing whether another scope has it."""
     message = records.get(Message, scope.organization, [message_id], deleted=deleted).get(message_id)
     if message is None or not _can_read(records, scope, message):
         raise NotFound(

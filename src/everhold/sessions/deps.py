@@ -1,4 +1,4 @@
-"""What holding a conversation needs, and how a scope finds its session."""
+"""The dependencies of the session verbs, and the lookup of a scope's session."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from everhold.schema.operations import Op, Operation, Where
 
 
 class MissingRows(Protocol):
-    """The rows that a scope stands for: which are missing, and what is known about that."""
+    """Makes the rows that a scope names and that do not exist yet, and caches which scopes have all of them."""
 
     def make_missing_rows(self, scope: Scope, now: datetime) -> list[Operation]: ...
 
@@ -29,7 +29,7 @@ def _cut_nothing(message: Message) -> list[Chunk]:
 
 @dataclass(frozen=True)
 class SessionDeps:
-    """What holding a conversation needs."""
+    """The stores and functions that the session verbs use."""
 
     records: Records
     scope_rows: MissingRows
@@ -37,7 +37,7 @@ class SessionDeps:
     text_bytes: int
     interface: str = "library"
     cut: Callable[[Message], list[Chunk]] = _cut_nothing
-    """Returns the chunks by which a message is found."""
+    """Returns the chunks that make a message searchable."""
 
 
 def make_session_key(scope: Scope) -> SessionKey:
@@ -53,8 +53,8 @@ def make_row_key(place: SessionKey) -> tuple[str, str]:
 def find_session(records: Records, scope: Scope) -> Session | None:
     """Return the scope's session, or None if it does not exist yet or the scope may not use it.
 
-    Raise NotFound for a deleted one of its own. For verbs that write, `ScopeRows.make_missing_rows` refuses the session
-    of another scope.
+    Raise NotFound if the session is deleted. When a verb writes, `ScopeRows.make_missing_rows` refuses the session of
+    another scope.
     """
     place = make_session_key(scope)
     row = records.get(Session, place.organization, [place.session], deleted=True).get(place.session)
@@ -66,7 +66,7 @@ def find_session(records: Records, scope: Scope) -> Session | None:
 
 
 def require_session(records: Records, scope: Scope) -> Session:
-    """Return the scope's session. NotFound does not reveal whether another scope has one of that name."""
+    """Return the scope's session; raise NotFound without revealing whether another scope has one with that id."""
     row = find_session(records, scope)
     if row is None:
         raise make_session_not_found(make_session_key(scope).session)
@@ -74,7 +74,8 @@ def require_session(records: Records, scope: Scope) -> Session:
 
 
 def make_message_conditions(scope: Scope) -> list[Where]:
-    """The conditions that the messages of a scope meet."""
+    """Return the conditions that the messages of a scope meet."""
+    # A message takes the project of its session, which may differ from the scope's or be absent.
     return [Where(column, Op.EQ, value) for column, value in scope.columns.items() if column != "project_id"]
 
 

@@ -1,4 +1,4 @@
-"""Reading what was said in a session."""
+"""Read the messages of a session, and list sessions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Messages(ResultPage[Message]):
 
 @dataclass(frozen=True)
 class Added:
-    """Messages that were stored in one call, and the memories of the facts that they tell."""
+    """The messages that one call stored, and the memories of the facts in them."""
 
     messages: tuple[Message, ...]
     memories: tuple[Memory, ...] = ()
@@ -41,21 +41,23 @@ def list_messages(
     oldest_first: bool,
     conversation: str | None = None,
 ) -> Messages:
-    """Return the scope's messages of its session or of one conversation in it, newest first.
+    """Return a page of the scope's messages in its session, or in one conversation of it, newest first.
 
-    The last of them come from the cache, if it holds.
+    The newest messages come from the session cache while it is current.
     """
-    at_hand = None if limit > deps.cache.history else _read_cached(deps, scope, cursor, oldest_first, conversation)
-    if at_hand is not None and (len(at_hand.messages) > limit or at_hand.cursor is None):
-        return _make_page(at_hand.messages, limit)
+    # The cache keeps `history` messages, so a longer page is always read from the records.
+    cached = None if limit > deps.cache.history else _read_cached(deps, scope, cursor, oldest_first, conversation)
+    if cached is not None and (len(cached.messages) > limit or cached.cursor is None):
+        return _make_page(cached.messages, limit)
     require_session(deps.records, scope)
+    # One row more than the page takes shows whether there is a next page.
     return _make_page(_read_recorded(deps, scope, limit + 1, cursor, oldest_first, conversation), limit)
 
 
 def _read_cached(
     deps: SessionDeps, scope: Scope, cursor: str | None, oldest_first: bool, conversation: str | None
 ) -> Messages | None:
-    """What the working memory has from the cursor on; None if it does not reach that far."""
+    """Return the cached messages after the cursor, or None if the cache does not reach that far."""
     working = read_working_memory(deps, scope)
     complete = is_complete(deps, working)
     if oldest_first and not complete:
@@ -67,10 +69,11 @@ def _read_cached(
         if is_message_of(scope, message) and conversation in (None, message.conversation_id)
     )
     if cursor is not None:
-        places = [number for number, one in enumerate(own) if one.id == cursor]
-        if not places:
+        positions = [position for position, message in enumerate(own) if message.id == cursor]
+        if not positions:
             return None
-        own = own[places[0] + 1 :]
+        own = own[positions[0] + 1 :]
+    # This cursor is never handed out: it only tells `list_messages` that the records hold older messages.
     return Messages(own, None if complete else "further back")
 
 
@@ -93,7 +96,7 @@ def _read_recorded(
 
 
 def _find_cursor(deps: SessionDeps, scope: Scope, cursor: str) -> Page:
-    """Where a message stands, or stood if it has been deleted since."""
+    """Return the place of the cursor's message in the order, also if the message has been deleted since."""
     rows = deps.records.get(Message, scope.organization, [cursor], deleted=True) if is_id(cursor) else {}
     last = rows.get(cursor)
     if last is None or not is_message_of(scope, last):
@@ -104,7 +107,7 @@ def _find_cursor(deps: SessionDeps, scope: Scope, cursor: str) -> Page:
 
 
 def find_readable(records: Records, scope: Scope, message_ids: Iterable[str]) -> tuple[Message, ...]:
-    """Return those of the messages that exist and that the scope may read."""
+    """Return the messages with these ids that exist and that the scope may read."""
     names = list(dict.fromkeys(name for name in message_ids if is_id(name)))
     rows = records.get(Message, scope.organization, names) if names else {}
     return tuple(rows[name] for name in names if name in rows and scope.can_read(rows[name]))
@@ -116,7 +119,10 @@ def _make_page(rows: Sequence[Message], limit: int) -> Messages:
 
 
 def list_sessions(deps: SessionDeps, scope: Scope, *, limit: int) -> list[Session]:
-    """The scope's sessions, the one last active first. From the records: a cache need not know all."""
-    given = {("id" if column == "session_id" else column): value for column, value in scope.columns.items()}
-    where = [Where(column, Op.EQ, value) for column, value in given.items()]
+    """Return the scope's sessions, the most recently active first.
+
+    They are read from the records, because the cache holds only some of them.
+    """
+    values = {("id" if column == "session_id" else column): value for column, value in scope.columns.items()}
+    where = [Where(column, Op.EQ, value) for column, value in values.items()]
     return deps.records.scan(Session, scope.organization, where, order="last_active", descending=True, limit=limit)

@@ -1,9 +1,9 @@
-"""One thing said, from words to a commit.
+"""Append a message to a session.
 
-    the session → the place after its last message → one commit of message and session → the cache
+    find the session → take the position after its last message → commit message and session → update the cache
 
-Several may speak in one session at once. Each commit names the version of the session that it goes on from, so one of
-them wins and the others look again.
+Several callers may write to one session at the same time. Each commit names the session version that the caller read,
+so one of them succeeds and the others read the session again and retry.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ GIVEN = (
 )  # fmt: skip
 _SAYS_SOMETHING = ("text", "content", "tool_calls", "tool_returns")
 _MESSAGES = get_table(Message).name
-_SAME_TIME = timedelta(seconds=1)
+_SAME_TIME = timedelta(seconds=1)  # other systems keep times to the second
 
 
 def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
@@ -49,10 +49,11 @@ def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
     """
     place = make_session_key(scope)
     draft = draft_message(deps, scope, values)
-    # an imported message that is retried may be older than the session's last one by now
+    # A retried import may be older than the session's last message by now, and would be refused for that.
     retried = _find_retried(deps.records, scope, draft) if values.get("created_at") is not None else None
     if retried is not None:
         return retried
+    # Chunks do not depend on the position, so they are embedded once and not at every attempt.
     chunks = deps.cut(draft)
     return retry(
         "append a message to a session",
@@ -65,7 +66,7 @@ def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
 def _append(
     deps: SessionDeps, scope: Scope, draft: Message, chunks: Sequence[Chunk], created_at: datetime | None, attempt: int
 ) -> Message:
-    """Commit the message after the last one of its session. TryAgain if another caller changed the session."""
+    """Commit the message after the last one of its session; raise TryAgain if another caller changed the session."""
     place = make_session_key(scope)
     session = find_session(deps.records, scope)
     if session is not None and session.ended_at is not None:
@@ -97,7 +98,7 @@ def _append(
 
 
 def change_session(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Session:
-    """Sets fields of the scope's session, which begins with this if it has not yet."""
+    """Set fields of the scope's session and return it; create the session if it does not exist."""
     place = make_session_key(scope)
 
     def commit(_: int) -> Session:
@@ -134,13 +135,13 @@ def _make_busy_error(place: SessionKey, meanwhile: str) -> StoreBusy:
 def _make_session_stamps(
     session: Session | None, before: Session, said_at: datetime, now: datetime
 ) -> dict[str, datetime]:
-    """Return what a message changes of its session. One that begins with an import was last active then, not now."""
+    """Return the times that a message sets in its session; an imported message sets its own time, not the present."""
     active = said_at if session is None else max(session.last_active, said_at)
     return {"last_active": active, "updated_at": max(now, before.updated_at)}
 
 
 def draft_message(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
-    """Return the checked message, without its place in the session."""
+    """Return the validated message, without its position in the session."""
     if not any(values.get(name) for name in _SAYS_SOMETHING):
         raise InvalidInput("the message says nothing", remedy="give a text, content, tool_calls or tool_returns")
     own = {name: value for name, value in scope.columns.items() if name != "project_id"}
@@ -148,9 +149,10 @@ def draft_message(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) ->
     said_at = values.get("created_at") or now
     check_created_at(said_at, now)
     stamps = {"organization_id": scope.organization, "created_at": said_at, "updated_at": now}
-    given = {name: value for name, value in values.items() if name != "conversation"}
-    made = {"id": clock.make_id("msg", values.get("created_at")), "conversation_id": values.get("conversation")}
-    message = validate_row(Message, {**made, **given, **own, **stamps, "created_by_id": scope.actor})
+    fields = {name: value for name, value in values.items() if name != "conversation"}
+    defaults = {"id": clock.make_id("msg", values.get("created_at")), "conversation_id": values.get("conversation")}
+    # The scope and the times come last, so that a caller's field cannot put a message into another scope.
+    message = validate_row(Message, {**defaults, **fields, **own, **stamps, "created_by_id": scope.actor})
     size = len((message.text or "").encode())
     if size > deps.text_bytes:
         raise InvalidInput(
@@ -179,10 +181,10 @@ def _find_added_session(operations: list[Operation]) -> Session | None:
 
 
 def _find_last(records: Records, place: SessionKey, *, by_position: bool) -> Message | None:
-    """The last message of a session, deleted ones too: if those are restored, their place must still be theirs.
+    """Return the last message of a session, deleted ones included: a restored message needs its position back.
 
-    Messages from elsewhere may have times in another order than their positions. If the next position turns out to be
-    taken, we look through all.
+    Imported messages may have times in another order than their positions. `by_position` reads every position, for
+    callers that found the next one taken.
     """
     where = [Where("session_id", Op.EQ, place.session), Where("position", Op.GE, 0)]
     newest = records.scan(Message, place.organization, where, order=NEWEST, descending=True, limit=1, deleted=True)
@@ -195,7 +197,7 @@ def _find_last(records: Records, place: SessionKey, *, by_position: bool) -> Mes
 def _place_in_time(created_at: datetime | None, last: Message | None, now: datetime) -> datetime:
     """Return a time after the session's last message: the caller's own, or now.
 
-    Other systems keep times to the second, so a message of the same second is put right after the last one.
+    A message of the same second as the last one is placed right after it.
     """
     said_at = created_at or now
     if last is None:
@@ -206,6 +208,7 @@ def _place_in_time(created_at: datetime | None, last: Message | None, now: datet
             value=created_at,
             remedy="import the messages of a session oldest first",
         )
+    # Messages are read in the order of their times, so a later position needs a later time.
     return max(said_at, last.created_at + timedelta(microseconds=1))
 
 
@@ -224,6 +227,7 @@ def _make_operations(
     request = {"message": message.id, "role": message.role}
     return [
         Put(message),
+        # The expected version makes two callers who append at the same time exclude each other.
         Patch(Session, (session.organization_id, session.id), stamps, session.version),
         Put(make_access_line(scope, "create", stamps["updated_at"], request, interface=deps.interface)),
         *[Put(Chunk.build_unchecked({**chunk.__dict__, "known_from": message.created_at})) for chunk in chunks],
@@ -240,7 +244,7 @@ def _find_retried(records: Records, scope: Scope, message: Message) -> Message |
 
 
 def _require_repeated(records: Records, scope: Scope, message: Message, error: AlreadyExists) -> Message:
-    """Return the stored message that this one repeats; raise AlreadyExists if its id is another message's."""
+    """Return the stored message that this one repeats; raise AlreadyExists if another message has its id."""
     retried = _find_retried(records, scope, message)
     if retried is None:
         raise _explain_taken(error, message) from None
@@ -257,11 +261,12 @@ def _explain_taken(error: AlreadyExists, message: Message) -> AlreadyExists:
 def _update_cache(
     deps: SessionDeps, place: SessionKey, before: Session, after: Session, message: Message | None
 ) -> None:
-    """Brings the cache up to what was just committed, or fills it."""
-    said = [message] if message else []
+    """Add the committed change to the cached session, or fill the cache from the records."""
+    messages = [message] if message else []
     try:
-        step = Step(compute_row_stamp(before), compute_stamp(deps.records, after, said), after, message)
+        step = Step(compute_row_stamp(before), compute_stamp(deps.records, after, messages), after, message)
         if not deps.cache.advance(place, step):
             fill(deps, place, after)
-    except StoreError:  # the records cannot be read just now; what was to be kept has been, and that is what was asked
+    except StoreError:
+        # The commit has succeeded, so the call must not fail. A dropped entry is read again later.
         deps.cache.drop([place])

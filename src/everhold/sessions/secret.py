@@ -1,4 +1,4 @@
-"""The secret that cached sessions are sealed with. It is in the records, which other users of the cache cannot read."""
+"""The secret that seals cached sessions. It is kept in the records, which other users of the cache cannot read."""
 
 import secrets
 
@@ -8,19 +8,20 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Op, Where
 
 _NAME = "session-cache"
-_BYTES = 32
+_BYTES = 32  # the output length of HMAC-SHA-256, which makes the seals
 
 
 def load_secret(records: Records) -> bytes:
-    """Return the store's secret, created at the first call. With a read-only store, every process has its own."""
+    """Return the store's secret, created at the first call; on a read-only store, every process has its own."""
     stored = _find(records)
     if stored is None:
         secret = secrets.token_bytes(_BYTES)
         try:
+            # Ensure keeps a row that another process wrote first, and all processes then read that one.
             records.commit([Ensure(Secret(name=_NAME, value=secret))])
         except StoreReadOnly:
             return secret
-        stored = _find(records) or secret  # another process may have been faster
+        stored = _find(records) or secret
     return stored
 
 

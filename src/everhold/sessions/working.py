@@ -1,9 +1,8 @@
-"""The working memory of a session: from the cache if it still holds, else from the records.
+"""Read the working memory of a session: from the cache while it is current, otherwise from the records.
 
-What is cached is never believed by itself. The session's row is read first, one row by its key, and what is cached is
-used only if it was made from exactly that state of the row. So a session that was deleted, by whatever engine, is gone
-at once; a cache that was cut off, restarted with old data or missed a deletion is merely not used; and a message that
-another engine has added is seen.
+A cached session is never trusted by itself. The session's row is read first, one row by its key, and the cached copy is
+used only if it was made from exactly that state of the row. So a session that any engine deleted is gone at once, a
+message that another engine added is seen, and a cache with outdated data is ignored.
 """
 
 from collections.abc import Iterable
@@ -24,12 +23,12 @@ from everhold.sessions.deps import (
 )
 
 NEWEST = "created_at"
-"""Later messages of a session have later times; `say` sees to it."""
-_TRIES = 3
+"""The column that orders messages: `say` gives later messages of a session later times."""
+_TRIES = 3  # readings of a busy session before it is returned without being cached
 
 
 def read_working_memory(deps: SessionDeps, scope: Scope) -> WorkingMemory:
-    """Return the whole session's working memory as it is now. NotFound if there is no such session."""
+    """Return the current working memory of the whole session; raise NotFound if the session does not exist."""
     session, place = require_session(deps.records, scope), make_session_key(scope)
     cached = deps.cache.read(place)
     if cached is not None and _is_current(deps.records, cached, session):
@@ -38,15 +37,16 @@ def read_working_memory(deps: SessionDeps, scope: Scope) -> WorkingMemory:
 
 
 def select_own_history(deps: SessionDeps, scope: Scope, working: WorkingMemory) -> WorkingMemory:
-    """The same with the scope's own messages only: those of its user and its agent, if it names any."""
-    own = tuple(one for one in working.history if is_message_of(scope, one))
+    """Return the working memory with the messages of the scope's user and agent only, if it names any."""
+    own = tuple(message for message in working.history if is_message_of(scope, message))
+    # Older messages of this scope may take the place of those that were left out.
     if len(own) < len(working.history) and not is_complete(deps, working):
         own = tuple(read_last_messages(deps, scope, deps.cache.history))
     return replace(working, history=own)
 
 
 def is_complete(deps: SessionDeps, working: WorkingMemory) -> bool:
-    """Whether the history is all that was ever said in the session, not just the end of it."""
+    """Return whether the history holds every message of the session, not only the last ones."""
     return len(working.history) < deps.cache.history
 
 
@@ -67,19 +67,19 @@ def _scan(deps: SessionDeps, scope: Scope, limit: int, *, deleted: bool) -> list
 
 
 def fill(deps: SessionDeps, place: SessionKey, session: Session) -> WorkingMemory:
-    """Reads a session's last messages and keeps them.
+    """Read a session's last messages from the records, cache them and return them.
 
-    They are kept only if the row is the same afterwards as before: every message changes it, so none came meanwhile.
+    They are cached only if the session's row did not change while they were read. Every message changes the row.
     """
     working = None
     # Not `retry`: a session that changes every time is no failure. The last reading is returned and not cached.
     for _ in range(_TRIES):
-        working, may_be_kept = _build_from_records(deps, place, session)
+        working, can_be_cached = _build_from_records(deps, place, session)
         again = deps.records.get(Session, place.organization, [place.session]).get(place.session)
         if again is None:
             return working
         if compute_row_stamp(again) == compute_row_stamp(session):
-            if may_be_kept:
+            if can_be_cached:
                 deps.cache.write(place, working)
             return working
         session = again
@@ -88,27 +88,27 @@ def fill(deps: SessionDeps, place: SessionKey, session: Session) -> WorkingMemor
 
 
 def _build_from_records(deps: SessionDeps, place: SessionKey, session: Session) -> tuple[WorkingMemory, bool]:
-    """The working memory that the records give, and whether it can be known later if it still holds.
+    """Return the working memory from the records, and whether its stamp shows every later change.
 
-    Deleted messages count: they come back if their owners do, which the stamp must then tell. Where some lie further
-    back than we look, nobody could tell.
+    Restoring the owner of a deleted message restores the message. The stamp therefore includes the owners of deleted
+    messages. Owners of messages beyond the cached history are not in it, so such a session is not cached.
     """
     scope, most = Scope(organization=place.organization, session=place.session), deps.cache.history
     everything = _scan(deps, scope, most, deleted=True)
-    hidden = any(one.is_deleted for one in everything)
+    hidden = any(message.is_deleted for message in everything)
     history = tuple(read_last_messages(deps, scope, most) if hidden else everything)
     stamp = compute_stamp(deps.records, session, [*everything, *history] if hidden else history)
     return WorkingMemory(session, history, stamp), not hidden or len(everything) < most
 
 
 def compute_stamp(records: Records, session: Session, messages: Iterable[Message]) -> Stamp:
-    """What a session with these messages was made from."""
-    names = sorted({name for one in messages for name in _find_other_owners(session, one)})
+    """Return the stamp of a session with these messages: the state of every row that they depend on."""
+    names = sorted({name for message in messages for name in _find_other_owners(session, message)})
     return Stamp(compute_row_stamp(session), _compute_owner_stamps(records, session.organization_id, names))
 
 
 def compute_row_stamp(row: Tracked) -> str:
-    """Changes with every change to a row, and is another one's if the row was purged and made anew."""
+    """Return a text that differs after every change to a row, also if the row was purged and created again."""
     return f"{row.version}-{clock.micros(row.updated_at)}-{clock.micros(row.created_at)}"
 
 
@@ -123,7 +123,7 @@ _OWNERS: dict[str, type[User | Agent]] = {"user_id": User, "agent_id": Agent}
 
 
 def _find_other_owners(session: Session, message: Message) -> list[str]:
-    """The message's owners that are not the session's own: deleting them leaves the session, but not the message."""
+    """Return the message's owners that the session does not have: deleting one deletes the message alone."""
     values = message.__dict__
     return [
         f"{column}/{values[column]}"
@@ -137,13 +137,13 @@ def _compute_owner_stamps(records: Records, organization: str, names: list[str])
     for column, entity in _OWNERS.items():
         ids = [name.partition("/")[2] for name in names if name.startswith(f"{column}/")]
         rows = records.get(entity, organization, ids, deleted=True) if ids else {}  # hiding one changes its version
-        stamps.update({f"{column}/{one}": compute_row_stamp(row) for one, row in rows.items()})
+        stamps.update({f"{column}/{owner_id}": compute_row_stamp(row) for owner_id, row in rows.items()})
     return stamps
 
 
 def drop_all(deps: SessionDeps, organization: str) -> None:
-    """Drops an organization's cached sessions, after rows were added other than by `say`."""
-    deps.cache.drop([SessionKey(organization, one) for one in deps.cache.list_active(organization)])
+    """Drop an organization's cached sessions; call this after rows were added in other ways than by `say`."""
+    deps.cache.drop([SessionKey(organization, session_id) for session_id in deps.cache.list_active(organization)])
 
 
 def find_stale(deps: SessionDeps) -> list[SessionKey]:
@@ -170,9 +170,8 @@ _COLUMN_OF = {"user": "user_id", "project": "project_id", "session": "id"}
 
 
 def find_sessions_under(records: Records, kind: str, organization: str, name: str) -> list[SessionKey]:
-    """The sessions that go when something is deleted: a user's, a project's, one, or all of an organization."""
+    """Return the sessions that are deleted with a user, a project, a session or an organization."""
     column = _COLUMN_OF.get(kind)
     where = [Where(column, Op.EQ, name)] if column else []
-    return [
-        SessionKey(organization, one) for (one,) in records.columns(Session, organization, ["id"], where, deleted=True)
-    ]
+    rows = records.columns(Session, organization, ["id"], where, deleted=True)
+    return [SessionKey(organization, session_id) for (session_id,) in rows]

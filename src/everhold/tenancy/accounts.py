@@ -68,7 +68,7 @@ def create(
     *,
     password_hash: str | None = None,
 ) -> Account:
-    """Create a row, or make an implicit one explicit. `line` adds the call to the access log."""
+    """Create a row, or make an implicit one explicit, and return it; `line` adds the call to the access log."""
     check_fields(entity, fields)
     secret = {"password_hash": password_hash} if password_hash is not None else {}
     now = clock.now()
@@ -189,7 +189,7 @@ def _require_version(row: Tracked, expected: int) -> None:
 
 
 def _patch(records: Records, row: Account, changes: Mapping[str, Any], line: Operation) -> Account:
-    now = max(clock.now(), row.updated_at)
+    now = max(clock.now(), row.updated_at)  # another computer's clock may be ahead
     after = validate_row(type(row), {**row.__dict__, **changes, "updated_at": now, "version": row.version + 1})
     values = {**{name: after.__dict__[name] for name in changes}, "updated_at": now}
     patch = Patch(type(row), get_key(row), values, row.version)

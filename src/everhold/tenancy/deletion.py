@@ -19,7 +19,7 @@ from everhold.schema.table import Reference
 from everhold.tenancy.accounts import make_key, require_row
 
 _RETRIES = replace(CONFLICTS, attempts=8)
-_BATCH = 500
+_BATCH = 500  # parent ids in one query
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ def delete(
     lines = [line] if line is not None else []
 
     def commit(_: int) -> None:
+        # The head of the log keeps the count of purged lines, so that verification can tell a purge from a loss.
         purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
         try:
             records.commit([*purged, *(note_purge() if hard else ()), act, announced, *lines])

@@ -23,14 +23,14 @@ def _make_hasher() -> "PasswordHasher":
 
 
 def hash_password(password: str) -> str:
-    """Return the hash of a new password. InvalidInput if it is too short."""
+    """Return the hash of a new password; raise InvalidInput if the password is too short."""
     if len(password) < SHORTEST_PASSWORD:
         raise InvalidInput(f"the password has {len(password)} characters", remedy=f"use at least {SHORTEST_PASSWORD}")
     return _make_hasher().hash(password)
 
 
 def find_by_email(records: Records, organization_id: str, email: str) -> User | None:
-    """Return the live user with this address."""
+    """Return the live user with this e-mail address, or None."""
     rows = records.scan(User, organization_id, [Where("email", Op.EQ, email)], limit=1)
     return rows[0] if rows else None
 
@@ -54,5 +54,5 @@ def require_password(user: User | None, password: str, message: str) -> User:
 
 @cache
 def _make_decoy() -> str:
-    """Return a hash to compare with where there is none, so that refusing takes as long."""
+    """Return a hash for users without one, so that the time of a refusal does not reveal which addresses exist."""
     return _make_hasher().hash("nobody has this password")
