@@ -1,1 +1,1 @@
-"""Keeping memories: adding, revising, superseding, relating, tagging, forgetting, undoing."""
+"""Write memories: add, revise, supersede, merge, relate, tag and forget them, and undo changes."""

@@ -160,9 +160,9 @@ def _check_names(fields: Iterable[str]) -> None:
 def compute_content_hash(memory: Memory) -> bytes:
     """Return the hash that duplicates share: of the memory's owner, namespace, kind, and text or content."""
     body = normalise(memory.text) or encode_json(memory.content)
-    whose = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id)
+    owner = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id)
     # The unit separator keeps neighbouring parts apart, so that different parts do not join to the same string.
-    parts = (*whose, memory.namespace, memory.kind, body)
+    parts = (*owner, memory.namespace, memory.kind, body)
     return hashlib.blake2b("\x1f".join(part or "" for part in parts).encode(), digest_size=_HASH_BYTES).digest()
 
 

@@ -181,22 +181,22 @@ def resume(deps: WriteDeps, job: Job, progress: Callable[[int], None] | None = N
     """Finish a job and return how many memories it forgot; each batch is committed with the job's progress."""
     task = read_job(job)
     scope, hard, ids = task.scope, task.hard, task.ids
-    done, forgotten = job.progress, 0
-    while done < len(ids):
-        batch = ids[done : done + _BATCH]
+    processed, forgotten = job.progress, 0
+    while processed < len(ids):
+        batch = ids[processed : processed + _BATCH]
         now = clock.now()
         stored = deps.records.get(Memory, scope.organization, batch, deleted=hard)
         memories = [
             stored[memory_id] for memory_id in batch if memory_id in stored and scope.can_read(stored[memory_id])
         ]
-        done += len(batch)
-        progressed = Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now})
+        processed += len(batch)
+        progressed = Patch(Job, (job.organization_id, job.id), {"progress": processed, "updated_at": now})
         _commit(deps, _make_operations(deps, scope, memories, now, hard=hard), [progressed])
         forgotten += len(memories)
         if progress:
             progress(len(batch))
-    ended: dict[str, Any] = {"status": "done", "state": {}, "updated_at": clock.now()}
-    deps.records.commit([Patch(Job, (job.organization_id, job.id), ended)])
+    final_values: dict[str, Any] = {"status": "done", "state": {}, "updated_at": clock.now()}
+    deps.records.commit([Patch(Job, (job.organization_id, job.id), final_values)])
     if hard:
         deps.drop_cached_vectors()
     return forgotten

@@ -66,9 +66,9 @@ def _group_memories(records: Records, scope: Scope, now: datetime) -> list[list[
     groups: dict[tuple[Any, ...], list[_Candidate]] = defaultdict(list)
     names = ("id", "text", *_GROUP_COLUMNS, *ENDS)
     for memory_id, text, *values in records.columns(Memory, scope.organization, names, make_scope_conditions(scope)):
-        whose, ends = values[: len(_GROUP_COLUMNS)], values[len(_GROUP_COLUMNS) :]
-        if whose[_GROUP_COLUMNS.index("kind")] not in REPEATABLE_KINDS and text and not has_past(ends, now):
-            groups[*whose, tuple(_DIGITS.findall(text))].append(_Candidate(memory_id, text))
+        group_values, ends = values[: len(_GROUP_COLUMNS)], values[len(_GROUP_COLUMNS) :]
+        if group_values[_GROUP_COLUMNS.index("kind")] not in REPEATABLE_KINDS and text and not has_past(ends, now):
+            groups[*group_values, tuple(_DIGITS.findall(text))].append(_Candidate(memory_id, text))
     return [group for group in groups.values() if len(group) > 1]
 
 

@@ -79,14 +79,18 @@ def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair])
             near.setdefault(first.id, []).append((second.id, pair.cosine))
             near.setdefault(second.id, []).append((first.id, pair.cosine))
     pairs: list[MergedPair] = []
-    gone: set[str] = set()
+    merged_ids: set[str] = set()
     for kept in sorted((memories[name] for name in near), key=_precedence):
         # In order of precedence, so that a memory that is merged never receives another one.
-        if kept.id not in gone:
-            going = [(name, cosine) for name, cosine in near[kept.id] if name not in gone and not memories[name].key]
-            going = [(name, cosine) for name, cosine in going if _precedence(memories[name]) > _precedence(kept)]
-            pairs += [MergedPair(kept, memories[name], cosine) for name, cosine in going]
-            gone.update(name for name, _ in going)
+        if kept.id not in merged_ids:
+            duplicates = [
+                (name, cosine) for name, cosine in near[kept.id] if name not in merged_ids and not memories[name].key
+            ]
+            duplicates = [
+                (name, cosine) for name, cosine in duplicates if _precedence(memories[name]) > _precedence(kept)
+            ]
+            pairs += [MergedPair(kept, memories[name], cosine) for name, cosine in duplicates]
+            merged_ids.update(name for name, _ in duplicates)
     return pairs
 
 

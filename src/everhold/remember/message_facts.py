@@ -48,7 +48,7 @@ def _draft_facts(deps: WriteDeps, message: Message) -> list[Draft]:
 
 
 def _as_turn(message: Message) -> Memory:
-    """Return a message as the memory of a turn, from which facts can be read; it is not stored."""
+    """Convert a message to the memory of a turn, from which facts can be read; it is not stored."""
     kept = ("id", "organization_id", "project_id", "user_id", "agent_id", "session_id", "created_by_id", "text")
     reach = "agent" if message.agent_id else "user" if message.user_id else "session"
     own = {"kind": "conversation", "speaker": message.name, "reach": reach}
@@ -58,8 +58,8 @@ def _as_turn(message: Message) -> Memory:
 
 def _make_key(message: Message, fact: Memory) -> str:
     # Hashed, because an id alone may be as long as a key can be.
-    told = f"{message.id}\x1f{fact.kind}\x1f{fact.text}"
-    return f"told:{hashlib.blake2b(told.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
+    identity = f"{message.id}\x1f{fact.kind}\x1f{fact.text}"
+    return f"told:{hashlib.blake2b(identity.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
 
 
 def _find_used(deps: WriteDeps, scope: Scope, drafts: Sequence[Draft]) -> dict[str | None, str]:

@@ -60,14 +60,14 @@ class WriteDeps:
 def remember(deps: WriteDeps, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
     """Store up to BATCH memories in one commit and return each as it is stored now."""
     now = clock.now()
-    every = [make_draft(scope, item, now, deps.text_bytes) for item in items]
-    own = every if len(every) == 1 else _drop_repeats(every)
-    vectors = {draft.memory.id: name_models(draft.vectors, deps.chunking) for draft in every if draft.vectors}
-    stored = store(deps, scope, read_drafts(own, deps.reading), now, vectors)
-    if len(own) == len(every):
+    all_drafts = [make_draft(scope, item, now, deps.text_bytes) for item in items]
+    unique_drafts = all_drafts if len(all_drafts) == 1 else _drop_repeats(all_drafts)
+    vectors = {draft.memory.id: name_models(draft.vectors, deps.chunking) for draft in all_drafts if draft.vectors}
+    stored = store(deps, scope, read_drafts(unique_drafts, deps.reading), now, vectors)
+    if len(unique_drafts) == len(all_drafts):
         return stored
-    by_id = {draft.memory.id: memory for draft, memory in zip(own, stored, strict=True)}
-    return [by_id[draft.memory.id] for draft in every]
+    by_id = {draft.memory.id: memory for draft, memory in zip(unique_drafts, stored, strict=True)}
+    return [by_id[draft.memory.id] for draft in all_drafts]
 
 
 def store(
@@ -81,17 +81,17 @@ def store(
     chunks: dict[str, list[Chunk]] = {}  # shared by all attempts, so that no text is embedded twice
 
     def commit(twins: Duplicates) -> list[Memory]:
-        settled = plan_write(deps.records, scope, drafts, twins, deps.reading, now)
-        _add_chunks(deps, settled, chunks, vectors)
+        plan = plan_write(deps.records, scope, drafts, twins, deps.reading, now)
+        _add_chunks(deps, plan, chunks, vectors)
         try:
-            deps.records.commit(_make_operations(deps, scope, settled, chunks, now))
+            deps.records.commit(_make_operations(deps, scope, plan, chunks, now))
         except BrokenReference as error:
             deps.scope_rows.invalidate()  # another process has deleted a row of the scope since it was confirmed
             raise TryAgain("rows of the scope are missing") from error
         except StaleVersion as error:
             raise TryAgain("a memory that is replaced has changed") from error
         deps.scope_rows.confirm(scope)
-        return _read_stored(deps.records, scope, settled)
+        return _read_stored(deps.records, scope, plan)
 
     def attempt(number: int) -> list[Memory]:
         has_looked = number > 0
@@ -147,10 +147,10 @@ def _identify(draft: Draft) -> tuple[str | None, bytes]:
 
 
 def _add_chunks(
-    deps: WriteDeps, settled: WritePlan, chunks: dict[str, list[Chunk]], vectors: Mapping[str, CallerVectors]
+    deps: WriteDeps, plan: WritePlan, chunks: dict[str, list[Chunk]], vectors: Mapping[str, CallerVectors]
 ) -> None:
     """Add the chunks of the new memories that have none yet."""
-    fresh = [draft.memory for draft in settled.drafts if draft.memory.id not in settled.known]
+    fresh = [draft.memory for draft in plan.drafts if draft.memory.id not in plan.known]
     lacking = [memory for memory in fresh if memory.id not in chunks]
     rows = make_chunks(lacking, deps.chunking, vectors)
     chunks.update(zip((memory.id for memory in lacking), rows, strict=True))
@@ -158,29 +158,29 @@ def _add_chunks(
 
 def _explain_taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
     """Return the error for an id or a key of the caller's own that another memory has."""
-    own = [draft.memory.key if error.rule == "own_key" else draft.memory.id for draft in drafts]
+    taken = [draft.memory.key if error.rule == "own_key" else draft.memory.id for draft in drafts]
     named = (
-        f"{'key' if error.rule == 'own_key' else 'id'} {own[0]!r}"
-        if len(own) == 1
-        else f"one of {len(own)} ids or keys"
+        f"{'key' if error.rule == 'own_key' else 'id'} {taken[0]!r}"
+        if len(taken) == 1
+        else f"one of {len(taken)} ids or keys"
     )
     fact = f"{named} belongs to a memory that says something else"
     return AlreadyExists(fact, remedy="revise that one, or choose another", table=error.table, rule=error.rule)
 
 
 def _make_operations(
-    deps: WriteDeps, scope: Scope, settled: WritePlan, chunks: Mapping[str, list[Chunk]], now: datetime
+    deps: WriteDeps, scope: Scope, plan: WritePlan, chunks: Mapping[str, list[Chunk]], now: datetime
 ) -> list[Operation]:
     # A store applies operations in order: hashes are free, and the rows that memories refer to exist, before the
     # memories are added.
-    operations = [*release_hashes(scope, settled.ended), *deps.scope_rows.make_missing_rows(scope, now)]
-    drafts, known = settled.drafts, settled.known
-    again: dict[str, list[Draft]] = defaultdict(list)
+    operations = [*release_hashes(scope, plan.ended), *deps.scope_rows.make_missing_rows(scope, now)]
+    drafts, known = plan.drafts, plan.known
+    repeats: dict[str, list[Draft]] = defaultdict(list)
     for draft in drafts:
-        if draft.memory.id in settled.retries:
+        if draft.memory.id in plan.retries:
             continue
         if draft.memory.id in known:
-            again[known[draft.memory.id]].append(draft)
+            repeats[known[draft.memory.id]].append(draft)
             continue
         united = draft._replace(tags=_unite_tags(draft, drafts, known)) if known else draft
         operations += make_additions(deps, scope, united, chunks[draft.memory.id], now)
@@ -189,11 +189,11 @@ def _make_operations(
             source_id = _find_named_source(deps.records, scope, draft.memory)
         if source_id is not None:
             operations.append(Put(make_relationship(scope, draft.memory.id, source_id, "derived_from", now)))
-    for memory_id, repeated in again.items():
-        operations += _reinforce(deps, scope, settled, repeated, memory_id, now)
+    for memory_id, repeating in repeats.items():
+        operations += _reinforce(deps, scope, plan, repeating, memory_id, now)
     if known:
-        operations += _link_restated_facts(deps.records, scope, settled, now)
-    return operations + _make_supersessions(deps, scope, settled, now)
+        operations += _link_restated_facts(deps.records, scope, plan, now)
+    return operations + _make_supersessions(deps, scope, plan, now)
 
 
 def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
@@ -205,19 +205,19 @@ def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | 
     return named if source is not None and source.user_id == memory.user_id else None
 
 
-def _link_restated_facts(records: Records, scope: Scope, settled: WritePlan, now: datetime) -> list[Operation]:
+def _link_restated_facts(records: Records, scope: Scope, plan: WritePlan, now: datetime) -> list[Operation]:
     """Return operations that link known facts to the messages that repeat them.
 
     A fact with two sources stays when one of them is purged.
     """
     links = {
-        (settled.known[draft.memory.id], draft.source_id)
-        for draft in settled.drafts
-        if draft.memory.id in settled.known and draft.source_id is not None and draft.source_id not in settled.known
+        (plan.known[draft.memory.id], draft.source_id)
+        for draft in plan.drafts
+        if draft.memory.id in plan.known and draft.source_id is not None and draft.source_id not in plan.known
     }
     if not links:
         return []
-    fresh = {draft.memory.id: draft.memory for draft in settled.drafts}
+    fresh = {draft.memory.id: draft.memory for draft in plan.drafts}
     elsewhere = sorted({known_id for known_id, _ in links if known_id not in fresh})
     memories = {**fresh, **(records.get(Memory, scope.organization, elsewhere) if elsewhere else {})}
     return [
@@ -227,11 +227,11 @@ def _link_restated_facts(records: Records, scope: Scope, settled: WritePlan, now
     ]
 
 
-def _make_supersessions(deps: WriteDeps, scope: Scope, settled: WritePlan, now: datetime) -> list[Operation]:
-    fresh = (draft.memory.id for draft in settled.drafts if draft.memory.id not in settled.known)
-    unwritten = set(fresh) if settled.replaced else ()
+def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: datetime) -> list[Operation]:
+    fresh = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.known)
+    unwritten = set(fresh) if plan.replaced else ()
     operations: list[Operation] = []
-    for olds, heir, attribute in settled.replaced:
+    for olds, heir, attribute in plan.replaced:
         operations += make_supersession(
             scope,
             olds,
@@ -276,7 +276,7 @@ def _make_outbox_line(memory: Memory, draft: Draft) -> Outbox:
 
 
 def _reinforce(
-    deps: WriteDeps, scope: Scope, settled: WritePlan, repeated: Sequence[Draft], memory_id: str, now: datetime
+    deps: WriteDeps, scope: Scope, plan: WritePlan, repeated: Sequence[Draft], memory_id: str, now: datetime
 ) -> list[Operation]:
     """Return the operations for a repeated memory: count an access, add tags, raise importance and confidence."""
     key = (scope.organization, memory_id)
@@ -292,7 +292,7 @@ def _reinforce(
     provenance = _note_repetition(stored, repeated)
     if provenance != stored.provenance:
         changes["provenance"] = provenance
-    is_replaced = any(old.id == memory_id for done in settled.replaced for old in done.olds)
+    is_replaced = any(old.id == memory_id for replacement in plan.replaced for old in replacement.olds)
     # A replaced memory is patched with its version by the supersession. Another patch would make that version stale.
     if changes and not is_replaced:
         operations.append(Patch(Memory, key, {**changes, "updated_at": now}, version=stored.version))
@@ -318,20 +318,20 @@ def _note_repetition(stored: Memory, repeated: Sequence[Draft]) -> dict[str, Any
     return {**stored.provenance, "restated": True} if is_said_apart and rests_on_message else stored.provenance
 
 
-def _read_stored(records: Records, scope: Scope, settled: WritePlan) -> list[Memory]:
+def _read_stored(records: Records, scope: Scope, plan: WritePlan) -> list[Memory]:
     """Return the caller's memories as they are stored now; those just added are not read back."""
-    known = settled.known
-    added = {draft.memory.id: draft.memory for draft in settled.drafts if draft.memory.id not in known}
+    known = plan.known
+    added = {draft.memory.id: draft.memory for draft in plan.drafts if draft.memory.id not in known}
     elsewhere = [memory_id for memory_id in set(known.values()) if memory_id not in added]
     stored = records.get(Memory, scope.organization, elsewhere, deleted=True) if elsewhere else {}
     by_id = {**stored, **added}
-    own = (draft.memory.id for draft in settled.drafts if draft.source_id is None)
+    own = (draft.memory.id for draft in plan.drafts if draft.source_id is None)
     names = [known.get(name, name) for name in own]
-    gone = [name for name in names if name not in by_id]
-    if gone:
+    missing = [name for name in names if name not in by_id]
+    if missing:
         raise NotFound(
-            f"memory {gone[0]!r} was kept under this idempotency key and purged since",
-            value=gone[0],
+            f"memory {missing[0]!r} was kept under this idempotency key and purged since",
+            value=missing[0],
             remedy="use a new key",
         )
     return [by_id[name] for name in names]

@@ -96,14 +96,14 @@ def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
         return []
     statements = read_statements(message.text, speaker=message.speaker, now=find_event_time(message), zone=zone)
     # Reversed twice: of equal statements the first stays, and the order is that of the message.
-    told = {
+    by_text = {
         (statement.kind, statement.text): statement
         for statement in reversed(statements)
         if len(format_attribute(statement)) <= _NAME_LENGTH
     }
     return [
         Draft(_make_fact(message, statement), (), None, statement=statement, source_id=message.id)
-        for statement in reversed(told.values())
+        for statement in reversed(by_text.values())
     ]
 
 

@@ -107,14 +107,14 @@ def _commit_tags(deps: WriteDeps, scope: Scope, memory: Memory, operations: Sequ
 
 def tag_counts(records: Records, scope: Scope) -> dict[str, int]:
     """Return the number of the scope's memories with each tag, sorted by tag."""
-    inside = None
+    scope_ids = None
     if scope.columns:
-        inside = {
+        scope_ids = {
             memory_id
             for (memory_id,) in records.columns(Memory, scope.organization, ["id"], make_scope_conditions(scope))
         }
     counts: dict[str, int] = {}
     for memory_id, word in records.columns(Tag, scope.organization, ("memory_id", "tag")):
-        if inside is None or memory_id in inside:
+        if scope_ids is None or memory_id in scope_ids:
             counts[word] = counts.get(word, 0) + 1
     return dict(sorted(counts.items()))

@@ -65,10 +65,10 @@ def plan_write(
     stating = [draft for draft in kept if draft.statement is not None]
     if not reading.resolve or not stating:
         return WritePlan(kept, twins.known, twins.ended, retries=twins.retries)
-    walk = _Planner(kept, twins, _find_rivals(records, scope, stating, reading.zone, now), now)
+    planner = _Planner(kept, twins, _find_rivals(records, scope, stating, reading.zone, now), now)
     for draft in stating:
-        walk.add_draft(draft)
-    return walk.make_plan()
+        planner.add_draft(draft)
+    return planner.make_plan()
 
 
 class _Planner:
@@ -131,11 +131,11 @@ class _Planner:
         return False
 
     def _count_version(self, old_id: str) -> None:
-        """Raise the expected version of a replaced memory, which releasing its hash patches before it is ended."""
+        """Increase the expected version of a replaced memory, which releasing its hash patches before it is ended."""
         heir_id = self._gone[old_id]
-        done = self._replaced[heir_id]
-        olds = tuple(old.evolve(version=old.version + 1) if old.id == old_id else old for old in done.olds)
-        self._replaced[heir_id] = done._replace(olds=olds)
+        replacement = self._replaced[heir_id]
+        olds = tuple(old.evolve(version=old.version + 1) if old.id == old_id else old for old in replacement.olds)
+        self._replaced[heir_id] = replacement._replace(olds=olds)
 
     def _make_history(self, memory: Memory, end: datetime) -> None:
         """End a draft about an earlier time where the rival that came after it begins."""
@@ -218,7 +218,11 @@ def _find_rivals(records: Records, scope: Scope, drafts: Sequence[Draft], zone: 
     # Sorted by id below, so that the plan does not depend on the store's order of rows.
     standing = [memory for memory in memories if memory.attribute is not None and not has_ended(memory, now)]
     parsed = ((memory, load_statement(memory, zone)) for memory in sorted(standing, key=lambda memory: memory.id))
-    return [Rival(memory, told) for memory, told in parsed if told and format_attribute(told) == memory.attribute]
+    return [
+        Rival(memory, statement)
+        for memory, statement in parsed
+        if statement and format_attribute(statement) == memory.attribute
+    ]
 
 
 def _find_candidate_ids(records: Records, scope: Scope, stating: Sequence[tuple[Memory, Statement]]) -> list[str]:
@@ -246,5 +250,5 @@ def _make_probes(statement: Statement) -> tuple[str, ...]:
 
 
 def _has_probe(probes: set[tuple[str, ...]], text: str) -> bool:
-    told = text.lower() if text.isascii() else fold(text)
-    return any(not words or sum(word in told for word in words) > len(words) // 2 for words in probes)
+    folded = text.lower() if text.isascii() else fold(text)
+    return any(not words or sum(word in folded for word in words) > len(words) // 2 for words in probes)

@@ -1,4 +1,4 @@
-"""Changing a memory without losing what it was: revising and superseding."""
+"""Change a memory and keep what it was: revise it, or supersede it with another."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -24,7 +24,10 @@ from everhold.schema.catalog import get_key
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
 _SEARCHED = ("text", "aliases", "namespace")
+"""Fields whose values are part of chunks: a change of them needs new chunks."""
+
 _READ = ("text", "kind", "speaker", "occurred_at")
+"""Fields that a memory's statement is read from: a change of them may change its attribute."""
 
 _CHANGEABLE = (*REVISABLE, "priority")
 
@@ -39,7 +42,7 @@ def revise(
 ) -> Memory:
     """Change a memory and return it; the earlier values are kept as a revision.
 
-    StaleVersion if it is not at the expected version, or changes while this is written.
+    Raise StaleVersion if it is not at the expected version, or if another caller changes it at the same time.
     """
     if not changes:
         raise InvalidInput("revise has nothing to change", remedy=f"pass at least one of {', '.join(_CHANGEABLE)}")
@@ -58,13 +61,13 @@ def revise(
     if not differing and not vectors:
         return memory
     if memory.kind not in REPEATABLE_KINDS or revised.kind not in REPEATABLE_KINDS:
-        hashed = None if revised.kind in REPEATABLE_KINDS else compute_content_hash(revised)
-        revised = validate_row(Memory, {**revised.__dict__, "hash": hashed})
+        content_hash = None if revised.kind in REPEATABLE_KINDS else compute_content_hash(revised)
+        revised = validate_row(Memory, {**revised.__dict__, "hash": content_hash})
     stamps = {"version": memory.version + 1, "last_updated_by_id": scope.actor}
     revised = validate_row(Memory, {**revised.__dict__, **stamps})
     if any(name in differing for name in _READ):
-        stated = find_attribute(revised, deps.reading.zone)
-        revised = validate_row(Memory, {**revised.__dict__, "attribute": stated})
+        attribute = find_attribute(revised, deps.reading.zone)
+        revised = validate_row(Memory, {**revised.__dict__, "attribute": attribute})
     before, after = {"revision": memory.revision}, {"revision": revised.revision}
     entry = make_change(scope, "revise", [memory.id], now, reason, before=before, after=after)
     line = _make_line(deps, scope, memory, now, {"fields": sorted([*differing, *(["vector"] if vectors else [])])})
@@ -74,7 +77,7 @@ def revise(
 
 
 def commit_revision(deps: WriteDeps, memory: Memory, operations: Sequence[Operation]) -> None:
-    """Commit a change to a memory. StaleVersion if another caller changed it since it was read."""
+    """Commit a change to a memory; raise StaleVersion if another caller has changed it since it was read."""
     with report_current_version(deps.records, memory):
         deps.records.commit(operations)
 
@@ -89,8 +92,9 @@ def make_revision_operations(
     vectors: CallerVectors = NO_VECTORS,
     earlier: Sequence[Chunk] = (),
 ) -> list[Operation]:
-    """Keep what was, write what is, and swap the chunks if what is searched has changed.
+    """Return the operations that store the old values as a revision and the new ones in the memory.
 
+    They also replace the chunks if a searched field has changed.
     `earlier` are the chunks of an earlier revision that had the text of the revised memory.
     """
     kept = Revision.model_validate(
@@ -118,13 +122,15 @@ def make_revision_operations(
         current = read_current_chunks(deps, memory)
         if not earlier and "text" not in changed:
             earlier = current
+        # Closed and not deleted: a recall of the past finds a memory by what it said then.
         operations += [Patch(Chunk, get_key(chunk), {"known_to": now}) for chunk in current]
         operations += map(Put, rewrite_chunks(revised, earlier, deps.chunking, vectors))
     return operations
 
 
 def _find_known_from(deps: WriteDeps, memory: Memory) -> datetime:
-    """Since when a memory has said what it says. Being superseded or reinforced changes it without a revision."""
+    """Return since when a memory has its current values."""
+    # Not its `updated_at`: superseding and reinforcing change that without a revision.
     where = [
         Where("owner_kind", Op.EQ, "memory"),
         Where("owner_id", Op.EQ, memory.id),
@@ -137,7 +143,7 @@ def _find_known_from(deps: WriteDeps, memory: Memory) -> datetime:
 def supersede(
     deps: WriteDeps, scope: Scope, name: str, fields: Mapping[str, Any], expected_version: int | None = None
 ) -> Memory:
-    """Store a memory that takes another's place. Both are kept; the old one ends when the new one begins."""
+    """Store a memory that supersedes another, and return it; the old one is kept and ends when the new one begins."""
     old = require_memory(deps.records, scope, name)
     draft, now = _draft_heir(deps, scope, old, fields)
     known, ended, retries = find_duplicates(deps.records, scope, [draft], now)
@@ -149,6 +155,7 @@ def supersede(
     )
     if old.superseded_by == heir.id or heir.is_deleted:
         return heir  # a retry, even if the heir was changed or forgotten since
+    # Checked after the retry: the first call has changed the version, and a retry must still succeed.
     require_version(old, expected_version)
     operations = [*release_hashes(scope, ended), *deps.scope_rows.make_missing_rows(scope, now)]
     if twin is None:
@@ -163,7 +170,7 @@ def supersede(
 
 
 def _draft_heir(deps: WriteDeps, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
-    """Return the draft of a memory that takes another's place, and when that happens."""
+    """Return the draft of a memory that supersedes another, and the time of the change."""
     now = make_later_time(old.updated_at)
     own = {"kind": old.kind, "namespace": old.namespace, **fields}
     draft = make_draft(scope, own, now, deps.text_bytes)
@@ -178,6 +185,7 @@ _DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "reach")
 
 
 def read_current_chunks(deps: WriteDeps, memory: Memory) -> list[Chunk]:
+    """Return the chunks by which a memory is found now, of every model."""
     where = [
         Where("owner_id", Op.EQ, memory.id),
         Where("owner_kind", Op.EQ, "memory"),
@@ -188,6 +196,7 @@ def read_current_chunks(deps: WriteDeps, memory: Memory) -> list[Chunk]:
 
 def read_chunks_at(deps: WriteDeps, memory: Memory, revision: Revision) -> list[Chunk]:
     """Return the chunks that a memory had when an earlier revision ended; none if it has the same ones now."""
+    # A revision that leaves the searched fields as they are keeps the chunks, so they may be older than the revision.
     where = [
         Where("owner_id", Op.EQ, memory.id),
         Where("owner_kind", Op.EQ, "memory"),
@@ -198,13 +207,14 @@ def read_chunks_at(deps: WriteDeps, memory: Memory, revision: Revision) -> list[
 
 
 def take_snapshot(memory: Memory) -> dict[str, Any]:
-    """What a memory says, as JSON that can be put back."""
+    """Return the values of a memory that can be revised, as JSON from which they can be restored."""
     return memory.model_dump(mode="json", include={*REVISABLE, *DERIVED})
 
 
 def make_later_time(moment: datetime) -> datetime:
-    """Now, or just after a moment that a clock set back would put in the future: known times must not overlap."""
+    """Return the present time, or the first time after `moment` if the clock is behind that."""
     now = clock.now()
+    # A clock can be set back. The periods in which two revisions were known must not overlap even then.
     return now if now > moment else clock.from_micros(clock.micros(moment) + 1)
 
 

@@ -1,4 +1,4 @@
-"""The rows a scope stands for: created when something is first written through it."""
+"""Create the rows of a scope (organization, user, agent, project, session) when it is first written to."""
 
 import threading
 import time
@@ -13,14 +13,17 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Operation, Put
 
 _KNOWN_MOST = 100_000
+"""The most scopes that are remembered, so that a process that serves many users does not grow without limit."""
+
 _TRUSTED_SECONDS = 5.0
+"""How long a scope is trusted to exist. Another process may delete its rows in the meantime."""
 
 
 class ScopeRows:
-    """Remembers which scopes' rows exist and are usable, so that a write need not ask again.
+    """Remembers which scopes have usable rows, so that a write need not read them again.
 
     Every write through a session is checked here: a session of another user, project or agent is refused. Because
-    another process may delete a user, what is known is asked again after a few seconds.
+    another process may delete a user, the rows are read again after a few seconds.
     """
 
     def __init__(self, records: Records, *, strict: bool, timezone: str) -> None:
@@ -33,15 +36,18 @@ class ScopeRows:
     def make_missing_rows(self, scope: Scope, now: datetime) -> list[Operation]:
         """Return the operations that add the missing rows of a scope.
 
-        NotFound for a deleted row, for a missing one in strict mode, and for a session that the scope may not use, with
-        the same message as for a session that does not exist.
+        Raise NotFound for a deleted row, for a missing row in strict mode, and for a session that the scope may not
+        use, with the same message as for a session that does not exist.
         """
+        # Read without the lock: a lookup in a dictionary is atomic, and an answer that is just out of date is no worse
+        # than a row that is deleted right after it was read.
         if self._known.get(scope, 0.0) > time.monotonic():
             return []
         operations: list[Operation] = []
         for row, word in self._make_rows(scope, now):
             if not self._exists(scope, row, word):
-                # two users may begin a session of one name at once: the second must not join the first one's session
+                # Two users may begin a session of the same name at once. With Put the second commit fails; with Ensure
+                # it would write into the session of the other user.
                 operations.append(Put(row) if isinstance(row, Session) else Ensure(row))
         return operations
 
@@ -58,15 +64,18 @@ class ScopeRows:
         return stored is not None
 
     def confirm(self, scope: Scope) -> None:
+        """Trust for a few seconds that the rows of a scope exist, after a commit that needed them."""
         moment = time.monotonic()
         with self._lock:
+            # A scope that is still trusted is not extended: its rows were not read for this write, and frequent writes
+            # would otherwise never read them again.
             if self._known.get(scope, 0.0) <= moment:
                 if len(self._known) >= _KNOWN_MOST:
                     self._known.clear()
                 self._known[scope] = moment + _TRUSTED_SECONDS
 
     def invalidate(self) -> None:
-        """Something believed to exist does not: ask again next time."""
+        """Read the rows of every scope again at its next write, because a trusted row does not exist."""
         with self._lock:
             self._known.clear()
 

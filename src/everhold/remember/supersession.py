@@ -17,8 +17,8 @@ ENDING = ("superseded_by", "superseded_at", "valid_to")
 def make_ending(old: Memory, heir: Memory, now: datetime, begins: datetime) -> dict[str, Any]:
     """Return the changes to a memory that another one, the heir, supersedes: it ends where the heir begins."""
     # It cannot end before it began, even if the heir says that it is true since an earlier time.
-    ends = old.valid_to or max(heir.valid_from or begins, old.valid_from or begins)
-    return {"superseded_by": heir.id, "superseded_at": now, "valid_to": ends}
+    end = old.valid_to or max(heir.valid_from or begins, old.valid_from or begins)
+    return {"superseded_by": heir.id, "superseded_at": now, "valid_to": end}
 
 
 def make_supersession(
@@ -35,7 +35,7 @@ def make_supersession(
 ) -> list[Operation]:
     """Return the operations that end the old memories, link the heir to them, and journal this as one change.
 
-    `unwritten` are the ids of old memories that the same commit adds; they are added as ended, so no patch is needed.
+    `unwritten` are the ids of memories that the same commit adds; they are added as ended, so no patch is needed.
     """
     operations: list[Operation] = []
     for old in olds:

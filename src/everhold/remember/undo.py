@@ -1,4 +1,4 @@
-"""Undoing the last change to a memory, or the last change of the scope."""
+"""Undo the last change to a memory, or the last change of the scope."""
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
@@ -24,11 +24,12 @@ _PAGE = 50
 
 
 def undo(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Change:
-    """Takes back the latest change that has not been taken back, and says which it was."""
+    """Undo the latest change that has not been undone, and return it."""
     change, memories = _find_latest(deps, scope, memory_id)
     _check_sound(deps, scope, change)
     now = make_later_time(change.created_at)
     operations = _REVERSALS[change.kind](deps, scope, change, memories, now)
+    # With the version of the change, so that of two callers who undo it at once only one succeeds.
     undone = Patch(Change, (scope.organization, change.id), {"undone_at": now, "updated_at": now}, change.version)
     lines = [
         make_access_line(
@@ -53,7 +54,7 @@ def _find_latest(deps: WriteDeps, scope: Scope, memory_id: str | None) -> tuple[
         if _can_be_undone(change, memories) and all(scope.can_read(memory) for memory in memories):
             return change, memories
         if memory_id is not None:
-            break  # what others did to it since cannot be skipped
+            break  # earlier changes of this memory cannot be undone before its latest one
     about = f"memory {memory_id!r}" if memory_id else f"scope {scope}"
     raise NotFound(
         f"nothing to undo for {about}", remedy="only revise, supersede and forget (not hard), and merges, can be undone"
@@ -61,14 +62,14 @@ def _find_latest(deps: WriteDeps, scope: Scope, memory_id: str | None) -> tuple[
 
 
 def _can_be_undone(change: Change, memories: list[Memory]) -> bool:
-    """Whether a change's memories are still there. What was hidden since, as with a deleted session, stays as it is."""
+    """Return whether the memories of a change still exist; those hidden since, as with their session, stay hidden."""
     if change.kind == "forget" or not memories:
         return bool(memories)
     return len(memories) == len(change.memory_ids) and not memories[0].is_deleted
 
 
 def _read_changes(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Iterator[Change]:
-    """Changes that can be taken back, the latest first: those of a memory, or those made through the scope."""
+    """Yield the changes that can be undone, latest first: those of a memory, or those of the scope's user."""
     where = [Where("undone_at", Op.EQ, None), Where("kind", Op.IN, list(_REVERSALS))]
     if memory_id is not None:
         keyed = find_by_key(deps.records, scope, memory_id)
@@ -87,7 +88,7 @@ def _read_changes(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Itera
 
 
 def _check_sound(deps: WriteDeps, scope: Scope, change: Change) -> None:
-    """Raise StoreDamaged if a change lacks what undoing it needs, or if undoing would restore other things."""
+    """Raise StoreDamaged if a change lacks what undoing it needs, or if undoing it would restore other rows."""
     fault = find_undo_fault(change.kind, change.memory_ids, change.before, change.after)
     if fault is not None:
         raise _make_damage_error(change, fault)
@@ -118,7 +119,7 @@ def _make_damage_error(change: Change, fault: str) -> StoreDamaged:
 def _undo_revise(
     deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
 ) -> list[Operation]:
-    """Puts the earlier values back as one more revision."""
+    """Return the operations that restore the earlier values as one more revision."""
     memory = memories[0]
     where = [
         Where("owner_kind", Op.EQ, "memory"),
@@ -127,6 +128,7 @@ def _undo_revise(
     ]
     revisions = deps.records.scan(Revision, scope.organization, where, limit=1)
     if not revisions:
+        # A hidden memory's revisions are hidden with it, so a concurrent forget looks like a missing revision.
         if not deps.records.get(Memory, scope.organization, [memory.id]):
             raise StaleVersion(
                 f"memory {memory.id!r} was forgotten just now, so nothing was undone",
@@ -136,8 +138,8 @@ def _undo_revise(
         raise _make_damage_error(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
     values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
     earlier = validate_row(Memory, {**values, "last_updated_by_id": scope.actor})
-    hashed = None if earlier.kind in REPEATABLE_KINDS else compute_content_hash(earlier)
-    earlier = validate_row(Memory, {**earlier.__dict__, "hash": hashed})
+    content_hash = None if earlier.kind in REPEATABLE_KINDS else compute_content_hash(earlier)
+    earlier = validate_row(Memory, {**earlier.__dict__, "hash": content_hash})
     chunks = read_chunks_at(deps, memory, revisions[0])
     return make_revision_operations(deps, memory, earlier, now, "undo", earlier=chunks)
 
@@ -145,7 +147,7 @@ def _undo_revise(
 def _undo_supersede(
     deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
 ) -> list[Operation]:
-    """Lets the old ones hold again; hides the heir, if it was kept to take their place."""
+    """Return the operations that make the old memories current again and hide the heir if the change added it."""
     *olds, heir = memories
     where = [
         Where("source_memory_id", Op.EQ, heir.id),
@@ -172,7 +174,7 @@ def _undo_forget(
 def _undo_merge(
     deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
 ) -> list[Operation]:
-    """Brings back what was merged, and takes back what the other got from it."""
+    """Return the operations that restore merged memories and remove what the survivor received from them."""
     kept = memories[0]
     return [
         *_undo_revise(deps, scope, change, memories, now),

@@ -1,4 +1,4 @@
-"""Expected versions: refuse to change a memory that another caller has changed since this one read it."""
+"""Check expected versions: refuse to change a memory that another caller has changed since this one read it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _REVISIONS = get_table(Revision).name
 
 
 def require_version(memory: Memory, expected: int | None) -> None:
-    """Raise StaleVersion unless a memory is at the version that the caller expects; None accepts any."""
+    """Raise StaleVersion unless a memory is at the version that the caller expects; None accepts any version."""
     if expected is None:
         return
     if memory.version != expected:
@@ -30,6 +30,7 @@ def hold_version(memory: Memory, expected: int | None, now: datetime) -> Sequenc
     """Return an operation that fails the commit if the memory has changed; none without an expected version."""
     if expected is None:
         return ()
+    # A hide or a delete has no version of its own, so a patch in the same commit checks it.
     return (Patch(Memory, (memory.organization_id, memory.id), {"updated_at": now}, version=expected),)
 
 
@@ -37,8 +38,8 @@ def hold_version(memory: Memory, expected: int | None, now: datetime) -> Sequenc
 def report_current_version(records: Records, memory: Memory) -> Iterator[None]:
     """Raise StaleVersion with the current version if another caller has changed the memory first.
 
-    A store may notice the other's change by the number of its revision before it looks at the version, and a purge by
-    a row that refers to the memory.
+    A store may detect the other change by the number of its revision (AlreadyExists) before it checks the version, and
+    a purge by a row that refers to the memory (BrokenReference).
     """
     try:
         yield
