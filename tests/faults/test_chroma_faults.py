@@ -305,7 +305,7 @@ def kill(vectors: ChromaVectors) -> None:
 
 
 def wait_for(happens: Callable[[], object]) -> object:
-    """Return the first true result of a function that is called until SECONDS have passed."""
+    """Call a function until its result is true, and return it; fail after SECONDS."""
     deadline = time.monotonic() + SECONDS
     while not (found := happens()):
         assert time.monotonic() < deadline, "it does not happen"

@@ -46,7 +46,7 @@ def engine() -> Iterator[Everhold]:
 
 @pytest.fixture(scope="module")
 def answers(engine: Everhold) -> dict[str, Answer]:
-    """The answer to the question of each pair and of each similar pair, by its id."""
+    """The answer to the question of each pair in PAIRS and LOOKALIKES, by its id."""
     texts_by_pair = {pair["id"]: (pair, [pair["old"], *pair["between"], pair["new"]]) for pair in PAIRS}
     texts_by_pair |= {pair["id"]: (pair, [pair["first"], pair["second"]]) for pair in LOOKALIKES}
     return {

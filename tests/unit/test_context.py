@@ -229,7 +229,7 @@ def count_doubled(text: str) -> int:
 
 
 def greedy(text: str) -> int:
-    """One that counts bytes."""
+    """Count bytes."""
     return len(text.encode("utf-8", "replace"))
 
 

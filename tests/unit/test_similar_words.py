@@ -57,7 +57,7 @@ def find_only_file(folder: Path) -> Path:
 
 
 def is_same(one: Thesaurus, other: Thesaurus) -> bool:
-    """Return whether both give the same answers, up to rounding."""
+    """Return whether both give the same answers, up to rounding: matrix products differ in the last bits."""
     return dict(one.find_similar("kid")) == pytest.approx(dict(other.find_similar("kid")), abs=1e-5)
 
 
