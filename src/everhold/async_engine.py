@@ -1,4 +1,4 @@
-"""The engine for asynchronous programs; `views/awaited.py` says how its verbs run."""
+"""The engine for asynchronous programs. `views/awaited.py` runs its verbs in threads."""
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
@@ -72,12 +72,13 @@ class AsyncEverhold(AsyncAccountVerbs):
         agent: str | None = None,
         session: str | None = None,
     ) -> AsyncView:
-        """A view of the data of one scope; see `Everhold.scope`. It is not awaited: it touches nothing."""
+        """Return a view of one scope's data, as `Everhold.scope` does. It reads nothing, so it is not awaited."""
         view = self._engine.scope(organization=organization, project=project, user=user, agent=agent, session=session)
         return AsyncView(view, self._pool)
 
     async def close(self) -> None:
-        """Waits for the verbs under way, then closes the engine."""
+        """Wait for the running verbs, then close the engine."""
+        # The pool first: a verb that still runs needs the engine's store.
         await asyncio.to_thread(self._pool.shutdown, wait=True)
         await asyncio.to_thread(self._engine.close)
 

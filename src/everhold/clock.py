@@ -16,8 +16,8 @@ _PAIRS = [a + b for a in _DIGITS for b in _DIGITS]
 _SHIFTS = tuple(range(120, -1, -10))
 
 _RANDOM_BYTES = 10
-_RANDOM_AT_ONCE = 64
-_LOW_BITS = ((1 << 76) - 1) & ~(3 << 62)
+_RANDOM_AT_ONCE = 64  # one system call yields the random bits of so many ids
+_LOW_BITS = ((1 << 76) - 1) & ~(3 << 62)  # the 80 low bits without the four of the version and the two of the variant
 
 _lock = threading.Lock()
 _last = 0
@@ -25,26 +25,27 @@ _random = b""
 
 
 def now() -> datetime:
-    """The present, in UTC, to the microsecond."""
+    """Return the current time in UTC, to the microsecond."""
     return datetime.now(UTC)
 
 
 def micros(moment: datetime) -> int:
-    """Microseconds since 1970, exactly."""
+    """Return the exact number of microseconds since 1970."""
+    # Integers only: `timestamp()` is a float, which loses microseconds.
     since = moment - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 @lru_cache(maxsize=4096)
 def from_micros(value: int) -> datetime:
-    """The moment so many microseconds after 1970. Rows written together share their times."""
+    """Return the time so many microseconds after 1970. It is cached, because rows written together share times."""
     return EPOCH + timedelta(microseconds=value)
 
 
 def make_id(prefix: str, at: datetime | None = None) -> str:
     """Return an id that sorts after every id made before it in this process.
 
-    With `at`, return one that sorts by that time instead, for a row that is imported with the time it was made.
+    With `at`, return an id that sorts by that time, for a row that is imported with its time of creation.
     """
     if at is None:
         return f"{prefix}_{_base32(_uuid7())}"
@@ -52,12 +53,12 @@ def make_id(prefix: str, at: datetime | None = None) -> str:
 
 
 def least_id(prefix: str, moment: datetime) -> str:
-    """Not greater than any id made at that moment or later, and greater than all made before."""
+    """Return a text that sorts before every id made at that moment or later, and after all earlier ids."""
     return f"{prefix}_{_base32(micros(moment) // 1000 << 80)}"
 
 
 def _uuid7() -> int:
-    """48 bits of milliseconds, then 80 bits drawn at random, or one more than the last when time stands still."""
+    """Return 48 bits of milliseconds and 80 further bits: random, or above the last id's in the same millisecond."""
     global _last, _random  # noqa: PLW0603 — the process-wide order of ids is the point
     milliseconds = time.time_ns() // 1_000_000
     with _lock:
@@ -65,6 +66,8 @@ def _uuid7() -> int:
             _random = os.urandom(_RANDOM_AT_ONCE * _RANDOM_BYTES)
         drawn, _random = int.from_bytes(_random[:_RANDOM_BYTES]), _random[_RANDOM_BYTES:]
         fresh = milliseconds << 80 | 7 << 76 | (drawn & _LOW_BITS) | 2 << 62
+        # In the same millisecond, or after the clock was set back, ids go on from the last one to stay in order.
+        # The step is random, so that an id does not reveal the next one.
         _last = fresh if fresh >> 80 > _last >> 80 else _last + (drawn & 0xFFFF_FFFF) + 1
         return _last
 
@@ -78,7 +81,7 @@ def _base32(number: int) -> str:
 
 
 def _forget_random() -> None:
-    """A forked process must not draw what its parent draws."""
+    """Discard the random bytes after a fork, because the parent would use the same ones."""
     global _random  # noqa: PLW0603
     _random = b""
 

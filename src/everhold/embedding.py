@@ -1,4 +1,4 @@
-"""Chooses the embedding models of an engine: the caller's, those of the settings, or the store's own."""
+"""Choose the embedding models of an engine: the caller's, those of the settings, or the store's own."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 
 _EMBEDDED_TOGETHER = 128
-"""Texts of memories that are embedded between two reports."""
+"""Texts that are embedded between two reports of progress: about a second's work."""
 
 
 class EmbeddingParts(NamedTuple):
-    """An embedder, and what comes with its model: how it counts tokens, and which words it knows to mean the same."""
+    """An embedder with the tokenizer and the thesaurus of its model."""
 
     embedder: Embedder
     tokenizer: Tokenizer
@@ -52,10 +52,10 @@ class EmbeddingParts(NamedTuple):
 
 
 class MissingEmbedder:
-    """Stands in for the store's model if nobody has said how to ask it: every text it is asked is refused.
+    """Replaces the store's model if neither the caller nor the settings name it, and refuses every text.
 
-    So a program that forgot its embedder does not embed the whole store again by the default model, and whatever needs
-    no vectors goes on working: get, list, export, doctor.
+    So a program that forgot its embedder does not embed the whole store again by the default model. Verbs that need no
+    vectors still work: get, list, export, doctor.
     """
 
     def __init__(self, model: EmbeddingModel) -> None:
@@ -71,7 +71,7 @@ class MissingEmbedder:
 
     @property
     def problem(self) -> str:
-        """What is missing, and what to do."""
+        """A sentence that says which model is missing and what to do."""
         return (
             f"this store is embedded by model {self.model!r} ({self.dimensions} dimensions), which was not given; "
             "open the store with embedder=… or the setting embedding.url, or set embedding.model to embed everything "
@@ -108,9 +108,9 @@ def _make_embedder(settings: Settings, chosen: EmbeddingModelSettings) -> Embedd
 
 
 def find_missing_embedder(settings: Settings, records: Records) -> EmbeddingParts | None:
-    """Return a stand-in if the store has a model of its own and the settings name none; None otherwise.
+    """Return a MissingEmbedder if the store has another model than the default and the settings name none, else None.
 
-    The default model never takes the place of another just because nobody has said which one is meant.
+    The default model replaces another only if the settings name it.
     """
     chosen = settings.embedding
     if chosen.url is not None or "model" in chosen.model_fields_set:
@@ -122,13 +122,13 @@ def find_missing_embedder(settings: Settings, records: Records) -> EmbeddingPart
 
 
 def add_cache(settings: Settings, embedder: Embedder) -> Embedder:
-    """Return the embedder with a cache of as many vectors as the settings say."""
+    """Return the embedder with a cache of the size in the settings."""
     texts = settings.embedding.cache_texts
     return CachedEmbedder(embedder, texts) if texts and not isinstance(embedder, MissingEmbedder) else embedder
 
 
 def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
-    """Return the embedder of a model that still serves but is no longer chosen; words alone if it cannot be asked."""
+    """Return the embedder of a model that still serves but is no longer chosen, or WordsOnly if it is unavailable."""
     name, at, _ = model.name.rpartition("@")
     try:
         if at and settings.embedding.url is not None:
@@ -141,7 +141,7 @@ def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
 
 
 def _make_remote(chosen: EmbeddingModelSettings, model: str, dimensions: int) -> "OpenAIEmbedder":
-    """Return the embedder of a model that is asked over HTTP."""
+    """Return the embedder of a model behind an HTTP endpoint."""
     from everhold.adapters.openai import OpenAIEmbedder  # needs an extra
 
     key = chosen.api_key.get_secret_value() if chosen.api_key else None
@@ -154,7 +154,7 @@ def _make_remote(chosen: EmbeddingModelSettings, model: str, dimensions: int) ->
 def make_recall_deps(
     settings: Settings, records: Records, candidates: SearchIndexes, embedder: Embedder, thesaurus: Thesaurus
 ) -> RecallDeps:
-    """Return what searches by one model."""
+    """Return the dependencies of a recall by one model."""
     read = candidates.records or records
     images = ImageCache(
         read,
@@ -171,7 +171,7 @@ def make_recall_deps(
 
 
 class BesideModel(NamedTuple):
-    """A model beside the first one: what searches by it, and what embeds the memories that it lacks."""
+    """A model beside the first one: the dependencies of a recall by it, and the thread that embeds what it lacks."""
 
     recall_deps: RecallDeps
     filling: Filling
@@ -183,7 +183,7 @@ def make_beside_embedders(settings: Settings) -> list[EmbeddingParts]:
 
 
 def add_beside(settings: Settings, chunking: Chunking, beside: Sequence[EmbeddingParts]) -> Chunking:
-    """Return chunking that also cuts for these models. InvalidSettings if two have one name."""
+    """Return a chunking that also makes chunks for these models; raise InvalidSettings if two have the same name."""
     parts = [
         Chunking(add_cache(settings, model.embedder), model.tokenizer, chunking.tokens, chunking.overlap)
         for model in beside
@@ -205,12 +205,12 @@ def prepare_beside(
     beside: Sequence[EmbeddingParts],
     is_changing: Callable[[], bool],
 ) -> dict[str, BesideModel]:
-    """Return what searches by each of these models, and what fills it."""
+    """Return each of these models by name, ready for recall and for its fill."""
     models: dict[str, BesideModel] = {}
     if not beside:
         return models
     known = {model.name: model for model in list_models(records)}
-    for part, made in zip(chunking.also, beside, strict=True):
+    for part, model_parts in zip(chunking.also, beside, strict=True):
         embedder = part.embedder
         added = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="beside")
         model = known.get(embedder.model, added)
@@ -221,16 +221,16 @@ def prepare_beside(
                 value=model.name,
                 remedy="vectors of one name are all alike, so give it another name",
             )
-        recall_deps = make_recall_deps(settings, records, first.candidates, embedder, made.thesaurus)
+        recall_deps = make_recall_deps(settings, records, first.candidates, embedder, model_parts.thesaurus)
         filling = Filling(records, partial(make_chunks_for_model, chunking=part), model, is_changing=is_changing)
         models[model.name] = BesideModel(recall_deps, filling)
     return models
 
 
 def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: EmbeddingModel) -> None:
-    """Note in the store that these models are kept, but the one that serves until a change of model is complete."""
-    noted = {model.name for model in list_models(records) if model.status == "beside"}
-    missing = [model.filling.model for name, model in models.items() if name not in (serving.name, *noted)]
+    """Record in the store that these models are kept, except the one that serves until a change is complete."""
+    recorded = {model.name for model in list_models(records) if model.status == "beside"}
+    missing = [model.filling.model for name, model in models.items() if name not in (serving.name, *recorded)]
     if missing:
         with suppress(StoreReadOnly):
             records.commit([operation for model in missing for operation in keep_beside(model)])
@@ -239,7 +239,10 @@ def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: Em
 def find_recall_deps(
     model: str | None, first: RecallDeps, beside: Mapping[str, BesideModel], chosen: str
 ) -> RecallDeps:
-    """Return what searches by a model. InvalidInput for an unknown one, ModelUnavailable while it is incomplete."""
+    """Return the dependencies of a recall by a model.
+
+    Raise InvalidInput for an unknown model, and ModelUnavailable while it has not embedded every memory.
+    """
     if model is None or model == first.embedder.model:
         return first
     if model in beside:

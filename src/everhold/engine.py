@@ -1,6 +1,6 @@
-"""Builds the parts from settings and offers the verbs. Holds no logic of its own.
+"""The engine: it builds its parts from settings and offers the verbs, without logic of its own.
 
-What only some verbs use is imported by those verbs, so that a process that only recalls starts faster.
+Modules that only some verbs need are imported by those verbs, so that a process that only recalls starts faster.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,10 +53,10 @@ class Everhold(AccountVerbs):
         also: Sequence[Embedder] = (),
         **fields: Unpack[SettingsFields],
     ) -> Self:
-        """Open a path, a URL, or what a YAML file names; `./everhold.db` if nothing is given.
+        """Open a path, a URL, or the store that a YAML file names; without a target, `./everhold.db`.
 
-        A file that is not there is created, or refused without `create`. `embedder` takes the place of the embedding
-        model that the settings name; every memory is embedded by each of `also`, too, for `recall(…, model=name)`.
+        A file that does not exist is created; with `create=False`, StoreMissing is raised. `embedder` replaces the
+        embedding model of the settings. Every memory is also embedded by each of `also`, for `recall(…, model=name)`.
         Other keyword arguments are settings: `Everhold.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
         """
         chosen = settings.load(target, **fields)
@@ -73,7 +73,7 @@ class Everhold(AccountVerbs):
         agent: Identifier | None = None,
         session: Identifier | None = None,
     ) -> View:
-        """A view of the data of one scope. Given dimensions must match; omitted ones are unrestricted."""
+        """Return a view of one scope's data. Given dimensions must match; omitted ones are unrestricted."""
         values = {"organization": organization, "project": project, "user": user, "agent": agent, "session": session}
         return View(self._parts, validate_row(Scope, values))
 
@@ -115,9 +115,9 @@ class Everhold(AccountVerbs):
     ) -> "everhold.Loaded":
         """Import a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
 
-        Without an organization, a bundle goes into the one that it names. Whose its memories are it says itself. Those
-        that come without vectors of this engine's models are embedded. `progress` is called with the steps "checking",
-        "importing" and "embedding".
+        Without an organization, a bundle is imported into the one that it names. A bundle names the owner of each row,
+        so it takes no `user`. Memories without vectors of this engine's models are embedded. `progress` is called with
+        the steps "checking", "importing" and "embedding".
         """
         from everhold.exchange import bundle, importing, loading
         from everhold.sessions.working import drop_all
@@ -145,7 +145,7 @@ class Everhold(AccountVerbs):
         self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"rows": rows}))
 
     def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> chain.Verification:
-        """Check whether the organization's access log is as it was written."""
+        """Check whether the organization's access log is unchanged, and return the result."""
         self._parts.access.flush()
         return chain.verify(self._parts.records, organization, self._parts.heads)
 
@@ -164,7 +164,7 @@ class Everhold(AccountVerbs):
         return verification
 
     def doctor(self) -> "everhold.Report":
-        """What the engine is made of, what it holds, and what is wrong."""
+        """Return a report on the engine: its parts, what it holds, and its problems."""
         from everhold.report import examine
 
         self._parts.access.flush()
@@ -211,7 +211,7 @@ class Everhold(AccountVerbs):
         drop_model(self._parts.records, name, self._parts.write_deps.chunking.models)
 
     def flush(self) -> None:
-        """Writes the access log's waiting lines now."""
+        """Write the waiting lines of the access log now."""
         self._parts.access.flush()
 
     @staticmethod
@@ -221,7 +221,7 @@ class Everhold(AccountVerbs):
         progress: ReportProgress | None = None,
         **fields: Unpack[SettingsFields],
     ) -> "everhold.Moved":
-        """Copy everything of one store into another, empty one, and prove that both hold the same.
+        """Copy everything of one store into an empty one, and verify that both hold the same.
 
         Each is a path, a URL or a YAML file of settings. An interrupted move continues when it is called again.
         `progress` is called with the steps "copying" and "comparing".
@@ -231,9 +231,9 @@ class Everhold(AccountVerbs):
         chosen = [settings.load(place, **fields) for place in (source, target)]
         places.check_there(_find_file(chosen[0]))
         places.check_apart(*map(_find_file, chosen))
-        with ExitStack() as held:
-            here, there = (_open_records(one, held) for one in chosen)
-            return moving.move(here, there, progress or ignore_progress)
+        with ExitStack() as opened:
+            source_records, target_records = (_open_records(each, opened) for each in chosen)
+            return moving.move(source_records, target_records, progress or ignore_progress)
 
     @staticmethod
     def install_model(
@@ -242,7 +242,7 @@ class Everhold(AccountVerbs):
         target: PathText | Path | None = None,
         **fields: Unpack[SettingsFields],
     ) -> Path:
-        """Fetch and verify the weights of the default embedding model, and return where they are.
+        """Fetch and verify the weights of the default embedding model, and return their folder.
 
         The settings are those of `Everhold.open` with the same target.
         """
@@ -261,7 +261,7 @@ class Everhold(AccountVerbs):
 
 
 def _find_file(chosen: settings.Settings) -> Path | None:
-    """The file that a store is, if it is one."""
+    """Return the file of a store, or None if the store is not a file."""
     return read_file(chosen.storage).path if scheme_of(chosen.storage) in ("sqlite", "duckdb") else None
 
 
@@ -270,7 +270,7 @@ def _remember_counted(view: View, items: Sequence[Any], count: Callable[[int], N
 
 
 def _open_records(chosen: settings.Settings, until: ExitStack) -> Records:
-    """A store without an engine."""
+    """Open a store without an engine, to be closed with `until`."""
     records, candidates = stores.open_store(chosen)
     until.callback(records.close)
     until.callback(candidates.close)

@@ -15,6 +15,7 @@ PREFIX = "EVERHOLD_"
 
 def read_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Map the dotted name of each setting that a variable sets to the value of the variable."""
+    # Sorted, so that `nest` sees the variable of a section before those of its settings.
     variables = {name: value for name, value in sorted(environment.items()) if name.startswith(PREFIX)}
     return {name.removeprefix(PREFIX).lower().replace("__", "."): value for name, value in variables.items()}
 
@@ -29,14 +30,14 @@ def nest(variables: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for setting, value in variables.items():
         *sections, last = setting.split(".")
-        place = values
+        current = values
         for depth, section in enumerate(sections, 1):
-            inner = place.setdefault(section, {})
+            inner = current.setdefault(section, {})
             if not isinstance(inner, dict):
                 outer = name_variable(".".join(sections[:depth]))
                 raise InvalidSettings(f"{name_variable(setting)} and {outer} are both set", remedy=f"unset {outer}")
-            place = inner
-        place[last] = value
+            current = inner
+        current[last] = value
     return values
 
 

@@ -1,4 +1,4 @@
-"""Everything Everhold raises on purpose.
+"""The exceptions that Everhold raises.
 
     EverholdError
     ├── InvalidInput          the caller must change what was passed
@@ -30,8 +30,8 @@
     └── MissingExtra
 
 An error has three parts: `fact`, what is wrong; `value`, what was refused, if one value was; and `remedy`, what to do.
-`str(error)` is "fact; remedy". `retryable` says whether the same call may succeed later without anybody changing
-anything. A value is shortened, and never a secret, the text of a memory or a question.
+`str(error)` is "fact; remedy". `retryable` says whether the same call may succeed later without any change. A value is
+shortened, and is never a secret, the text of a memory or a question.
 """
 
 import reprlib
@@ -42,8 +42,8 @@ from pathlib import PurePath
 from types import NoneType
 from typing import Any, ClassVar, Self
 
-_SHOWN = 60
-_SHOWN_BITS = 128
+_SHOWN = 60  # characters
+_SHOWN_BITS = 128  # Python takes long to write a huge integer, and refuses beyond 4,300 digits
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Remedy:
 
 
 class EverholdError(Exception):
-    """The root of the tree."""
+    """The base class of all errors."""
 
     retryable: ClassVar[bool] = False
     default_remedy: ClassVar[str] = ""
@@ -99,7 +99,7 @@ class EverholdError(Exception):
 
     @classmethod
     def from_sentence(cls, sentence: str, value: Any = None) -> Self:
-        """Make an error of "fact; remedy", the form in which a validator, a report or another process hands it on."""
+        """Return the error for a sentence "fact; remedy", as validators, reports and other processes pass it."""
         fact, _, remedy = sentence.rpartition("; ")
         return cls(fact or remedy, value=value, remedy=remedy if fact else "")
 
@@ -137,7 +137,7 @@ class NotFound(EverholdError, LookupError):
 
 
 class SignInRefused(EverholdError):
-    """No such user, a wrong password, or a user who may not sign in; which of these is not told."""
+    """No such user, a wrong password, or a user who may not sign in. The error does not reveal which."""
 
     default_remedy = "check both"
 
@@ -274,7 +274,7 @@ def format_value(value: Any) -> str:
     if isinstance(value, list | tuple | set | frozenset | dict):
         text = _outline(value)
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
-    # the repr of any other object may be long, or raise
+    # The repr of any other object may be long, or raise.
     plain = next((show for kind, show in _PLAIN.items() if isinstance(value, kind)), None)
     return plain(value) if plain else f"a {type(value).__name__}"
 
@@ -289,7 +289,7 @@ _PLAIN: Mapping[type, Callable[[Any], str]] = {
 
 
 class _Outline(reprlib.Repr):
-    """The beginning of lists and objects, two levels deep, with every value as `format_value` shows it."""
+    """Shows the beginning of lists and objects, two levels deep, with every value as `format_value` returns it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ _STREAMS = re.compile(r"/dev|/proc/\d+/(task/\d+/)?fd")
 """Folders whose links only the system makes, so that they may be followed: /dev/stdout, /dev/fd/63."""
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
-_LEFTOVER_SECONDS = 60
+_LEFTOVER_SECONDS = 60  # a younger temporary file may belong to a writer that has not locked it yet
 _REMEDIES = {
     errno.ENOSPC: "free some space there, or name another folder",
     errno.EDQUOT: "free some of your quota, or name another folder",
@@ -44,7 +44,7 @@ _OTHER_REMEDY = "check that the folder is there and yours to write, or name anot
 
 
 def write_private(path: Path, content: bytes, *, overwrite: bool) -> None:
-    """Write a whole file that only its owner can read. InvalidInput if it exists, unless `overwrite` is true."""
+    """Write a whole file that only its owner can read; raise InvalidInput if it exists, unless `overwrite` is true."""
     with _create_file(path, overwrite=overwrite) as raw:
         # One unbuffered write may take only a part.
         rest = memoryview(content)
@@ -79,7 +79,7 @@ def create_text(target: str | Path | IO[str], *, overwrite: bool) -> Iterator[IO
 
 
 def make_private_folder(folder: Path) -> Path:
-    """Return the folder, created if needed, that only its owner can use. OSError if it belongs to another user."""
+    """Create a folder that only its owner can use, if needed, and return it; raise OSError if another user owns it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.geteuid():  # root could use it, and would trust what another user put there
         raise PermissionError(errno.EPERM, "the folder belongs to another user", str(folder))
@@ -88,14 +88,14 @@ def make_private_folder(folder: Path) -> Path:
 
 
 def open_lock(path: Path) -> IO[bytes]:
-    """Open a private file to lock, created if it is not there. A link is refused."""
+    """Open a private lock file, created if it does not exist; refuse a link."""
     with _translate_errors(path):
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     return os.fdopen(descriptor, "r+b")
 
 
 def sync_folder(folder: Path | int) -> None:
-    """Make what the folder lists survive a power cut."""
+    """Write the entries of a folder to disk, so that they survive a power cut."""
     descriptor = folder if isinstance(folder, int) else os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -124,7 +124,7 @@ class _ReportingFile(io.FileIO):
 
 
 class _ReportingText:
-    """The same for a text file that the caller has opened."""
+    """A text file of the caller whose errors become FileError."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -141,7 +141,7 @@ class _ReportingText:
 
 @contextmanager
 def _create_file(path: Path, *, overwrite: bool) -> Iterator[_ReportingFile]:
-    """Yield a temporary file that takes the path's name at the end. Errors of the block pass through as they are."""
+    """Yield a temporary file that is renamed to the path at the end; errors of the block are raised unchanged."""
     with _translate_errors(path):
         folder = _open_folder(path)
     try:
@@ -156,6 +156,7 @@ def _create_file(path: Path, *, overwrite: bool) -> Iterator[_ReportingFile]:
                 with _translate_errors(path):
                     os.fchmod(descriptor, 0o600)  # the umask may have taken away even the owner's rights
                 yield raw
+                # Before the rename: after a power cut the name must not lead to an incomplete file.
                 with _translate_errors(path):
                     os.fsync(descriptor)
             with _translate_errors(path):
@@ -249,7 +250,6 @@ def _remove_leftovers(folder: Path, current: _ReportingFile) -> None:
         with suppress(OSError):
             descriptor = os.open(leftover, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
-                # A writer locks its file just after creating it; young files are left alone because of that moment.
                 if now - os.fstat(descriptor).st_mtime > _LEFTOVER_SECONDS:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     leftover.unlink()

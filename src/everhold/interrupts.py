@@ -2,7 +2,7 @@
 
 Python raises KeyboardInterrupt in the main thread between any two instructions, also between taking a lock and the
 `try` that would release it, inside a `finally` block, or inside a driver's connection pool. `uninterrupted` defers the
-signal while a section runs and delivers it right after. `Turn` is a lock whose holder runs in such a section.
+signal while a section runs and delivers it right after. `GuardedLock` is a lock whose holder runs in such a section.
 `GuardedEvent` is an event that an interrupt cannot leave locked.
 
 A plain `with lock:` needs no section: the lock is written in C, and Python does not look for signals between taking it
@@ -27,7 +27,7 @@ from typing import Any, Final
 from everhold.errors import StoreBusy
 
 PATIENCE_SECONDS: Final = 2.0
-_SLICE_SECONDS: Final = 0.1
+_SLICE_SECONDS: Final = 0.1  # a waiting thread notices a deferred interrupt after this time at the latest
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -93,9 +93,9 @@ uninterrupted: Final = _Uninterrupted()
 
 
 class GuardedLock:
-    """A reentrant lock whose holder is not interrupted, while a waiting thread can be.
+    """A reentrant lock: its holder is not interrupted, a thread that waits for it can be.
 
-    StoreBusy with the fact `busy` after `seconds` of waiting.
+    Raise StoreBusy with the fact `busy` after `seconds` of waiting.
     """
 
     __slots__ = ("_busy", "_lock", "_seconds")
@@ -122,9 +122,9 @@ class GuardedLock:
 
 
 class GuardedEvent(threading.Event):
-    """An event that the main thread may set, clear and wait for: an interrupt leaves its lock free.
+    """An event that the main thread can set, clear and wait for without leaving its lock taken after an interrupt.
 
-    A threading.Event takes its lock in Python code. An interrupt there would leave it locked.
+    A threading.Event takes its lock in Python code, so an interrupt there would leave it locked.
     """
 
     def set(self) -> None:

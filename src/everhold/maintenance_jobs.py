@@ -27,7 +27,7 @@ from everhold.sessions import working
 from everhold.views import View
 
 _TRIM_BATCH = 500
-_WAIT_SECONDS = 0.5
+_WAIT_SECONDS = 0.5  # between two reports of progress, and two checks of the time limit
 
 
 # the access log
@@ -112,11 +112,11 @@ def _find_embedding_threads(parts: Parts) -> list[Reembedding | Filling]:
 
 def _count_unembedded(parts: Parts) -> Counts:
     progress = [thread.progress for thread in _find_embedding_threads(parts)]
-    return {"memories": sum(one.total - one.done for one in progress)}
+    return {"memories": sum(each.total - each.done for each in progress)}
 
 
 def _finish_embedding(parts: Parts, run: JobRun) -> None:
-    """Wait for the engine's own threads."""
+    """Wait for the engine's embedding threads."""
     for thread in _find_embedding_threads(parts):
         done = thread.progress.done
         while not thread.wait(_WAIT_SECONDS):
@@ -171,7 +171,7 @@ def _extract_facts(parts: Parts, run: JobRun) -> None:
 
 
 def extract_facts(parts: Parts) -> Extracted:
-    """Read with the settings' language model what it has not read yet; do nothing without one."""
+    """Read unread messages with the language model of the settings and return the counts; without one, do nothing."""
     chosen, language_model = parts.settings.llm, parts.language_model
     if chosen is None or language_model is None:
         return Extracted()

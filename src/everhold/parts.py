@@ -1,4 +1,4 @@
-"""The parts of an engine, chosen once, here."""
+"""Choose and assemble the parts of an engine."""
 
 import hashlib
 import threading
@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from everhold.access.buffer import AccessBuffer
@@ -58,13 +57,10 @@ from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
 from everhold.stores import describe_place, do_all, open_store
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass
 class Parts:
-    """Everything an engine is made of. Only a change of the embedding model exchanges any of it."""
+    """Everything an engine is made of. Only a change of the embedding model replaces any of it."""
 
     settings: Settings
     records: Records
@@ -78,7 +74,7 @@ class Parts:
     beside: dict[str, BesideModel] = field(default_factory=dict)
     """The models kept beside the first one, by name."""
     model_problems: Callable[[], list[str]] = list
-    """Returns what is wrong with the embedding model's files."""
+    """Returns the problems with the embedding model's files."""
     is_closed: bool = False
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -87,21 +83,21 @@ class Parts:
         return self.reembedding is not None and self.reembedding.is_running
 
     def find_recall_deps(self, model: str | None) -> RecallDeps:
-        """Return what searches by a model; by the one that serves if it is None."""
+        """Return the dependencies of a recall by a model, or by the serving model if it is None."""
         return find_recall_deps(model, self.recall_deps, self.beside, self.write_deps.chunking.embedder.model)
 
     def embed_imported(self, organization: str, report: ReportProgress = ignore_progress) -> int:
-        """Embed the memories of an organization that came with the chunks of other models only; return how many."""
+        """Embed the memories of an organization that have chunks of other models only; return how many those were."""
         models = self.write_deps.chunking.models.values()
         return max(fill_imported(self.records, organization, *_make_cut(part), report) for part in models)
 
     def report_embedding(self, report: ReportProgress) -> "Parts":
-        """Return the same parts, except that embedding the texts of memories is reported while it runs."""
+        """Return the same parts with embedders that report their progress."""
         chunking = report_embedding(self.write_deps.chunking, report)
         return replace(self, write_deps=replace(self.write_deps, chunking=chunking))
 
     def clear_images(self) -> None:
-        """Drop what is held in memory for searching, of all models."""
+        """Drop the images of all models from memory."""
         for recall_deps in (self.recall_deps, *(beside.recall_deps for beside in self.beside.values())):
             recall_deps.images.clear()
 
@@ -109,6 +105,7 @@ class Parts:
         """Close every part. A second call waits for the first; if that was interrupted, it closes the rest."""
         with self._closing:
             if not self.is_closed:
+                # Threads first and the records last: everything in between may still write to the records.
                 stop = [self.reembedding.stop] if self.reembedding is not None else []
                 stop += [beside.filling.stop for beside in self.beside.values()]
                 parts = (
@@ -122,9 +119,9 @@ class Parts:
 
 
 def build(settings: Settings, embedder: Embedder | None = None, also: Sequence[Embedder] = ()) -> Parts:
-    """An engine's parts; `embedder` is the caller's and takes the place of the model that the settings name.
+    """Return an engine's parts. The caller's `embedder` replaces the model that the settings name.
 
-    `also` are the caller's embedders of models beside it, besides those that the settings name.
+    `also` are the caller's embedders of further models, in addition to those that the settings name.
     """
     records, candidates = open_store(settings)
     try:
@@ -137,7 +134,7 @@ def build(settings: Settings, embedder: Embedder | None = None, also: Sequence[E
         parts = assemble(
             settings, records, candidates, cached, chosen.tokenizer, thesaurus=chosen.thesaurus, beside=beside
         )
-    except BaseException:
+    except BaseException:  # also an interrupt: it must not leave the store open
         do_all(candidates.close, records.close)
         raise
     if isinstance(chosen.embedder, MiniLM):
@@ -155,7 +152,7 @@ def assemble(
     thesaurus: Thesaurus = NO_THESAURUS,
     beside: Sequence[EmbeddingParts] = (),
 ) -> Parts:
-    """An engine's parts around a store and an embedder. `former` makes the embedder of a model that still serves."""
+    """Return an engine's parts for a store and an embedder. `former` makes the embedder of a model still serving."""
     _require_ports(records, candidates, embedder, tokenizer, thesaurus)
     language_model = make_language_model(settings)
     heads = make_heads(settings)
@@ -201,7 +198,7 @@ def _make_access_buffer(settings: Settings, records: Records, heads: SignedHeads
 def _require_ports(
     records: Records, candidates: SearchIndexes, embedder: Embedder, tokenizer: Tokenizer, thesaurus: Thesaurus
 ) -> None:
-    """Raise InvalidInput for a part that does not implement its port: the caller may have brought it."""
+    """Raise InvalidInput for a part that does not implement its port: the caller may have passed it."""
     require_protocol(records, Records, "the store")
     require_protocol(candidates.words, WordIndex, "the search by words")
     require_protocol(candidates.vectors, VectorIndex, "the search by vectors")
@@ -218,7 +215,7 @@ def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], 
     if serving.name != embedder.model:
         _change_model(parts, serving, former or partial(make_former_embedder, parts.settings))
     elif serving.dimensions != embedder.dimensions or list_retired_models(parts.records):
-        _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
+        _reembed(parts, serving, lambda: None)  # an earlier change has not deleted the old chunks
     for model in parts.beside.values():
         model.filling.start()
 
@@ -243,7 +240,7 @@ def _choose_heads_folder(settings: Settings) -> Path:
 
 
 def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[EmbeddingModel], Embedder]) -> None:
-    """Let the store's model serve and be written for, until everything has been embedded by the chosen one."""
+    """Let the store's model serve, and write chunks for it, until the chosen model has embedded everything."""
     final_write_deps, final_recall_deps = parts.write_deps, parts.recall_deps
     chunking = final_write_deps.chunking
     if serving.name in parts.beside:  # it is written for already, and stays
@@ -263,7 +260,7 @@ def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[Embed
 
 
 def _make_cut(chunking: Chunking) -> tuple[Cut, EmbeddingModel]:
-    """Return what makes the chunks of one model, and the model."""
+    """Return the function that makes chunks of one model, and the model."""
     embedder = chunking.embedder
     model = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="building")
     return partial(make_chunks_for_model, chunking=chunking), model

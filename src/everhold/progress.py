@@ -1,11 +1,11 @@
-"""How far a long call has come, for callers that show it."""
+"""Report the progress of a long call."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 
 class StepProgress(NamedTuple):
-    """How much of one step of a long call is done, for example of "importing". `total` is None if it is not known."""
+    """The progress of one step of a long call, for example of "importing". `total` is None if it is unknown."""
 
     step: str
     done: int
@@ -16,13 +16,13 @@ ReportProgress = Callable[[StepProgress], None]
 
 
 def ignore_progress(_: StepProgress) -> None:
-    """Do nothing: the caller does not want to know."""
+    """Do nothing, for callers that show no progress."""
 
 
 class StepCounter:
-    """Counts what a step has done, and reports each addition and the start, so that no step begins in silence.
+    """Counts what a step has done, and reports its start and each addition.
 
-    `total` may be changed when it is known better. It never gets less than what is done.
+    `total` may be changed while the step runs. It is never less than `done`.
     """
 
     def __init__(self, report: ReportProgress, step: str, total: int | None = None) -> None:
@@ -32,7 +32,7 @@ class StepCounter:
         self.add(0)
 
     def add(self, count: int) -> None:
-        """Count what was done since the last call. 0 shows that the work goes on."""
+        """Add what was done since the last call and report it; 0 only reports that the work goes on."""
         self.done += count
         if self.total is not None:
             self.total = max(self.total, self.done)

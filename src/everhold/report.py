@@ -1,4 +1,4 @@
-"""What an engine is made of, what it holds, and what is wrong with it."""
+"""Examine an engine: its parts, what it holds, and its problems."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from everhold.schema.operations import Op, Where
 
 @dataclass(frozen=True)
 class Report:
-    """A doctor's report. No problems is a clean bill of health."""
+    """The result of `doctor`: a description of each part, row counts by table, and problems, if there are any."""
 
     parts: Mapping[str, str]
     counts: Mapping[str, int]
@@ -59,7 +59,7 @@ def examine(parts: Parts) -> Report:
 
 
 def _describe_sessions(parts: Parts) -> str:
-    """Where the working memory of sessions is, and what it takes there."""
+    """Return where sessions are cached, and how much memory they take there."""
     cache = parts.session_deps.cache
     usage = cache.measure_usage()
     return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
@@ -134,9 +134,9 @@ def _describe(error: Exception) -> str:
 
 
 def _count_unpaired(parts: Parts) -> tuple[int, int]:
-    """Chunks of memories that are not there, and memories with a text and without chunks.
+    """Return how many chunks have no memory, and how many memories have a text but no chunk.
 
-    The store's rules forbid the first, and no write leaves the second; this looks whether that was kept.
+    The store's rules forbid the first and no write leaves the second, so either means that the store is damaged.
     """
     orphans = unsearched = 0
     for (organization,) in parts.records.columns(Organization, None, ["id"], deleted=True):
@@ -146,7 +146,7 @@ def _count_unpaired(parts: Parts) -> tuple[int, int]:
             for owner, kind in parts.records.columns(Chunk, organization, ("owner_id", "owner_kind"))
             if kind == "memory"
         }
-        held = {memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], deleted=True)}
-        orphans += len(owners - held)
+        memory_ids = {memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], deleted=True)}
+        orphans += len(owners - memory_ids)
         unsearched += sum(memory_id not in owners for (memory_id,) in with_text)
     return orphans, unsearched

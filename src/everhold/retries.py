@@ -35,6 +35,7 @@ class RetryPolicy:
     longest_pause: float = 60.0
 
 
+# Many attempts with short pauses: of several writers one succeeds each time, so a conflict passes quickly.
 CONFLICTS = RetryPolicy(attempts=200, first_pause=0.001, longest_pause=0.05)
 """For writers that change the same row: the one whose version is stale reads the row again."""
 
@@ -130,6 +131,7 @@ def _make_stop(policy: RetryPolicy) -> "stop_base":
 def _make_wait(policy: RetryPolicy) -> "Callable[[RetryCallState], float]":
     import tenacity
 
+    # A fixed half plus a random half: the sum lies between half of the pause and all of it.
     first, longest = policy.first_pause / 2, policy.longest_pause / 2
     half = tenacity.wait_exponential(multiplier=first, max=longest)
     growing = half + tenacity.wait_random_exponential(multiplier=first, max=longest)

@@ -1,6 +1,6 @@
-"""Settings: one YAML file, environment variables over it, keyword arguments over both.
+"""Settings from a YAML file, environment variables, which override it, and keyword arguments, which override both.
 
-The only place that reads or changes the environment. `EVERHOLD_STORAGE` sets `storage`; two underscores go one level
+Only this module reads or changes the environment. `EVERHOLD_STORAGE` sets `storage`; two underscores go one level
 down, so `EVERHOLD_EMBEDDING__MODEL` sets `embedding.model`. A secret is hidden in every repr.
 """
 
@@ -43,7 +43,7 @@ class _Part(DeferredModel):
 
 
 class EmbeddingModelSettings(_Part):
-    """A model that turns texts into vectors. With a `url` it is asked over HTTP, OpenAI's way."""
+    """A model that turns texts into vectors. With a `url`, it is an HTTP endpoint with OpenAI's protocol."""
 
     model: str = DEFAULT_MODEL
     path: Path | None = None
@@ -62,7 +62,7 @@ class Embedding(EmbeddingModelSettings):
 
 
 class Llm(_Part):
-    """A language model that reads facts from messages during maintenance, asked over HTTP, OpenAI's way."""
+    """A language model that reads facts from messages during maintenance: an HTTP endpoint with OpenAI's protocol."""
 
     url: str = Field(min_length=1)
     model: str = Field(min_length=1)
@@ -81,7 +81,7 @@ class Sqlite(_Part):
 
 
 class Postgres(_Part):
-    """How PostgreSQL is reached."""
+    """The connection to PostgreSQL, and its indexes and partitions."""
 
     pool_size: int = Field(default=10, ge=1)
     connect_seconds: float = Field(default=30.0, gt=0)
@@ -100,14 +100,14 @@ class Postgres(_Part):
 
 
 class Duckdb(_Part):
-    """What DuckDB may use."""
+    """The memory and the threads that DuckDB may use."""
 
     memory_megabytes: int = Field(default=1024, ge=64)
     threads: int | None = Field(default=None, ge=1)
 
 
 class Dynamodb(_Part):
-    """How DynamoDB is reached and paid for. Credentials are found as AWS's own tools find them."""
+    """The endpoint and the capacity of DynamoDB. Credentials are found as AWS's own tools find them."""
 
     endpoint: str | None = None
     capacity: Literal["on_demand", "provisioned"] = "on_demand"
@@ -118,7 +118,7 @@ class Dynamodb(_Part):
 
 
 class ChromaSettings(_Part):
-    """How vectors are kept in Chroma, if `vectors` names one."""
+    """The collection of vectors in Chroma, if `vectors` names one."""
 
     prefix: str = Field(default="memories", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$")
     batch: int = Field(default=200, ge=1, le=5000)
@@ -126,7 +126,7 @@ class ChromaSettings(_Part):
 
 
 class Redis(_Part):
-    """The working memory of sessions: how much of it is kept for how long, and how a Redis is asked for it."""
+    """The session cache: how many messages it keeps for how long, and the connection to Redis, if there is one."""
 
     ttl_seconds: int = Field(default=86_400, ge=1)
     history: int = Field(default=100, ge=1, le=10_000)
@@ -136,14 +136,14 @@ class Redis(_Part):
 
 
 class Images(_Part):
-    """How much of the store is held in memory to be searched."""
+    """How much of the store is held in memory for searching."""
 
     megabytes: int = Field(default=1024, ge=1)
     most_memories: int = Field(default=200_000, ge=0)
 
 
 class Remember(_Part):
-    """What is done with what texts state: a newer statement replaces an older one; messages' facts are kept."""
+    """Whether a newer statement replaces an older one, and whether facts in messages are stored as memories."""
 
     resolve: bool = True
     extract: bool = True
@@ -198,7 +198,7 @@ class Settings(_Part):
 
 
 def load(target: str | Path | None = None, **given: Any) -> Settings:
-    """The settings for a path, a URL or a YAML file; without one, for `everhold.yaml` here if there is one."""
+    """Return the settings for a path, a URL or a YAML file; without one, those of `./everhold.yaml` if it exists."""
     file = _find_settings_file(target)
     variables = read_variables(os.environ)
     written = _read(file) if file else {}
@@ -215,7 +215,7 @@ def _find_settings_file(target: str | Path | None) -> Path | None:
 
 
 def find_storage_source(target: str | Path | None = None) -> str | None:
-    """Return the environment variable or the settings file that names the store, None if `target` or no one does."""
+    """Return the environment variable or the settings file that names the store; None if it is `target` or neither."""
     file = _find_settings_file(target)
     if target is not None and file is None:
         return None
@@ -223,40 +223,40 @@ def find_storage_source(target: str | Path | None = None) -> str | None:
 
 
 def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that an `agent_config.yaml` asks for: its `memory` names a SQLite file, a Chroma folder and a Redis.
+    """Return the settings of an `agent_config.yaml`: its `memory` names a SQLite file, a Chroma folder and a Redis.
 
-    What such a file says of other things than memory is for other programs.
+    Other sections of such a file are for other programs and are ignored.
     """
     if isinstance(values.get("storage"), str):
         raise InvalidSettings("`storage` and `memory` of one file both name a store", remedy="leave out one of them")
     memory = _read_section("memory", values["memory"])
     sqlite, chroma, redis = (_read_section(f"memory.{n}", memory.pop(n, None)) for n in ("sqlite", "chroma", "redis"))
-    found: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     if "database" in sqlite:
-        found["storage"] = f"sqlite:///{quote(str(sqlite.pop('database')))}"
+        converted["storage"] = f"sqlite:///{quote(str(sqlite.pop('database')))}"
     pragmas = _read_section("memory.sqlite.pragmas", sqlite.pop("pragmas", None))
-    found["sqlite"] = dict(_convert_pragma(old, pragmas.pop(old)) for old in _PRAGMAS if old in pragmas)
+    converted["sqlite"] = dict(_convert_pragma(old, pragmas.pop(old)) for old in _PRAGMAS if old in pragmas)
     for old, must in _FIXED_PRAGMAS.items():
-        given = pragmas.pop(old, must[0])
-        if str(given).upper() not in must:
-            raise InvalidSettings(f"memory.sqlite.pragmas.{old} is not {must[0]}", value=given, remedy="leave it out")
+        value = pragmas.pop(old, must[0])
+        if str(value).upper() not in must:
+            raise InvalidSettings(f"memory.sqlite.pragmas.{old} is not {must[0]}", value=value, remedy="leave it out")
     if "persist_directory" in chroma:
-        found["vectors"] = f"chroma:///{quote(str(chroma.pop('persist_directory')))}"
+        converted["vectors"] = f"chroma:///{quote(str(chroma.pop('persist_directory')))}"
     if "collection" in chroma:
-        found["chroma"] = {"prefix": chroma.pop("collection")}
+        converted["chroma"] = {"prefix": chroma.pop("collection")}
     if "embedding_model" in chroma:
-        found["embedding"] = {"model": chroma.pop("embedding_model")}
+        converted["embedding"] = {"model": chroma.pop("embedding_model")}
     if "host" in redis:
-        found["sessions"] = f"redis://{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
+        converted["sessions"] = f"redis://{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
     if "ttl" in redis:
-        found["redis"] = {"ttl_seconds": redis.pop("ttl")}
+        converted["redis"] = {"ttl_seconds": redis.pop("ttl")}
     for place, left in (("", memory), (".sqlite", sqlite), (".sqlite.pragmas", pragmas), (".chroma", chroma),
                         (".redis", redis)):  # fmt: skip
         if left:
             raise InvalidSettings(
                 f"memory{place} has no setting {next(iter(left))!r} that is understood here", remedy="leave it out"
             )
-    return found
+    return converted
 
 
 def _read_section(place: str, value: Any) -> dict[str, Any]:
@@ -283,7 +283,7 @@ _PRAGMAS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "cache_size": ("cache_megabytes", lambda size: max(1, round(-int(size) / _KILO), round(int(size) * _PAGE / _MEGA))),
     "mmap_size": ("mmap_megabytes", lambda size: round(int(size) / _MEGA)),
 }
-"""SQLite counts a cache in pages, or below zero in kilobytes."""
+"""SQLite counts a cache in pages; a negative number counts kilobytes."""
 _FIXED_PRAGMAS = {"journal_mode": ("WAL",), "foreign_keys": ("ON", "TRUE", "YES", "1"), "temp_store": ("MEMORY", "2")}
 
 
@@ -295,7 +295,7 @@ def validate_settings(
         return Settings.model_validate(values)
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        fault = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])  # it may explain the rest
+        fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])  # may cause the rest
         invalid = _explain_fault(fault, variables or {})
         if file := None if PREFIX in invalid.fact else (files or {}).get(str(fault["loc"][0])):
             invalid.fact = f"{file}: {invalid.fact}"
@@ -309,7 +309,7 @@ def _explain_fault(fault: Any, variables: Mapping[str, str]) -> InvalidSettings:
         if is_variable:
             return refuse_unknown(name, list_names())
         return InvalidSettings(f"no setting {name!r}", value=name, remedy=_suggest_names(name))
-    if fault["type"] == "missing":  # its input is all that stands beside it, secrets too
+    if fault["type"] == "missing":  # its input is the whole section, secrets included, so it is not shown
         return InvalidSettings(f"setting {name} is missing", remedy=f"set it, or leave out {name.rpartition('.')[0]}")
     subject = name_variable(name) if is_variable else f"setting {name}"
     if fault["type"] == "model_type":
@@ -322,7 +322,7 @@ def _explain_fault(fault: Any, variables: Mapping[str, str]) -> InvalidSettings:
 
 
 def _hide_secrets(value: Any) -> Any:
-    """A value as it may be shown. Secrets go before it is quoted and cut, which may take away where they end."""
+    """Return a value without secrets. This comes before it is shortened, which may cut off the end of a secret."""
     match value:
         case str():
             return hide_password(value)
@@ -335,22 +335,22 @@ def _hide_secrets(value: Any) -> Any:
 
 
 def _suggest_names(name: str) -> str:
-    """The remedy for a setting that does not exist: the nearest names, of so many."""
+    """Return the remedy for an unknown setting: the names nearest to it."""
     names = sorted({*Settings.model_fields, *list_names()})
-    few = get_close_matches(name, names, n=1, cutoff=0.5) or [one for one in names if name in one][:3]
+    few = get_close_matches(name, names, n=1, cutoff=0.5) or [known for known in names if name in known][:3]
     return suggest_name(name, few) if few else "`everhold init` writes a file that names them all"
 
 
 def hide_password(address: str) -> str:
-    """An address as it may be shown."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2] or found[3]}***", address)
+    """Return an address without its password."""
+    return _PASSWORD.sub(lambda match: f"{match[1]}***@" if match[1] else f"{match[2] or match[3]}***", address)
 
 
 def list_names() -> list[str]:
-    """Every setting by its dotted name."""
+    """Return the dotted name of every setting."""
     names = []
     for name, info in Settings.model_fields.items():
-        parts = [one for one in (info.annotation, *get_args(info.annotation)) if _is_part(one)]
+        parts = [kind for kind in (info.annotation, *get_args(info.annotation)) if _is_part(kind)]
         names += [f"{name}.{inner}" for part in parts for inner in part.model_fields] or [name]
     return names
 
@@ -375,8 +375,8 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InvalidSettings(f"{path} holds a {type(values).__name__}", remedy="write settings as `name: value` lines")
     sections = {"memory", *(name.partition(".")[0] for name in list_names() if "." in name)}
-    said = {name: value for name, value in values.items() if value is not None or name not in sections}
-    return convert_agent_config(said) if "memory" in said else said
+    filled = {name: value for name, value in values.items() if value is not None or name not in sections}
+    return convert_agent_config(filled) if "memory" in filled else filled
 
 
 def _read_file(path: Path) -> str:
@@ -388,7 +388,7 @@ def _read_file(path: Path) -> str:
 
 
 def switch_telemetry_off() -> None:
-    """Keep libraries from reporting to their makers. Call this before one of them is imported.
+    """Disable the telemetry of libraries. Call this before one of them is imported.
 
     Otherwise onnxruntime writes two files to the home folder and sends events.
     """

@@ -8,7 +8,7 @@ from everhold.arguments.checks import Checked, check_nested
 
 T = TypeVar("T")
 Setting = Annotated[T, Checked(check_nested)]
-"""A value whose type `Settings` checks, so that a wrong one is the same InvalidSettings as in a file."""
+"""A value that `Settings` validates, so that a wrong one raises the same InvalidSettings as in a file."""
 Section = Setting[Mapping[str, Any]]
 
 

@@ -1,4 +1,4 @@
-"""Opens the store that the settings name, with what searches it."""
+"""Open the store that the settings name, with its search indexes."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -42,7 +42,7 @@ def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
 
 
 def choose_vectors(settings: Settings, records: Records, candidates: SearchIndexes) -> tuple[Records, SearchIndexes]:
-    """The store with vectors searched where the settings say. What it would do by itself it does in their place."""
+    """Return the store with the vector index that the settings name; the store's own index is the fallback."""
     if settings.vectors == "auto":
         return records, candidates
     try:
@@ -57,6 +57,7 @@ def choose_vectors(settings: Settings, records: Records, candidates: SearchIndex
     return records, replace(
         candidates,
         vectors=chosen,
+        # The chosen index falls back on the store's own index, so it is closed first.
         close=lambda: do_all(chosen.close, candidates.close),
         follow=chosen.follow,
         report=lambda: {**candidates.report(), **chosen.report()},
@@ -71,7 +72,7 @@ def _find_entry_points() -> "EntryPoints":
 
 
 def _find_installed_store(scheme: str) -> "Maker | None":
-    """A store that another package brings: its entry point is named as the scheme and takes the storage's address."""
+    """Return the store of another package: its entry point has the scheme as its name and takes the address."""
     for point in _find_entry_points().select(name=scheme):
         return partial(_open_installed, point.load(), f"the store of {point.value}")
     return None
@@ -86,7 +87,7 @@ def _open_installed(
 
 
 def _add_portable_indexes(records: Records) -> tuple[Records, SearchIndexes]:
-    """A store that proposes nothing by itself, and what proposes for it."""
+    """Return a store without indexes of its own, with indexes that scan it."""
     return records, SearchIndexes(ScannedWords(records), ScannedVectors(records))
 
 
@@ -146,7 +147,7 @@ def _open_dynamodb(settings: Settings) -> tuple[Records, SearchIndexes]:
 
 
 def make_blobs(settings: Settings) -> "FileBlobs":
-    """Where large contents lie: as the settings say, or beside a store that is a file, or among this user's data."""
+    """Return the store of large contents: the one in the settings, or a folder beside the file, or the data folder."""
     from everhold.adapters.files import FileBlobs  # takes a while
 
     if settings.blobs != "auto":
@@ -177,6 +178,7 @@ STORES: dict[str, Maker] = {
 
 def do_all(*steps: Callable[[], None]) -> None:
     """Run every step, also those after one that fails."""
-    with ExitStack() as left:
+    # An ExitStack runs its callbacks in reverse order, and the remaining ones after an error.
+    with ExitStack() as remaining:
         for step in reversed(steps):
-            left.callback(step)
+            remaining.callback(step)

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-DEEPEST = 32
+DEEPEST = 32  # the composer recurses, so deep nesting would exhaust the stack
 LONGEST_SCALAR = 10_000
 
 
@@ -52,9 +52,9 @@ def _make_error(event: Any, problem: str) -> yaml.MarkedYAMLError:
 
 
 def load_yaml(text: str) -> Any:
-    """Return what a YAML text says; raise ValueError if it is malformed or over a limit.
+    """Return the value of a YAML text; raise ValueError if it is malformed or exceeds a limit.
 
-    The error names the line and quotes nothing: the lines around may hold secrets.
+    The error names the line and quotes nothing, because settings may hold secrets.
     """
     try:
         return yaml.load(text, _Loader)

@@ -1,1 +1,1 @@
-"""Context: what a prompt is told of what is remembered, within a budget of tokens."""
+"""Context: remembered data as text for a prompt, within a budget of tokens."""

@@ -1,4 +1,4 @@
-"""The fence: the two lines around remembered text, which say that it is data. Nothing inside can end it.
+"""Make the fence: two lines around remembered text that say that it is data. No text inside can end it.
 
 Both lines carry a digest of the text that does not occur in the text. Text that only looks like such a line is changed,
 because a model may not compare digests. A model may also ignore invisible characters and treat compatible characters
@@ -13,19 +13,19 @@ from itertools import count
 from everhold.context.section import Counter
 
 _WORD = "remembered"
-_DIGEST_BYTES = 3
+_DIGEST_BYTES = 3  # short, because it costs tokens; `_choose_digest` makes sure that the text does not contain it
 _HARMLESS = "("
 _INVISIBLE = ("Mn", "Me", "Cf", "Cc", "Cs", "Cn")
 _FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
-"""Characters that show nothing although their category says otherwise."""
+"""Characters that are invisible although their category says otherwise."""
 
 _LOOKALIKES = str.maketrans("гᴦⲅеҽ℮мьƅԁ", "rrreeembbd")
-"""Letters of other scripts that look like those of the word (Unicode Technical Standard 39)."""
+"""Letters of other scripts that look like letters of the word (Unicode Technical Standard 39)."""
 
 _BRACKET_NAMES = ("LESS-THAN", "ANGLE", "ARROWHEAD", "PRECEDES")
 _BRACKET_LOOKALIKES = "ᐸᚲ𝈶"
 _TAGS = range(0xE0020, 0xE007F)
-"""Invisible copies of the ASCII characters, which some readers take for those."""
+"""Invisible copies of the ASCII characters, which some readers treat as ASCII."""
 
 _MOST_FOLDED = 20_000
 
@@ -39,6 +39,7 @@ class _Fold(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         character = chr(code - _TAGS.start + 0x20) if self._reads_tags and code in _TAGS else chr(code)
+        # Case folding may produce a character that can be decomposed again, so it is normalised twice.
         plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
         folded = "".join(filter(_is_visible, plain)).translate(_LOOKALIKES)
         if len(self) < _MOST_FOLDED:  # bounded, because a text may hold every character there is
@@ -65,6 +66,7 @@ def _neutralise(text: str, fold: _Fold) -> str:
     start = folded.find(_WORD)
     if start < 0:
         return text
+    # A character may fold to none or to several, so each folded character needs its place in the text.
     places = [place for place, character in enumerate(text) for _ in fold[ord(character)]]
     characters = list(text)
     while start >= 0:

@@ -1,7 +1,7 @@
-"""Items and headings as lines of a prompt.
+"""Format items and headings as lines of a prompt.
 
-Every line of an item begins with a dash or is indented, so that no text can pass for a heading. Where an item is from
-stands before what it says, so that no text can add its own.
+Every line of an item begins with a dash or is indented, so that no text can pass for a heading. The source of an item
+comes before its text, so that no text can claim another source.
 """
 
 from datetime import datetime
@@ -13,7 +13,7 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-_BRACKETS = str.maketrans("[]", "()")
+_BRACKETS = str.maketrans("[]", "()")  # square brackets enclose the source, so a source must not contain them
 _LONGEST_SOURCE = 100
 
 
@@ -22,16 +22,17 @@ def heading_of(title: str) -> str:
 
 
 def entry_of(item: Item) -> str:
-    """An item as it is shown."""
+    """Return the lines of an item."""
     source = _source(item)
     lines = [line.rstrip() for line in item.text.splitlines() if line.strip()]
     first, *others = lines or [""]
-    said = "\n".join([f"[{source}] {first.lstrip()}" if source else first.lstrip(), *(f"  {line}" for line in others)])
-    return neutralise_marks(f"- {said}")
+    first = f"[{source}] {first.lstrip()}" if source else first.lstrip()
+    entry = "\n".join([first, *(f"  {line}" for line in others)])
+    return neutralise_marks(f"- {entry}")
 
 
 def _source(item: Item) -> str:
-    """Where an item is from and when that was, as far as is known."""
+    """Return where an item comes from and its date, as far as they are known."""
     origin = _one_line(item.provenance or "").translate(_BRACKETS)
     if len(origin) > _LONGEST_SOURCE:
         origin = origin[: _LONGEST_SOURCE - 1].rstrip() + "…"

@@ -1,6 +1,6 @@
-"""One context, from providers to a text within its budget.
+"""Assemble a context from its providers, within a budget of tokens.
 
-providers → sections → each within its share → what is left flows on → fenced → counted as a whole
+providers → sections → entries within each share → entries for the rest of the budget → fence → final count
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Chosen = tuple[tuple[ContextEntry, ...], ...]
 
 
 def assemble(providers: Sequence[Provider], budget: int, counter: Counter) -> Context:
-    """Return the best of what the providers give, in at most `budget` tokens including headings and fence."""
+    """Return the best items of the providers in at most `budget` tokens, including headings and fence."""
     room = max(0, budget - fence.count_fence_tokens(counter))
     sections = name_owners([provider() for provider in providers])
     drafts = [draft for section in sections if (draft := make_draft(section, room, counter)).entries]
@@ -26,12 +26,12 @@ def assemble(providers: Sequence[Provider], budget: int, counter: Counter) -> Co
         tokens = counter(text)
         if tokens <= budget:
             return Context(text, tokens, _list_memories(drafts, chosen), _list_uses(drafts, chosen))
-        chosen = _drop_last(chosen)  # a tokenizer may count a whole higher than its lines
+        chosen = _drop_last(chosen)  # a tokenizer may count more tokens in the whole text than in its lines
     return Context("", 0, (), _list_uses(drafts, chosen))
 
 
 def _choose_within_shares(drafts: Sequence[SectionDraft], room: int, counter: Counter) -> Chosen:
-    """Choose the entries of each section within its share. An entry of two sections is shown by the first."""
+    """Choose the entries of each section within its share; an entry of two sections is shown by the first."""
     chosen: Chosen = ((),) * len(drafts)
     for place, draft in enumerate(drafts):
         free = room - _count_spent(drafts, chosen)
@@ -105,7 +105,7 @@ def _list_uses(drafts: Sequence[SectionDraft], chosen: Chosen) -> tuple[SectionU
 def _count_left_out(draft: SectionDraft, entries: Sequence[ContextEntry], elsewhere: set[str]) -> int:
     """Count the entries that no section shows."""
     own = [entry for entry in draft.entries if elsewhere.isdisjoint(entry.keys)]
-    if draft.section.oldest_first:
+    if draft.section.oldest_first:  # repeated turns are separate entries there
         return len(own) - len(entries)
     told = {key for entry in entries for key in entry.keys}
     return sum(told.isdisjoint(entry.keys) for entry in own)

@@ -1,4 +1,4 @@
-"""The sources of a context: the records of a scope, and the hits of a recall."""
+"""Provide the sections of a context from the records of a scope and the hits of a recall."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -49,8 +49,8 @@ def make_providers(
     )
 
 
-def make_pinned_section(source: ContextSource, found: Callable[[], Iterable[Memory]]) -> Section:
-    return _make_section(PINNED, [_make_item(one, source.zone) for one in found()])
+def make_pinned_section(source: ContextSource, always: Callable[[], Iterable[Memory]]) -> Section:
+    return _make_section(PINNED, [_make_item(memory, source.zone) for memory in always()])
 
 
 def make_blocks_section(source: ContextSource) -> Section:
@@ -60,13 +60,13 @@ def make_blocks_section(source: ContextSource) -> Section:
     own: list[Block] = []
     if scope.agent is not None:
         links = records.scan(BlockAgent, scope.organization, [Where("agent_id", Op.EQ, scope.agent)])
-        found = records.get(Block, scope.organization, [link.block_id for link in links])
-        linked = [one for one in found.values() if scope.user is None or one.user_id in (None, scope.user)]
+        linked_blocks = records.get(Block, scope.organization, [link.block_id for link in links]).values()
+        linked = [block for block in linked_blocks if scope.user is None or block.user_id in (None, scope.user)]
     if scope.user is not None:
         own = records.scan(Block, scope.organization, [Where("user_id", Op.EQ, scope.user)])
     ordered = [*sorted(linked, key=_label_key), *sorted(own, key=_label_key)]
-    unique = {one.id: one for one in ordered if not one.is_template}
-    return _make_section(BLOCKS, [Item(one.value, provenance=one.label) for one in unique.values()])
+    unique = {block.id: block for block in ordered if not block.is_template}
+    return _make_section(BLOCKS, [Item(block.value, provenance=block.label) for block in unique.values()])
 
 
 def _label_key(block: Block) -> tuple[str, str]:
@@ -96,19 +96,21 @@ def make_turns_section(
     scope = source.scope
     if scope.session is None:
         return _make_section(TURNS, [])
-    kept = [
+    where = [
         *make_scope_conditions(scope.confine()),
         Where("kind", Op.EQ, _CONVERSATION),
         Where("superseded_by", Op.EQ, None),
     ]
     newest = source.records.scan(
-        Memory, scope.organization, kept, order="created_at", descending=True, limit=MOST_TURNS
+        Memory, scope.organization, where, order="created_at", descending=True, limit=MOST_TURNS
     )
-    told = [(one.created_at, _make_item(one, source.zone)) for one in newest if one.is_current_at(source.now)]
+    dated = [
+        (memory.created_at, _make_item(memory, source.zone)) for memory in newest if memory.is_current_at(source.now)
+    ]
     if session is not None:
-        told += [(one.created_at, _make_turn(one, source.zone)) for one in said() if one.text]
-    told.sort(key=lambda turn: turn[0], reverse=True)
-    items = [item for _, item in told[:MOST_TURNS]]
+        dated += [(message.created_at, _make_turn(message, source.zone)) for message in said() if message.text]
+    dated.sort(key=lambda turn: turn[0], reverse=True)
+    items = [item for _, item in dated[:MOST_TURNS]]
     return Section(TURNS, TITLES[TURNS], SHARES[TURNS], items, oldest_first=True)
 
 
@@ -119,7 +121,7 @@ def _make_turn(message: Message, zone: tzinfo) -> Item:
 
 def make_recalled_section(source: ContextSource, recall: Callable[[], Iterable[Memory]]) -> Section:
     """Return the section of recalled memories, best first."""
-    return _make_section(RECALLED, [_make_item(one, source.zone) for one in recall()])
+    return _make_section(RECALLED, [_make_item(memory, source.zone) for memory in recall()])
 
 
 def choose_zone(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:
@@ -144,7 +146,7 @@ def _make_item(memory: Memory, zone: tzinfo) -> Item:
 
 
 def _origin(memory: Memory) -> str | None:
-    """Who said a memory, which file or agent it is from, as far as it says."""
+    """Return who said a memory and which file or agent it comes from, or None if nothing is known."""
     parts = [f"said by {memory.speaker}"] if memory.speaker else []
     file = memory.provenance.get("file")
     if isinstance(file, str) and file.strip():

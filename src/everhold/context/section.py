@@ -1,4 +1,4 @@
-"""What a context is made of, and what it becomes."""
+"""The sections and items of a context, and the finished context."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +9,10 @@ from everhold.model import Memory
 PINNED, BLOCKS, SUMMARY, TURNS, RECALLED = "pinned", "blocks", "summary", "turns", "recalled"
 
 SHARES = {PINNED: 0.15, BLOCKS: 0.2, SUMMARY: 0.1, TURNS: 0.25, RECALLED: 0.3}
-"""How much of the budget each section may count on, in the order in which they are shown."""
+"""The share of the budget that each section is guaranteed, in the order in which sections are shown."""
 
 FLOW = (RECALLED, TURNS, PINNED, BLOCKS, SUMMARY)
-"""Who may first use what the others leave; sections of other names come after these."""
+"""The order in which sections use the tokens that others leave; sections with other names come last."""
 
 TITLES = {
     PINNED: "Pinned",
@@ -25,7 +25,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Item:
-    """One thing to tell. The date of `at` is shown as its own zone has it."""
+    """One entry of a section. `at` is shown as a date in its own time zone."""
 
     text: str
     memory: Memory | None = None
@@ -35,10 +35,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Section:
-    """Items of one sort, the best first, and the share of the budget they may count on.
+    """Items of one kind, best first, and the share of the budget that they are guaranteed.
 
-    `oldest_first` says that items are given newest first and shown the other way round, and that two which say the
-    same are two: people repeat themselves.
+    With `oldest_first`, items are passed newest first and shown oldest first, and equal texts are all shown, because
+    people repeat themselves.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Section:
 
 
 def name_owners(sections: Sequence[Section]) -> list[Section]:
-    """Return the sections with each memory's user named, if they hold memories of more than one user."""
+    """Return the sections with the user of each memory in its source, if they hold memories of several users."""
     memories = [item.memory for section in sections for item in section.items if item.memory is not None]
     if len({memory.user_id for memory in memories} - {None}) < 2:
         return list(sections)
@@ -64,17 +64,17 @@ def _name_owner(item: Item) -> Item:
 
 
 Provider = Callable[[], Section]
-"""Gives one section; one without items contributes nothing."""
+"""Returns one section. A section without items is not shown."""
 
 Counter = Callable[[str], int]
-"""How many tokens a text has."""
+"""Returns the number of tokens of a text."""
 
 
 @dataclass(frozen=True)
 class SectionUse:
-    """What became of a section: its tokens with its heading, how many items are shown and how many are left out.
+    """The use of the budget by a section: its tokens with the heading, and how many items are shown and left out.
 
-    What another section shows is not left out. `cut` says that the only item shown is not whole.
+    An item that another section shows does not count as left out. `cut` says that the only item is shortened.
     """
 
     name: str
@@ -87,7 +87,7 @@ class SectionUse:
 
 @dataclass(frozen=True)
 class Context:
-    """A section for a prompt, how many tokens it has, and the memories it tells of, in their order."""
+    """A text for a prompt, its number of tokens, and the memories in it, in their order."""
 
     text: str
     tokens: int

@@ -1,4 +1,4 @@
-"""Which items of a section are shown within so many tokens."""
+"""Select the items of a section that fit a number of tokens."""
 
 from bisect import bisect_right
 from collections.abc import Sequence, Set
@@ -10,14 +10,14 @@ from everhold.text.chunking import SENTENCE_END
 from everhold.text.terms import normalise
 
 CHARACTERS_PER_TOKEN = 32
-"""More than any text has; one that is longer than the room by this measure is not counted at all."""
+"""More characters per token than any text has. A text that is too long by this measure is not tokenized."""
 
 ELLIPSIS = " …"
 
 
 @dataclass(frozen=True)
 class ContextEntry:
-    """An item with the line it becomes, what that costs, and what tells its duplicates."""
+    """An item with its line, the tokens of the line, and the keys that its duplicates share."""
 
     item: Item
     line: str
@@ -90,6 +90,7 @@ def _cut_to_fit(entry: ContextEntry, left: int, counter: Counter) -> ContextEntr
     def line_to(end: int) -> str:
         return entry_of(replace(entry.item, text=text[:end].rstrip() + ELLIPSIS))
 
+    # Counting tokens is slow for long texts, so the last sentence that fits is found by bisection.
     fitting = bisect_right(ends, left, key=lambda end: counter(line_to(end) + "\n"))
     if not fitting:
         return None

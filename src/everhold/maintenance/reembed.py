@@ -50,7 +50,7 @@ _KIND_NAMES = [searchable.kind for searchable in _KINDS]
 
 
 class Stopped(Exception):
-    """Raised when the change shall stop. Callers outside this package never see it."""
+    """Raised to stop the change. Callers outside this package never see it."""
 
 
 @dataclass(frozen=True)
