@@ -104,6 +104,7 @@ _NEVER_NAMES = NATIONALITIES | FAITHS
 
 
 def is_name(value: str) -> bool:
+    """Return whether a capitalised word can be a person's name, and is no nationality or faith."""
     return value not in _NEVER_NAMES
 
 
@@ -325,6 +326,7 @@ def trim_value(value: str) -> str:
 
 
 def convert_to_third_person(value: str) -> str:
+    """Return a value with the speaker's pronouns in the third person: "my dog" becomes "their dog"."""
     if _SPEAKING.isdisjoint(value.lower().split()):
         return value
     for pattern, word in _OF_SPEAKER:

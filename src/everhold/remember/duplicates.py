@@ -65,7 +65,7 @@ def has_past(ends: Iterable[Any], now: datetime) -> bool:
 
 def release_hashes(scope: Scope, ended: Iterable[str]) -> list[Operation]:
     """Return the operations that let the texts of ended memories be stored again."""
-    # A hash is unique in the store, so the ended memory must give its hash up before the new one takes it.
+    # Hashes are unique, so the ended memory must release its hash before the new memory can have it.
     return [Patch(Memory, (scope.organization, memory_id), {"hash": None}) for memory_id in ended]
 
 

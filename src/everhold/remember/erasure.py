@@ -175,7 +175,7 @@ class _TraceCleaner:
     now: datetime
 
     def clean_sources(self) -> Iterator[Operation]:
-        """Make the facts that stay name a source that stays."""
+        """Yield the operations that make facts which stay name a source that stays."""
         sources = {source for source, _ in _read_links(self.records, self.organization, "target_memory_id", self.gone)}
         staying = sources - self.gone
         links = _read_links(self.records, self.organization, "source_memory_id", staying)
@@ -187,7 +187,7 @@ class _TraceCleaner:
                 yield self._patch(memory, {"provenance": {**provenance, **source}})
 
     def clean_superseded(self) -> Iterator[Operation]:
-        """Remove the purged heir's id from the memories that it superseded; they stay superseded."""
+        """Yield the operations that remove a purged heir's id from what it superseded, which stays superseded."""
         for batch in _split(self.gone):
             where = [Where("source_memory_id", Op.IN, batch), Where("relationship_type", Op.EQ, "supersedes")]
             rows = self.records.columns(Relationship, self.organization, ("target_memory_id",), where, deleted=True)
@@ -198,7 +198,7 @@ class _TraceCleaner:
                     yield self._patch(memory, {"superseded_by": None})
 
     def clean_journal(self) -> Iterator[Operation]:
-        """Remove the journal's entries about purged memories, which cannot be undone, and clean survivors of merges."""
+        """Yield the operations that remove purged memories from the journal and from survivors of merges."""
         columns = ("id", "kind", "memory_ids")
         rows = self.records.columns(Change, self.organization, columns, deleted=True)
         entries = [_JournalEntry(*row) for row in rows if row[1] in _MERGES or not self.gone.isdisjoint(row[2])]
@@ -226,7 +226,8 @@ class _TraceCleaner:
         return Delete(Change, key)
 
     def clean_feed(self) -> Iterator[Operation]:
-        """Remove the digests of purged texts, which would confirm a guess, from lines with an idempotency key."""
+        """Yield the operations that remove the digests of purged texts from the feed."""
+        # A digest confirms a guess of the text. Only lines with an idempotency key have one.
         for batch in _split(self.gone):
             where = [Where("idempotency_key", Op.NE, None), Where("entity_id", Op.IN, batch)]
             for line in self.records.scan(Outbox, self.organization, where):
@@ -234,7 +235,7 @@ class _TraceCleaner:
                     yield Patch(Outbox, (line.sequence,), {"digest": None})
 
     def _clean_survivor(self, memory: Memory, merges: Sequence[str]) -> Iterator[Operation]:
-        """Remove what came from purged memories from a merge's survivor, its revisions and its journalled merges."""
+        """Yield the operations that remove what purged memories brought into a survivor, its revisions and merges."""
         brought = _find_brought(memory.provenance, self.erased)
         provenance, aliases = _remove_brought(memory.provenance, memory.aliases, self.erased)
         cleaned = validate_row(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
@@ -256,7 +257,7 @@ class _TraceCleaner:
         yield Put(make_announcement(memory))
 
     def _reindex(self, memory: Memory, dropped: Collection[str]) -> Iterator[Operation]:
-        """Replace the chunks that hold the terms of dropped aliases; chunks of the past are only deleted."""
+        """Yield the operations that replace current chunks, and delete past ones with terms of dropped aliases."""
         words = {term for alias in dropped for term in extract_terms(alias)}
         where = [Where("owner_id", Op.EQ, memory.id), Where("owner_kind", Op.EQ, "memory")]
         chunks = self.records.scan(Chunk, self.organization, where)

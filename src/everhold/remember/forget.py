@@ -223,6 +223,7 @@ def resume_all(deps: WriteDeps, progress: Callable[[int], None] | None = None) -
 
 
 def find_running_jobs(records: Records, organization: str) -> list[Job]:
+    """Return the forget jobs of an organization that are not finished."""
     return records.scan(Job, organization, [Where("kind", Op.EQ, JOB), Where("status", Op.EQ, "running")])
 
 

@@ -88,12 +88,14 @@ def _find_other_end(link: Relationship, ids: Sequence[str]) -> str:
 
 
 def tag(deps: WriteDeps, scope: Scope, name: str, tags: Iterable[str]) -> None:
+    """Add tags to a memory; a tag that it has already stays as it is."""
     memory = require_memory(deps.records, scope, name)
     now = clock.now()
     _commit_tags(deps, scope, memory, [Ensure(make_tag(memory, word.strip(), now)) for word in tags], now)
 
 
 def untag(deps: WriteDeps, scope: Scope, name: str, tags: Iterable[str]) -> None:
+    """Remove tags from a memory; a tag that it does not have is ignored."""
     memory = require_memory(deps.records, scope, name)
     keys = [(scope.organization, memory.id, word.strip()) for word in tags]
     _commit_tags(deps, scope, memory, [Delete(Tag, key) for key in keys], clock.now())

@@ -94,6 +94,7 @@ class _Planner:
         self._rivals[_find_rival_group(rival.memory, format_attribute(rival.statement))][rival.memory.id] = rival
 
     def add_draft(self, draft: Draft) -> None:
+        """Add a draft: it replaces the rivals that it contradicts, or becomes history if a rival is later."""
         statement, memory = draft.statement, draft.memory
         if statement is None or self._is_known(memory.id):
             return
@@ -151,6 +152,7 @@ class _Planner:
                 self._changes[old.id].update(make_ending(old, heir, self._now, find_start(heir)))
 
     def make_plan(self) -> WritePlan:
+        """Return the plan for all drafts that were added."""
         drafts = [
             draft._replace(memory=draft.memory.evolve(**self._changes[draft.memory.id]))
             if draft.memory.id in self._changes
