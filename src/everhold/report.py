@@ -76,44 +76,44 @@ def _describe_maintenance(records: Records) -> str:
 
 
 def _find_problems(parts: Parts) -> list[str]:
-    found = []
-    trouble = parts.session_deps.cache.find_problem()
-    if trouble is not None:
-        found.append(trouble)
+    problems = []
+    cache_problem = parts.session_deps.cache.find_problem()
+    if cache_problem is not None:
+        problems.append(cache_problem)
     failure = parts.access.failure
     if failure is not None:
-        found.append(f"the access log could not be written: {_describe(failure)}; it will be retried")
+        problems.append(f"the access log could not be written: {_describe(failure)}; it will be retried")
     if parts.heads is not None:
-        found += find_head_problems(parts.records, parts.heads)
+        problems += find_head_problems(parts.records, parts.heads)
     change = parts.reembedding
     if change is not None and change.failure is not None:
-        found.append(f"embedding the store again by the new model has stopped: {_describe(change.failure)}")
+        problems.append(f"embedding the store again by the new model has stopped: {_describe(change.failure)}")
     for name, beside in parts.beside.items():
         if beside.filling.failure is not None:
-            found.append(f"embedding memories by model {name!r} has stopped: {_describe(beside.filling.failure)}")
+            problems.append(f"embedding memories by model {name!r} has stopped: {_describe(beside.filling.failure)}")
     if isinstance(parts.recall_deps.embedder, WordsOnly):
-        found.append(
+        problems.append(
             f"model {parts.recall_deps.embedder.model!r}, by which the store was embedded, cannot be asked; "
             "recall goes by words alone until everything is embedded by the new model"
         )
     if isinstance(parts.recall_deps.embedder, MissingEmbedder):
-        found.append(parts.recall_deps.embedder.problem)
-    found += parts.model_problems()
-    found += parts.recall_deps.candidates.find_problems()
+        problems.append(parts.recall_deps.embedder.problem)
+    problems += parts.model_problems()
+    problems += parts.recall_deps.candidates.find_problems()
     try:
-        found += parts.records.find_problems()
+        problems += parts.records.find_problems()
     except EverholdError as error:
-        found.append(str(error))
+        problems.append(str(error))
     if moving.is_unfinished(parts.records):
-        found.append("it holds an unfinished move: run `everhold move` again, or delete this store")
-    found += find_impossible_rows(parts.records)
-    found += _find_job_problems(parts.records)
+        problems.append("it holds an unfinished move: run `everhold move` again, or delete this store")
+    problems += find_impossible_rows(parts.records)
+    problems += _find_job_problems(parts.records)
     orphans, unsearched = _count_unpaired(parts)
     if orphans:
-        found.append(f"{orphans} chunks belong to no memory; restore from a backup or export and import")
+        problems.append(f"{orphans} chunks belong to no memory; restore from a backup or export and import")
     if unsearched:
-        found.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
-    return found
+        problems.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
+    return problems
 
 
 def _find_job_problems(records: Records) -> Iterator[str]:
