@@ -13,8 +13,8 @@ from everhold.schema.table import TENANT
 from everhold.testing.records_rows import make_full_row
 
 TIME = "2026-01-01T00:00:00+00:00"
+# Marks the place of JSON that is nested too deeply to be built as a value.
 DEEP = "@deep JSON@"
-"""Marks the place of JSON that is nested too deeply to be built as a value."""
 
 _ODD: tuple[Any, ...] = (
     None, True, -1, 0, 5, 2**63, 10**30, 1e308, "", "x", "x" * 300, "a/b", "a b", "\x00", "\ud800", "NaN", [], [1], {},

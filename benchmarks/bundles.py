@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+# The lines of a bundle between its header and its end, each `{"table": …, "row": …}`.
 Rows = list[dict[str, Any]]
-"""The lines of a bundle between its header and its end, each `{"table": …, "row": …}`."""
 
 
 def read_rows(path: Path) -> Rows:

@@ -34,13 +34,13 @@ SERVER_KILLS_PER_WRITER: Final = 5
 SURE_EVERY, SURE_TO_KEEP = 4, 5
 RECOVERY_SECONDS: Final = 60.0
 STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb")
+# The system calls at which a writer is killed, and how often it makes each in about a quarter of a second.
 CALLS: Final[Mapping[str, Mapping[str, int]]] = {
     "sqlite": {"pwrite64": 4000, "fdatasync,fsync": 80, "write": 60, "ftruncate,unlink": 3},
     "postgres": {"sendto,sendmsg": 120, "write": 60},
     "duckdb": {"pwrite64": 60, "fdatasync,fsync": 20, "write": 60},
     "dynamodb": {"sendto,sendmsg": 60, "write": 20},
 }
-"""The system calls at which a writer is killed, and how often it makes each in about a quarter of a second."""
 
 BARS: Final = dict.fromkeys(("lost", "orphans", "duplicates", "damage"), ("==", 0))
 

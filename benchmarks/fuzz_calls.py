@@ -27,16 +27,16 @@ from everhold.ports.thesaurus import NO_THESAURUS
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views import AsyncView
 
+# Of processor time, in one call.
 SECONDS = 10
-"""Of processor time, in one call."""
+# Of memory, in one call.
 BYTES = 1_000_000_000
-"""Of memory, in one call."""
 _ADDRESS_SPACE = 6_000_000_000
 _RESEED = 250
 _LEFT_OUT = ("close",)  # it ends the engine that the other calls need
+# Verbs that are slow, or that empty the store for those after them.
 _RARE = ("open", "move", "install_model", "delete_organization", "create_user", "sign_in", "set_password",
          "change_password", "doctor", "maintain")  # fmt: skip
-"""Verbs that are slow, or that empty the store for those after them."""
 _STORED = 40
 
 

@@ -11,8 +11,8 @@ from benchmarks.fuzz_values import NUMBERS, TEXTS
 from everhold.interfaces.cli import main
 from everhold.interfaces.cli.commands import LazyCommand, make_root
 
+# As documented in interfaces/cli/edge.py.
 EXIT_CODES = (0, 1, 2, 130)
-"""As documented in interfaces/cli/edge.py."""
 _JSON = (
     '{"a": 1}',
     "[" * 20_000,

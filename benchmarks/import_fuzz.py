@@ -41,14 +41,14 @@ STORES = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
 OTHERS = ("bolt", "core")
 USERS = ("alice", "bob")
 SOURCE, TARGET = "source", "target"
+# Ids that memories of bob have in every organization.
 SHARED_IDS = ("note-1", "note-2", "note-3")
-"""Ids that memories of bob have in every organization."""
+# Ids that only the organization has that a bundle is imported into.
 TARGET_IDS = ("held-1", "held-2", "held-3")
-"""Ids that only the organization has that a bundle is imported into."""
 _SHOWN = 5
 _PER_STORE = 200
+# What doctor says of a memory whose chunk was left out of the bundle. That is correct and harmless.
 _INCOMPLETE = "have a text and no chunk"
-"""What doctor says of a memory whose chunk was left out of the bundle. That is correct and harmless."""
 
 
 @dataclass

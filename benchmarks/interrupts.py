@@ -35,13 +35,13 @@ from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
 STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
+# The stores that several processes may write at once.
 SHARED: Final = ("sqlite", "postgres", "dynamodb")
-"""The stores that several processes may write at once."""
 LASTING: Final = (*SHARED, "duckdb")
+# Seconds after an answer by which the next interrupt comes: about as long as a few steps of the loop take.
 LATEST_MOMENT: Final = {"dynamodb": 0.3, "duckdb": 0.1, "postgres": 0.06}
-"""Seconds after an answer by which the next interrupt comes: about as long as a few steps of the loop take."""
+# Interrupts after which a new store is begun, so that it stays small.
 PER_STORE: Final = 250
-"""Interrupts after which a new store is begun, so that it stays small."""
 _DUMP_SECONDS: Final = 0.5
 _SHOWN: Final = 4000
 _MOST_COMPLAINTS: Final = 1_000_000

@@ -44,12 +44,12 @@ FRAGMENTS = split_words("""
     they this those though through thus till together too towards under until up upon what whatever when whence
     where whether which while who whoever whole whom whose why yet
 """)
+# Words that end like a participle and are none, and nouns that name what a property or a value is.
 CONVENTIONAL = split_words("""
     feed bring embed seed need exceed proceed succeed speed bleed read spread thread shed sing ping string spring
     ring swing fling king thing timing heading setting listing rating ranking encoding padding embedding bedding
     wedding building meaning warning reembed
 """)
-"""Words that end like a participle and are none, and nouns that name what a property or a value is."""
 ARCHAIC = re.compile(
     r"\b(whoever|whomever|nobody|anew|besides|likewise|at hand|for ever|whom|somebody|whence|thence|hence|hereby|"
     r"thereby|therein|thereof|thereto|wherein|whereof|whereby|upon|amongst|whilst|albeit|ere|lest|nay|aught|naught|"

@@ -29,8 +29,8 @@ from everhold.adapters.usearch import UsearchVectors
 from everhold.views import View
 
 K = 10
+# The texts are random. With resolving on, some would supersede others and there would be fewer to find.
 UNRESOLVED = {"remember": {"resolve": False}}
-"""The texts are random. With resolving on, some would supersede others and there would be fewer to find."""
 QUESTIONS = 200
 SAME = 1e-6
 FRESH_RUNS = 3

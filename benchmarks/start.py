@@ -25,8 +25,8 @@ from everhold.adapters.minilm import graph, weights
 MEMORIES = 200
 USER = "alma"
 WARM_UP = 2
+# What the installed command `everhold` runs.
 COMMAND = "import sys; from everhold_command import main; sys.exit(main())"
-"""What the installed command `everhold` runs."""
 
 TWO_COMMANDS = '''
 import typer

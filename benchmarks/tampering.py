@@ -47,8 +47,8 @@ class Log:
     head: LogHead | None
 
 
+# An attacker who can write to the tables can also drop the rule that no two lines have the same place.
 DROP_UNIQUE = f'DROP INDEX "{name_index(get_table(AccessLog), "one", ("sealed",))}"'
-"""An attacker who can write to the tables can also drop the rule that no two lines have the same place."""
 
 Rewrite = Callable[[Log], None]
 
@@ -243,8 +243,8 @@ def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, s
     return toll
 
 
+# What docs/access-log.md says is not noticed without a key, apart from a chain that is computed again.
 HIDDEN_WITHOUT_KEY = (_cut, _remove_all, _pretend_purge, _insert, _copy)
-"""What docs/access-log.md says is not noticed without a key, apart from a chain that is computed again."""
 
 
 def _is_same(log: Log, original: Log) -> bool:

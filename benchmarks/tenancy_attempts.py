@@ -10,8 +10,8 @@ from everhold.errors import Conflict, NotFound
 from everhold.model import AccessLog
 
 REACHES = ("user", "agent", "session", "project", "organization")
+# Tries something through a view and returns how many own rows it read. Leak if it reaches anything foreign.
 Attempt = Callable[[World, View], int]
-"""Tries something through a view and returns how many own rows it read. Leak if it reaches anything foreign."""
 
 
 def get_by_id(world: World, view: View) -> int:

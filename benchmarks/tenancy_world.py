@@ -28,8 +28,8 @@ OWNED_SESSIONS: dict[str, dict[str, str]] = {
 }
 SHARED_TEXT = "secret tea that all users drink"
 DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "session_id"}
+# The table that reading adds to. Those that the engine keeps for itself change as well.
 CHANGING = "memory_access_logs"
-"""The table that reading adds to. Those that the engine keeps for itself change as well."""
 
 
 class Leak(Exception):

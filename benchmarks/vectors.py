@@ -10,8 +10,8 @@ from everhold.settings import DEFAULT_MODEL
 
 DIMENSIONS = 384
 TOPICS = 2000
+# The distance of a vector from its topic, whose length is 1.
 SPREAD = 1.0
-"""The distance of a vector from its topic, whose length is 1."""
 
 
 class Precomputed:

@@ -40,10 +40,10 @@ from everhold.settings import Settings
 
 LOCOMO = Path("../shared/data/locomo-dev.json")
 USER = "alice"
+# A third of them go to each filter, and the first ten of those warm up.
 FEWEST_CALLS = 40
-"""A third of them go to each filter, and the first ten of those warm up."""
+# Every filter then leaves some.
 FEWEST_MEMORIES = 500
-"""Every filter then leaves some."""
 SCORES_ALL = (
     "it follows an approximate index of vectors, ours compares with every memory of the scope; where cores are busy"
     " most of that is numpy's threads waiting for each other (try OPENBLAS_NUM_THREADS=1)"

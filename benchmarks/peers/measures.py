@@ -15,13 +15,13 @@ from benchmarks.peers.workers import OURS, Process
 from everhold.evaluation.locomo import EvaluatedConversation
 
 K = 10
+# Calls of one store before the next has its turn.
 TURN = 10
-"""Calls of one store before the next has its turn."""
 
 USERS, TAGS = 10, 10
 KINDS = ("fact", "preference", "observation", "plan", "result")
+# Scores this close to the tenth count as equal to it, because of single precision.
 SAME = 1e-6
-"""Scores this close to the tenth count as equal to it, because of single precision."""
 
 Processes = Mapping[str, Process]
 Found = list[list[str]]

@@ -60,8 +60,8 @@ class Store(Protocol):
         """Close the store's files."""
 
 
+# Opens a store in a folder, with the endpoint's address.
 Opener = Callable[[Path, str], Store]
-"""Opens a store in a folder, with the endpoint's address."""
 
 
 class Worker:

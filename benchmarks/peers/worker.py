@@ -12,8 +12,8 @@ from uuid import uuid4
 
 from benchmarks.peers.protocol import DIMENSIONS, MODEL, Memory, Opener, Query, Worker, serve
 
+# Clients require a key; the endpoint ignores it.
 KEY = "none"
-"""Clients require a key; the endpoint ignores it."""
 
 
 class Mem0:
@@ -165,12 +165,12 @@ def _make_value(memory: Memory) -> dict[str, str]:
     return {"text": memory.text, "ref": memory.ref, "kind": memory.kind, "tag": memory.tag}
 
 
+# The class of each peer, and the packages it needs.
 PEERS: dict[str, tuple[Opener, Sequence[str]]] = {
     "mem0": (Mem0, ["mem0ai"]),
     "chroma": (Chroma, ["chromadb"]),
     "langgraph": (LangGraph, ["langgraph", "langgraph-checkpoint-sqlite", "pysqlite3-binary"]),
 }
-"""The class of each peer, and the packages it needs."""
 
 
 if __name__ == "__main__":

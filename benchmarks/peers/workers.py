@@ -16,6 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PEERS_PYTHON = REPOSITORY / ".venv-peers" / "bin" / "python"
 OURS = "everhold"
 PEERS = ("mem0", "chroma", "langgraph")
+# Stops the peers from sending telemetry, checking for updates or waiting for a network.
 SILENT = {
     "ANONYMIZED_TELEMETRY": "False",
     "HF_HUB_OFFLINE": "1",
@@ -25,7 +26,6 @@ SILENT = {
     "OPENAI_API_KEY": "none",
     "no_proxy": "127.0.0.1",
 }
-"""Stops the peers from sending telemetry, checking for updates or waiting for a network."""
 
 
 class Process:

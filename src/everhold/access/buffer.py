@@ -21,8 +21,8 @@ from everhold.schema.operations import Increment, Put
 _MOST_WAITING = 10_000  # bounds memory while the store cannot be written; older lines are dropped
 _RETRIES = RetryPolicy(attempts=4)
 
+# An event to log, and the ids of the memories that it read.
 BufferedEvent = tuple[AccessEvent, Sequence[str]]
-"""An event to log, and the ids of the memories that it read."""
 
 
 class AccessBuffer:

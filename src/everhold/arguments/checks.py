@@ -25,14 +25,14 @@ from everhold.model.fields import (
 )
 from everhold.model.fields import check_time as check_field_time
 
+# Takes a value and the argument's name; returns the value to pass on, or raises InvalidInput.
 Check = Callable[[Any, str], Any]
-"""Takes a value and the argument's name; returns the value to pass on, or raises InvalidInput."""
 
 QUESTION_LENGTH = 32_000
 LINE_LENGTH = 10_000
 PATH_LENGTH = 4_000
+# The longest file name. Systems allow 255 bytes; the temporary name of a file being written is longer.
 NAME_BYTES = 200
-"""The longest file name. Systems allow 255 bytes; the temporary name of a file being written is longer."""
 CURSOR_LENGTH = 2_000
 PASSWORD_LENGTH = 1_024
 SEQUENCE_LENGTH = 10_000
@@ -278,8 +278,8 @@ class Checked:
 Identifier = Annotated[str, Checked(_check_id)]
 MemoryId = Annotated[str, Checked(_check_memory_id)]
 Question = Annotated[str, Checked(_make_text_check(QUESTION_LENGTH, "a question as text"))]
+# A text to store. The setting text_bytes limits it.
 Body = Annotated[str, Checked(_make_text_check(None))]
-"""A text to store. The setting text_bytes limits it."""
 JobName = Annotated[str, Checked(_make_text_check(ID_LENGTH, "the name of a maintenance job"))]
 Cursor = Annotated[str, Checked(_make_text_check(CURSOR_LENGTH, "the cursor of the previous page"))]
 Password = Annotated[str, Checked(_make_text_check(PASSWORD_LENGTH, secret=True))]
@@ -293,8 +293,8 @@ Only = Annotated[Literal["session"], Checked(_make_choice_check("session"))]
 Budget = Annotated[int, Checked(_make_integer_check(1, LARGEST_BUDGET, f"1 to {LARGEST_BUDGET} tokens, such as 1000"))]
 WalkDepth = Annotated[int, Checked(_make_integer_check(1, DEEPEST_WALK))]
 Numbers = Sequence[float] | NDArray[Any]
+# A vector. The verb checks it, because only the verb knows its model.
 QueryVector = Annotated[Numbers, Checked(lambda value, _: value)]
-"""A vector. The verb checks it, because only the verb knows its model."""
+# A vector, or vectors by the names of their models.
 MemoryVector = Annotated[Numbers | Mapping[str, Numbers], Checked(lambda value, _: value)]
-"""A vector, or vectors by the names of their models."""
 check_workers = _make_integer_check(1, MOST_WORKERS)

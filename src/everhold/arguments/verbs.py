@@ -33,11 +33,11 @@ _CHECKS: Mapping[Any, Check] = {
     Callable: checks.check_callable,
     IO: checks.check_stream,
 }
+# The values that an alternative of a union is meant for.
 _TYPES: Mapping[Any, type | tuple[type, ...]] = {
     str: str, int: int, float: (int, float), bool: bool, datetime: datetime, Path: PurePath, Mapping: Mapping,
     Sequence: (Sequence, Set),
 }  # fmt: skip
-"""The values that an alternative of a union is meant for."""
 
 
 _WORDS = {str: "text", int: "a whole number", Path: "a path", Mapping: "a dictionary", Sequence: "a list"}

@@ -26,17 +26,17 @@ from everhold.recall.measures import (
 from everhold.recall.pipeline import examine_answers
 from everhold.recall.request import Request
 
+# How many candidates of a question the chance is fitted to.
 JUDGED = 12
-"""How many candidates of a question the chance is fitted to."""
+# How many candidates of a question may have been replaced.
 FIRST = 2
-"""How many candidates of a question may have been replaced."""
+# How many small steps the fitting of choices takes.
 STEPS = 300
-"""How many small steps the fitting of choices takes."""
 _TINY = 1e-300
 
 
+# A table with a row per candidate, and which of the rows are wanted.
 Choice = tuple[Numbers, NDArray[np.bool_]]
-"""A table with a row per candidate, and which of the rows are wanted."""
 
 
 class Example(NamedTuple):

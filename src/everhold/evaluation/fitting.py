@@ -20,13 +20,13 @@ from everhold.recall.request import Request
 
 KTH = (4, 10, 24)
 STEPS = 200
+# How strongly weights are held near 0.
 PULL = 1e-2
-"""How strongly weights are held near 0."""
 RATE = 0.05
+# How many turns of a conversation are looked at for each question: its evidence, and those that fit next best.
 HARDEST = 150
-"""How many turns of a conversation are looked at for each question: its evidence, and those that fit next best."""
+# How many questions about each other conversation are asked of one.
 STRANGE = 40
-"""How many questions about each other conversation are asked of one."""
 NAMES = tuple(FITTED["weights"])
 
 Matrix = NDArray[np.float64]

@@ -24,8 +24,8 @@ CATEGORIES = (
 )  # fmt: skip
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DISTANCE = re.compile(r"([+-])(\d{1,5})([mhdw])")
+# When questions are asked of a world that does not say. It is fixed, so that a suite goes the same on any day.
 ASKED = datetime(2026, 11, 15, 12, tzinfo=UTC)
-"""When questions are asked of a world that does not say. It is fixed, so that a suite goes the same on any day."""
 _WORLD = ("now", "memories", "cases")
 _FORMS = "write 2026-03-01, 2026-03-01T09:30+07:00, or a distance from the present such as -3d, +2h, -90m, +1w"
 Keys = tuple[str, ...]

@@ -15,8 +15,8 @@ from everhold.recall.hit import Hit
 from everhold.views import View
 
 FIGURES = ("top1", "recall", "precision", "stale_on_top", "silence", "lookalike", "hits")
+# How many hits per question the reliability table takes, whatever their scores.
 UNFILTERED_HITS = 10
-"""How many hits per question the reliability table takes, whatever their scores."""
 _DIGITS = 3
 
 

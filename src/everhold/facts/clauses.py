@@ -12,11 +12,11 @@ from everhold.text.dates import TimeSpan, find_time_spans
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import fold
 
+# The subject of a text that names no subject, or whose speaker is unknown.
 USER = Person("user", "User")
-"""The subject of a text that names no subject, or whose speaker is unknown."""
 
+# Characters. A longer sentence is code, a list or a quotation, which state nothing reliable about a person.
 LONGEST_SENTENCE = 400
-"""Characters. A longer sentence is code, a list or a quotation, which state nothing reliable about a person."""
 
 # The longest first: of several alternatives a pattern takes the first that matches.
 RELATION = "|".join(sorted(RELATIONS, key=len, reverse=True))

@@ -14,25 +14,25 @@ from everhold.text.terms import extract_terms, fold, normalise
 
 Relation = Literal["same", "replaces", "compatible"]
 
+# The cosine below which two different texts are never treated as the same.
 LEAST_LIKENESS = 0.92
-"""The cosine below which two different texts are never treated as the same."""
 
 _OPPOSITES = {("likes", "dislikes"), ("dislikes", "likes")}
+# Maps an older and a newer attribute to the values of the newer one that end the older one.
 _CANCELS = {
     ("married_to", "relationship_status"): frozenset(("single", "divorced", "widowed")),
     ("partner", "relationship_status"): frozenset(("single",)),
     ("works_at", "job"): frozenset(("retired", "unemployed")),
 }
-"""Maps an older and a newer attribute to the values of the newer one that end the older one."""
 
+# Maps an attribute to the other attributes that a newer statement of it may end.
 ENDED_BY: Mapping[str, frozenset[str]] = {
     newer: frozenset(old for old, new in (*_OPPOSITES, *_CANCELS) if new == newer)
     for _, newer in (*_OPPOSITES, *_CANCELS)
 }
-"""Maps an attribute to the other attributes that a newer statement of it may end."""
 
+# Attributes of single events and past periods, which no later statement ends.
 ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
-"""Attributes of single events and past periods, which no later statement ends."""
 
 _FILLERS = split_words("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
 _WORDS = lazy_pattern(r"[^\W_]+")
@@ -130,6 +130,7 @@ _PERSONS = {
     }.items()
     for word in words.split()
 }
+# Words that change the meaning of a sentence. Term extraction drops many of them, so they are compared apart.
 _TELLING = split_words(
     """
     before after more less most least up down off out over under above below without against until since only
@@ -137,7 +138,6 @@ _TELLING = split_words(
     had did will would could might may should must can used been longer anymore stopped quit if or because
     """
 )
-"""Words that change the meaning of a sentence. Term extraction drops many of them, so they are compared apart."""
 
 _SPOKEN_NUMBERS = split_words("one two three four five six seven eight nine ten eleven twelve half double twice once")
 _NUMBER = lazy_pattern(r"[-+$€£฿]?\d[\d.,:/]*%?")

@@ -9,8 +9,8 @@ from everhold.facts.words import IRREGULAR_PAST, LIFE_EVENTS, NOT_EVENTS
 from everhold.text.dates import EARLIEST, TimeSpan
 from everhold.text.lazy_pattern import lazy_pattern
 
+# Characters. A longer predicate tells more than one event or plan.
 LONGEST_EVENT = 120
-"""Characters. A longer predicate tells more than one event or plan."""
 
 _PLANNED = lazy_pattern(r"(?:(?:am|is|are) planning (?:to|on|for)|plans? (?:to|on)|intends? to) (?P<value>.+)$")
 _DATED_PLAN = lazy_pattern(

@@ -50,23 +50,23 @@ _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "wo
 _NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
 _WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")
 _ENDED = re.compile(r",? any ?(?:more|longer)$")
+# A text without any of these words between spaces matches no rule.
 _KEYS = split_words(
     """
     i i'm i’m i've i’ve i'll i’ll my we we're we’re our user calls name: birthday: email: phone: job: car: was
     allergic married based fluent originally born doesn't doesn’t lived worked
     """
 ).union(_LEMMAS, IRREGULAR_PAST, LIFE_EVENTS)
-"""A text without any of these words between spaces matches no rule."""
+# A text without any of these words states no lasting fact.
 _LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | split_words(
     "moved joined left quit married divorced engaged adopted got broke split retired started became born"
 )
-"""A text without any of these words states no lasting fact."""
 
 
+# Verb forms that follow "I" and "we" and never a name.
 _OF_SPEAKER = split_words(
     "live work like love enjoy adore dislike hate despise detest prefer speak study drive eat own have am"
 )
-"""Verb forms that follow "I" and "we" and never a name."""
 
 
 class _Verb(NamedTuple):

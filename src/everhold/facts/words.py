@@ -2,6 +2,7 @@
 
 from everhold.text.date_words import split_words
 
+# Maps the word for a relative or acquaintance to the attribute that this person is a value of.
 RELATIONS = {
     "sister": "sibling", "brother": "sibling", "sibling": "sibling", "twin": "sibling",
     "wife": "married_to", "husband": "married_to", "spouse": "married_to",
@@ -17,7 +18,6 @@ RELATIONS = {
     "co-worker": "colleague", "teacher": "teacher", "mentor": "mentor", "therapist": "therapist",
     "doctor": "doctor", "dentist": "dentist", "coach": "coach",
 }  # fmt: skip
-"""Maps the word for a relative or acquaintance to the attribute that this person is a value of."""
 
 ANIMALS = split_words(
     """
@@ -44,13 +44,13 @@ JOBS = split_words(
     """
 )
 
+# Words that judge a person: "a terrible teacher" and "a born leader" do not tell a job.
 JUDGING = split_words(
     """
     good bad great terrible awful better best worst big huge real born natural total complete fake failed
     horrible lousy proud frustrated former
     """
 )
-"""Words that judge a person: "a terrible teacher" and "a born leader" do not tell a job."""
 
 DIETS = split_words("vegan vegetarian pescatarian pescetarian flexitarian gluten-free keto halal kosher")
 STATUSES = split_words("single married divorced engaged widowed separated")
@@ -106,6 +106,7 @@ IRREGULAR_PAST = split_words(
     """
 )
 
+# Past forms of feelings and utterances, which are not events.
 NOT_EVENTS = split_words(
     """
     wanted needed liked loved hoped tried asked seemed wished used decided believed guessed wondered realized
@@ -113,11 +114,10 @@ NOT_EVENTS = split_words(
     surprised planned figured missed mentioned supposed wasted promised thanked agreed
     """
 )
-"""Past forms of feelings and utterances, which are not events."""
 
+# Past forms of events that are kept even without a date.
 LIFE_EVENTS = split_words(
     """
     graduated adopted bought visited married moved retired divorced
     """
 )  # fmt: skip
-"""Past forms of events that are kept even without a date."""

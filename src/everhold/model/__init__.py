@@ -8,6 +8,7 @@ from typing import Any
 
 from everhold.interrupts import uninterrupted
 
+# The entities by the module that defines them. `__init__.pyi` lists the same for type checkers and editors.
 _EXPORTS = {
     "agent": ("Agent", "AgentState", "Block", "BlockAgent", "Tool", "ToolAgent"),
     "base": ("Entity", "Row"),
@@ -36,7 +37,6 @@ _EXPORTS = {
     "tenancy": ("Organization", "Project", "User"),
     "workspace": ("Blob", "Snapshot", "Workspace", "WorkspaceFile"),
 }
-"""The entities by the module that defines them. `__init__.pyi` lists the same for type checkers and editors."""
 
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 __all__ = sorted(_MODULES)  # noqa: PLE0605

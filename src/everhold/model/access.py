@@ -9,8 +9,8 @@ from everhold import clock
 from everhold.model.memory import AccessLog
 from everhold.model.scope import Scope
 
+# The values of a log line's `operation`.
 LoggedOperation = Literal["create", "read", "search", "update", "delete", "sign_in", "export", "import", "accept"]
-"""The values of a log line's `operation`."""
 
 
 class AccessEvent(NamedTuple):

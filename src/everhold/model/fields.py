@@ -30,8 +30,8 @@ class JsonLimits(NamedTuple):
 
 
 JSON_LIMITS = JsonLimits(depth=64, values=100_000, characters=4_000_000)
+# The limits of JSON that the engine writes. It is larger: it holds rows with JSON fields and long lists of ids.
 SNAPSHOT_LIMITS = JsonLimits(depth=72, values=10_000_000, characters=400_000_000)
-"""The limits of JSON that the engine writes. It is larger: it holds rows with JSON fields and long lists of ids."""
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 _LISTS = (list, tuple)
 
@@ -105,8 +105,8 @@ def check_snapshot(value: Any) -> Any:
 
 
 MOST_DIMENSIONS = 16_000
+# Maps the high byte of a float16 to 1 if all bits of its exponent are set: the number is infinite or NaN.
 _NOT_FINITE = bytes(byte & 0x7C == 0x7C for byte in range(256))
-"""Maps the high byte of a float16 to 1 if all bits of its exponent are set: the number is infinite or NaN."""
 
 
 def check_half_vector(vector: bytes, dimensions: int) -> None:

@@ -112,8 +112,8 @@ class LogHead(Entity):
     purge_signature: bytes | None = None
 
 
+# The id of every organization's log head. Each organization has one.
 LOG_HEAD = "access-log"
-"""The id of every organization's log head. Each organization has one."""
 
 
 class SchemaVersion(Row):

@@ -47,11 +47,11 @@ RELATIONSHIP_TYPES = (
     "reply_to", "reference", "follow_up", "related_to", "derived_from", "contradicts", "supersedes",
 )  # fmt: skip
 Reach = Literal["user", "agent", "session", "project", "organization"]
+# The kinds of rows that have chunks. `SEARCHABLE` in `model/searchable.py` says how each is searched.
 OwnerKind = Literal["memory", "message", "episode", "block", "source", "table", "field", "pattern"]
-"""The kinds of rows that have chunks. `SEARCHABLE` in `model/searchable.py` says how each is searched."""
 
+# The default namespace.
 LONG_TERM = "long-term"
-"""The default namespace."""
 
 DEFAULT_PRIORITY = 5
 

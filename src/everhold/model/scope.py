@@ -7,8 +7,8 @@ from everhold.model.base import Row
 from everhold.model.fields import Id
 
 DEFAULT_ORGANIZATION = "default"
+# The namespace of notes that stay in the session in which they were written.
 SHORT_TERM = "short-term"
-"""The namespace of notes that stay in the session in which they were written."""
 _DIMENSIONS = ("organization", "user", "project", "agent", "session")
 
 

@@ -107,10 +107,10 @@ SEARCHABLE = _register(
     Searchable("pattern", "QueryPattern", "query_patterns", lambda pattern: pattern.question),
 )
 KIND_OF_TABLE: Mapping[str, str] = {searchable.table: kind for kind, searchable in SEARCHABLE.items()}
+# By the name of the entity's class, so that no entity is imported.
 SEARCHABLE_BY_CLASS_NAME: Mapping[str, Searchable] = {
     searchable.entity_name: searchable for searchable in SEARCHABLE.values()
 }
-"""By the name of the entity's class, so that no entity is imported."""
 
 
 def _describe(name: str, description: str | None) -> str:

@@ -100,6 +100,7 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
     return f"{name or 'it'} is {shown_input}", f"{subject}{requirement[:1].lower()}{requirement[1:]}"
 
 
+# What other libraries call an argument: the remedy by the name that it has here.
 _SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "ttl": {"expires_at": "use expires_at, the time when the memory expires"},
     "limit": {"k": "use k"},
@@ -108,7 +109,6 @@ _SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "threshold": {"minimum": "use minimum, the lowest score of a hit"},
     "type": {"kind": "use kind"},
 }
-"""What other libraries call an argument: the remedy by the name that it has here."""
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:

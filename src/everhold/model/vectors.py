@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from everhold.errors import InvalidInput, format_value
 from everhold.model.fields import MOST_DIMENSIONS
 
+# One text's vector: length 1, every value representable in half precision, read-only.
 Vector = NDArray[np.float32]
-"""One text's vector: length 1, every value representable in half precision, read-only."""
 
 _NUMBERS = (int, float, np.integer, np.floating)
+# The kinds of numpy arrays that hold floating-point numbers and whole numbers.
 _NUMERIC = "fiu"
-"""The kinds of numpy arrays that hold floating-point numbers and whole numbers."""
 
 
 def round_to_half_precision(matrix: NDArray[np.floating[Any]]) -> NDArray[np.float32]:

@@ -10,8 +10,8 @@ from everhold.model.housekeeping import Outbox
 from everhold.ports.records import Records
 
 PAGE = 1000
+# The feed is kept for a week. A follower that has not read it for longer than this may have missed lines.
 LONGEST_ABSENCE = timedelta(days=6)
-"""The feed is kept for a week. A follower that has not read it for longer than this may have missed lines."""
 
 _NONE: frozenset[int] = frozenset()
 

@@ -23,8 +23,8 @@ from everhold.schema.operations import Op, Operation, Patch, Put, Where
 logger = logging.getLogger(__name__)
 
 DURATION = timedelta(seconds=60)
+# The duration for work whose single steps may take minutes.
 LONG_DURATION = timedelta(minutes=10)
-"""The duration for work whose single steps may take minutes."""
 _LONGEST_PART = 150  # a lease's name, "work/part", has at most 255 characters
 
 

@@ -31,9 +31,9 @@ T = TypeVar("T")
 SHARED = ""
 _BATCH = 500
 _MANY = 10_000
+# Relations over which relevance is not passed on: the replaced and the contradicted are not meant, and a fact says the
+# same as its message.
 _NOT_FOLLOWED = frozenset({"supersedes", "contradicts", "derived_from"})
-"""Relations over which relevance is not passed on: the replaced and the contradicted are not meant, and a fact says
-the same as its message."""
 
 
 @dataclass

@@ -9,6 +9,7 @@ from everhold.text.dates import is_time
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import extract_terms, fold
 
+# Terms that questions have whatever they are about.
 GENERAL_TERMS = frozenset(
     extract_terms(
         """
@@ -18,7 +19,6 @@ GENERAL_TERMS = frozenset(
         """
     )
 )
-"""Terms that questions have whatever they are about."""
 
 TIME_TERMS = DATE_TERMS | frozenset(
     extract_terms("year month week today yesterday morning evening night summer winter spring autumn")
@@ -44,8 +44,8 @@ class Intent(NamedTuple):
     head: str = ""
 
 
+# Characters. The intents of longer questions are not kept, or they would fill the memory.
 _LONGEST_KEPT = 1000
-"""Characters. The intents of longer questions are not kept, or they would fill the memory."""
 
 _POLITE = r"^(?:so |ok |hey |and |please )*"
 _SINGULAR = r"(?!(?:hours|days|times|is|was|does|class|address|bus|business|boss|gas|series|us|process)\b)"

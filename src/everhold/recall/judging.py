@@ -31,23 +31,23 @@ from everhold.recall.measures import (
     measure_update,
 )
 
+# How many of the best candidates are judged together.
 EXAMINED = 24
-"""How many of the best candidates are judged together."""
 
+# Among so few candidates or fewer, being the best of them means nothing, and their signals alone decide.
 FEW = 16
-"""Among so few candidates or fewer, being the best of them means nothing, and their signals alone decide."""
 
+# How many updates of one fact are followed.
 LONGEST_CHAIN = 3
-"""How many updates of one fact are followed."""
 
+# A newer candidate takes an older one's place if the odds for it are at least 3 to 7.
 UPDATE_SHARE = 0.3
-"""A newer candidate takes an older one's place if the odds for it are at least 3 to 7."""
 
+# A candidate that the question repeats, with a likeness of this or more, is meant itself, not what followed it.
 VERBATIM = 0.9
-"""A candidate that the question repeats, with a likeness of this or more, is meant itself, not what followed it."""
 
+# By how much an outdated candidate is below the newest, at least.
 OUTDATED = 1.0
-"""By how much an outdated candidate is below the newest, at least."""
 
 
 class Bounds(NamedTuple):
@@ -61,10 +61,10 @@ class Bounds(NamedTuple):
 
 
 ONE_ANSWER = Bounds(0.24, 0.4)
+# For questions that want all that belong. The best must be good enough for one answer all the same.
 SEVERAL_ANSWERS = Bounds(0.065, 0.09)
-"""For questions that want all that belong. The best must be good enough for one answer all the same."""
+# Where the signals alone decide.
 AMONG_FEW = Bounds(0.24, 0.7)
-"""Where the signals alone decide."""
 
 
 class Weights(NamedTuple):

@@ -9,18 +9,18 @@ from everhold.recall.postings import Postings
 from everhold.text.terms import extract_terms
 
 NUMBER = 1
+# A telephone number, or another number that long.
 LONG_NUMBER = 2
-"""A telephone number, or another number that long."""
+# Letters and digits in one word, or a number of three to six digits.
 CODE = 4
-"""Letters and digits in one word, or a number of three to six digits."""
+# A month or a day of the week.
 DATE = 8
-"""A month or a day of the week."""
+# A word that often tells of a change.
 CHANGE = 16
-"""A word that often tells of a change."""
+# A word for what may be, is wished or is planned.
 SUPPOSITION = 32
-"""A word for what may be, is wished or is planned."""
+# A word for something beside what there is already.
 ADDITION = 64
-"""A word for something beside what there is already."""
 
 _DIGIT = re.compile("[0-9]")
 _WORDS = {
@@ -46,8 +46,8 @@ DATE_TERMS = frozenset(term for term, mark in _MARK_OF.items() if mark == DATE)
 
 _SHORTEST_CODE, _LONGEST_CODE = 3, 6
 _LONG_WORD = 6
+# Digits of a long number: in one word, or in all numbers of a text, because telephone numbers are written in parts.
 _LONG_TOGETHER = 9
-"""Digits of a long number: in one word, or in all numbers of a text, because telephone numbers are written in parts."""
 
 
 def find_marks(document: str) -> int:

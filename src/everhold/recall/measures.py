@@ -18,11 +18,11 @@ from everhold.recall.question import Question
 from everhold.recall.signals import DAY, Word
 
 Numbers = NDArray[np.float64]
+# Numbers by name: one for each candidate, or one for all of them.
 Measures = Mapping[str, Numbers | float]
-"""Numbers by name: one for each candidate, or one for all of them."""
 
+# How many similar words count for a term of the question: those further away mean something else.
 _MOST_ALIKE = 8
-"""How many similar words count for a term of the question: those further away mean something else."""
 
 _VALUES = NUMBER | LONG_NUMBER | CODE | DATE
 _NOT_CORE = GENERAL_TERMS | TIME_TERMS
@@ -30,13 +30,13 @@ _FEW_TERMS = 2
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
 
+# What each measure of the chance is about, for `why`.
 GROUPS: Mapping[str, str] = {
     "topic": "rank", "behind": "rank", "best_topic": "rank", "total": "rank", "low_total": "rank", "share": "rank",
     "first": "rank", "likeness": "meaning", "core": "words", "terms": "words", "unknown": "words", "names": "names",
     "only_names": "names", "has_value": "values", "lacks_value": "values", "lacks_head": "words", "lists": "list",
     "date": "time", "anchor": "time", "is_update": "update", "is_outdated": "update", "stands": "update",
 }  # fmt: skip
-"""What each measure of the chance is about, for `why`."""
 
 
 class Candidates(NamedTuple):

@@ -41,8 +41,8 @@ T = TypeVar("T")
 
 MOST = 1000
 _SLACK = 1
+# Days. A longer distance from an event says too little to narrow the search.
 _FAR = 366
-"""Days. A longer distance from an event says too little to narrow the search."""
 
 
 def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:

@@ -22,8 +22,8 @@ GROUPS = {
     "recency": "recency", "session": "session",
 }  # fmt: skip
 _DECIMALS = 6
+# math.exp overflows for the negative of a lower total.
 _LOWEST = -700.0
-"""math.exp overflows for the negative of a lower total."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from everhold.recall.hit import Hit, Hits
 from everhold.recall.pipeline import recall
 from everhold.recall.request import RecallDeps, Request
 
+# How many hits a reranker is shown, at least.
 RERANKED = 50
-"""How many hits a reranker is shown, at least."""
 
 
 def recall_reranked(deps: RecallDeps, scope: Scope, request: Request, reranker: Reranker | None) -> Hits:

@@ -27,8 +27,8 @@ _LEAST_POOL = 8
 _MARGIN = 1e-5
 _TIES = 2
 
+# Best first, equals by id and kind.
 Rank = tuple[float, str, str]
-"""Best first, equals by id and kind."""
 
 
 class ImageView(NamedTuple):

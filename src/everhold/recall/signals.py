@@ -21,14 +21,14 @@ from everhold.text.terms import QUESTION_MARK
 
 Signal = NDArray[np.floating[Any]]
 
+# In microseconds.
 DAY = 86_400_000_000
-"""In microseconds."""
 STANDING = ("importance", "recency", "timed", "asking", "answering")
 _TOLD_LATER = 14 * DAY
 _TOLD_BEFORE = 3 * DAY
 _LONG = 8 * DAY
+# How much the time of storing counts beside the time of an event: a fact may be told at any time.
 _STORED_SHARE = 0.2
-"""How much the time of storing counts beside the time of an event: a fact may be told at any time."""
 _HALF_AGE = 30
 _MOST_ALIKE = 8
 _WORDS_AS_MEANING = 0.6

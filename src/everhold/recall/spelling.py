@@ -21,8 +21,8 @@ _LEAST_BASE = 3
 _LONG = 8
 _MOST_LETTERS = 32  # about 54 spellings are tried per letter; no word that people misspell is longer
 
+# Characters. Trying the spellings of a longer question would take long, and a slip in it matters little.
 LONGEST_MENDED = 1000
-"""Characters. Trying the spellings of a longer question would take long, and a slip in it matters little."""
 
 _WORD = re.compile(r"\b[A-Za-z]{4,32}\b")
 _ENDINGS = ("s", "es", "ed", "ing", "ly")

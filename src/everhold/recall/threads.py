@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+# How many turns before and after each window takes in, the turn itself included.
 WINDOWS: Mapping[str, tuple[int, int]] = {"before": (3, 0), "near": (1, 1), "around": (3, 3), "wide": (6, 6)}
-"""How many turns before and after each window takes in, the turn itself included."""
 
 Places = NDArray[np.int64]
 Values = NDArray[np.floating[Any]]

@@ -15,25 +15,23 @@ from everhold.text.chunking import Span
 from everhold.text.chunking import split_into_chunks as cut_text
 from everhold.text.terms import QUESTION_MARK, extract_terms
 
+# The vectors that a caller passes with a text, by model name.
 CallerVectors = Mapping[str, Vector]
-"""The vectors that a caller passes with a text, by model name."""
 
+# Stands for the name of the engine's first model.
 FIRST_MODEL = ""
-"""Stands for the name of the engine's first model."""
 
 NO_VECTORS: CallerVectors = {}
+# Stands for callers' vectors by the id of their text where no caller passed any.
 NO_CALLER_VECTORS: Mapping[str, CallerVectors] = {}
-"""Stands for callers' vectors by the id of their text where no caller passed any."""
 
 
+# The usual number of letters in a token of English text.
 _USUAL_LETTERS = 4
-"""The usual number of letters in a token of English text."""
 
+# The most letters of a text whose tokens need not be counted. A text has no more tokens than letters, and every model
+# reads this many tokens.
 _SURE_LETTERS = 500
-"""The most letters of a text whose tokens need not be counted.
-
-A text has no more tokens than letters, and every model reads this many tokens.
-"""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 from everhold.text.terms import extract_terms
 
 _BATCH = 500
+# The kind of a journalled merge that can no longer be undone, because one of its memories was purged.
 _PAST_MERGE = "merged"
-"""The kind of a journalled merge that can no longer be undone, because one of its memories was purged."""
 
 _MERGES = ("merge", _PAST_MERGE)
 

@@ -18,8 +18,8 @@ from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms
 
+# The largest group in which every memory is compared with every other; the work grows with the square of this.
 MOST = 10_000
-"""The largest group in which every memory is compared with every other; the work grows with the square of this."""
 
 # So many rows of cosines are in memory at once: with MOST columns of 4 bytes, 10 MB.
 _ROWS_AT_ONCE = 256

@@ -25,8 +25,8 @@ from everhold.text.dates import find_time_spans
 
 SHOWN = 100
 _BATCH = 500
+# Kinds of memories about single events: the same words at another time are another event.
 _HAPPENED = frozenset(("observation", "result", "plan", "episodic"))
-"""Kinds of memories about single events: the same words at another time are another event."""
 
 _VALIDITY = ("valid_from", "valid_to", "expires_at")
 _OF_WORDS = ("text", "value")

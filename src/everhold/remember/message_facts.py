@@ -11,8 +11,8 @@ from everhold.remember.pipeline import WriteDeps, store
 from everhold.remember.reading import draft_facts
 from everhold.schema.operations import Op, Where
 
+# The role whose messages are read for facts: what an assistant says need not be true.
 _READ_ROLE = "user"
-"""The role whose messages are read for facts: what an assistant says need not be true."""
 
 _BATCH = 500
 _DIGEST_BYTES = 16

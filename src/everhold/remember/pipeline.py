@@ -35,8 +35,8 @@ from everhold.schema.catalog import get_table
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
 
 BATCH = 2048
+# The most messages that a memory names as repeating it. Without a limit, each repetition would make its row larger.
 MOST_REPETITIONS = 200
-"""The most messages that a memory names as repeating it. Without a limit, each repetition would make its row larger."""
 
 # Fewer attempts than CONFLICTS has, because each of them plans the whole write again.
 _RETRIES = replace(CONFLICTS, attempts=8)

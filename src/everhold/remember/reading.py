@@ -14,14 +14,14 @@ from everhold.model.validation import validate_row
 from everhold.remember.draft import Draft, compute_content_hash
 from everhold.text.dates import EARLIEST
 
+# The confidence of a fact that was read from a message; a rule may have misread it.
 CONFIDENCE = 0.8
-"""The confidence of a fact that was read from a message; a rule may have misread it."""
 
+# Characters. A longer memory makes more than one statement.
 LONGEST_STATEMENT = 400
-"""Characters. A longer memory makes more than one statement."""
 
+# Characters. A longer message is a document, and reading it would delay the write.
 LONGEST_MESSAGE = 20_000
-"""Characters. A longer message is a document, and reading it would delay the write."""
 
 # The most words of a memory outside its statement. More words say something that would be lost with the statement.
 _WORDS_AROUND = 4

@@ -19,8 +19,8 @@ from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms, fold
 
+# How many letters at the end of a stem its word may spell differently, and the fewest letters of a probe.
 _ENDING, _SHORTEST = 2, 3
-"""How many letters at the end of a stem its word may spell differently, and the fewest letters of a probe."""
 
 
 _SHARED_BY_RIVALS = ("user_id", "project_id", "agent_id", "namespace")

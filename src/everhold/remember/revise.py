@@ -23,11 +23,11 @@ from everhold.remember.versions import report_current_version, require_version
 from everhold.schema.catalog import get_key
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
+# Fields whose values are part of chunks: a change of them needs new chunks.
 _SEARCHED = ("text", "aliases", "namespace")
-"""Fields whose values are part of chunks: a change of them needs new chunks."""
 
+# Fields that a memory's statement is read from: a change of them may change its attribute.
 _READ = ("text", "kind", "speaker", "occurred_at")
-"""Fields that a memory's statement is read from: a change of them may change its attribute."""
 
 _CHANGEABLE = (*REVISABLE, "priority")
 

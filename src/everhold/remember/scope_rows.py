@@ -12,11 +12,11 @@ from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Operation, Put
 
+# The most scopes that are remembered, so that a process that serves many users does not grow without limit.
 _KNOWN_MOST = 100_000
-"""The most scopes that are remembered, so that a process that serves many users does not grow without limit."""
 
+# How long a scope is trusted to exist. Another process may delete its rows in the meantime.
 _TRUSTED_SECONDS = 5.0
-"""How long a scope is trusted to exist. Another process may delete its rows in the meantime."""
 
 
 class ScopeRows:

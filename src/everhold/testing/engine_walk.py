@@ -14,8 +14,8 @@ TAGS = ("red", "green", "blue")
 USERS = ("alice", "bob")
 SESSIONS = ("s1", "s2")
 NAMESPACES = ("long-term", "long-term", "short-term", "the caller's own")
+# Few on purpose, so that verbs collide: one forgets what another revises.
 MEMORIES = tuple(f"mem_{number}" for number in range(40))
-"""Few on purpose, so that verbs collide: one forgets what another revises."""
 
 Step = Callable[[Everhold], Any]
 

@@ -14,8 +14,8 @@ from everhold.ports.embedder import Vector, round_to_half_precision
 TOKEN = re.compile(r"\w+|[^\w\s]")
 WORD_FEATURES = 4
 TRIGRAM_WEIGHT = 0.5
+# A word's own weight is about 2. This distinguishes two orders of the same words, but keeps them close.
 SIGNATURE_WEIGHT = 0.1
-"""A word's own weight is about 2. This distinguishes two orders of the same words, but keeps them close."""
 
 
 class FakeEmbedder:

@@ -22,8 +22,8 @@ from everhold.testing.records_rows import (
     make_row,
 )
 
+# All unique rules except those for rows that lack a value, which have their own test.
 UNIQUES = [(table, unique) for table in TABLES.values() for unique in table.uniques if not unique.unless]
-"""All unique rules except those for rows that lack a value, which have their own test."""
 HIDING_UNIQUES = [(table, unique) for table, unique in UNIQUES if table.soft and not unique.always]
 FREE_UNIQUES = [(table, unique) for table, unique in UNIQUES if "id" not in unique.columns]
 WHEN_UNIQUES = [

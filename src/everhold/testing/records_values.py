@@ -49,8 +49,8 @@ def read_stored(records: Records, row: Row) -> Row:
     return stored_rows[-1]
 
 
+# Tables that a running engine writes to. A store records the versions of its schema itself.
 WRITTEN = [name for name in TABLES if name != "schema_versions"]
-"""Tables that a running engine writes to. A store records the versions of its schema itself."""
 TABLE_BY_ENTITY = {entity: TABLES[name] for name, entity in ENTITIES.items()}
 
 

@@ -38,8 +38,8 @@ BEGIN = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 PLACE = SessionKey("acme", "s1")
 AWKWARD = ("s", "S", "s:1", "{s}", "s}", "{", "%7Bs%7D", "session:s", "history:s", "*", "ß漢字", "s\\", "'\"")
 
+# Advances the cache's clock by some seconds.
 PassTime = Callable[[float], None]
-"""Advances the cache's clock by some seconds."""
 
 
 def make_session(place: SessionKey = PLACE, version: int = 1, **fields: Any) -> Session:

@@ -45,15 +45,15 @@ class _Cuts(NamedTuple):
     """Indexes into `positions`, best first: those that begin a sentence, those that begin a word, and all."""
 
 
+# In tokens: room for one repeated and one new character of four tokens each, so that every chunk makes progress.
 SMALLEST_CHUNK = 8
-"""In tokens: room for one repeated and one new character of four tokens each, so that every chunk makes progress."""
 
+# In characters. A longer token is a word that the model does not know: a long run of Thai is *one* unknown token. It is
+# counted and cut in pieces of half this length; otherwise a whole book could be one chunk.
 LONGEST_TOKEN = 16
-"""In characters. A longer token is a word that the model does not know: a long run of Thai is *one* unknown token.
-It is counted and cut in pieces of half this length; otherwise a whole book could be one chunk."""
 
+# The most bytes of one character in UTF-8, and so the most tokens that one character can have.
 BYTES_PER_CHARACTER = 4
-"""The most bytes of one character in UTF-8, and so the most tokens that one character can have."""
 
 CLOSERS = r"""["'”’»)\]}」』）】》]"""
 

@@ -29,11 +29,11 @@ MONTHS = {
     )
     for name in names.split()
 }
+# Months whose name is neither a verb nor a first name, so that the name alone means the month.
 SURE_MONTHS = split_words("january february july september october november december")
-"""Months whose name is neither a verb nor a first name, so that the name alone means the month."""
 
+# Months whose names in lower case are also other words.
 VERB_MONTHS = frozenset(("may", "march", "mar"))
-"""Months whose names in lower case are also other words."""
 
 WEEKDAYS = {
     name: number
@@ -51,11 +51,11 @@ WEEKDAYS = {
     for name in names.split()
 }
 
+# The month in which each begins, north of the equator.
 SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}
-"""The month in which each begins, north of the equator."""
 
+# Hours from midnight. A night ends on the next day.
 DAYPARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
-"""Hours from midnight. A night ends on the next day."""
 
 _COUNTING = "one two three four five six seven eight nine ten eleven twelve"
 NUMBERS = {"a": 1, "an": 1} | {word: number for number, word in enumerate(_COUNTING.split(), 1)}
@@ -65,21 +65,21 @@ VAGUE = {"couple": (1, 3), "few": (2, 6), "several": (3, 9)}
 UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 UNIT_HOURS = {"minute": 1 / 60, "hour": 1.0}
 
+# Before these words a number of four digits is an amount and not a year.
 COUNTED = split_words(
     """
     steps pounds dollars euros bucks baht miles meters metres km kilometers kilometres calories people points
     words units kg grams feet times items pages users files lines minutes hours seconds requests percent copies
     """
 )
-"""Before these words a number of four digits is an amount and not a year."""
 
+# Before these words the name of a holiday means a thing and not a day: Christmas tree.
 DECORATION = split_words(
     """
     tree trees card cards present presents gift gifts song songs carol carols movie movies cookie cookies music
     lights decorations list sweater stocking spirit costume costumes candy turkey
     """
 )
-"""Before these words the name of a holiday means a thing and not a day: Christmas tree."""
 
 
 def find_thanksgiving(year: int) -> date:
@@ -87,6 +87,7 @@ def find_thanksgiving(year: int) -> date:
     return first + timedelta(days=(3 - first.weekday()) % 7 + 21)
 
 
+# The month and day of each; day 0 if it depends on the year.
 HOLIDAYS = {
     "christmas eve": (12, 24),
     "christmas": (12, 25),
@@ -97,7 +98,6 @@ HOLIDAYS = {
     "valentine's": (2, 14),
     "thanksgiving": (11, 0),
 }
-"""The month and day of each; day 0 if it depends on the year."""
 
 
 def _build_triggers() -> frozenset[str]:
@@ -109,12 +109,11 @@ def _build_triggers() -> frozenset[str]:
     return frozenset("".join(parts) for parts in product(before, words, after)) | {"year’s", "valentine’s"}
 
 
+# Words of a text, split at spaces, of which every expression without a digit has one. Looking words up in this set is
+# several times faster than searching the text for each.
 TRIGGERS = _build_triggers()
-"""Words of a text, split at spaces, of which every expression without a digit has one.
 
-Looking words up in this set is several times faster than searching the text for each.
-"""
-
+# The words that an expression can begin with, unless it begins with a digit.
 OPENERS = split_words(
     """
     the that back in on since before after until till by during from between over around of throughout as
@@ -122,4 +121,3 @@ OPENERS = split_words(
     tomorrow tonight new xmas christmas valentine thanksgiving halloween week weekend day month year
     """
 ).union(MONTHS, WEEKDAYS, SEASONS, DAYPARTS, NUMBERS, VAGUE)
-"""The words that an expression can begin with, unless it begins with a digit."""

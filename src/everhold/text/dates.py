@@ -27,14 +27,14 @@ from everhold.text.date_forms import (
 from everhold.text.date_words import DAYPARTS, NUMBERS, OPENERS, TRIGGERS, UNIT_DAYS, WEEKDAYS
 from everhold.text.lazy_pattern import lazy_pattern
 
+# The start of a span without one, for example "before June".
 EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
-"""The start of a span without one, for example "before June"."""
 
+# The end of a span without one, for example "after June".
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
-"""The end of a span without one, for example "after June"."""
 
+# In characters. Times later in a text are not read.
 LONGEST_TEXT = 32_000
-"""In characters. Times later in a text are not read."""
 
 UNBOUNDED_DAYS = 36_500  # a century: "after the trip" has no upper limit
 SOON_DAYS = 14  # the most that "shortly after" can mean

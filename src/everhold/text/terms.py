@@ -46,17 +46,15 @@ only or other our ours ourselves out over own re s same she should so some such 
 themselves then there these they this those through to too under until up ve very was we were what when where
 which while who whom why will with would you your yours yourself yourselves"""
 STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
+# The term that marks a text as a question. Queries never contain it.
 QUESTION_MARK = "?"
-"""The term that marks a text as a question. Queries never contain it."""
 
+# In characters. Longer words are cut to this length: indexes refuse long terms, and the stemmer caches words.
 LONGEST_WORD = 128
-"""In characters. Longer words are cut to this length: indexes refuse long terms, and the stemmer caches words."""
 
+# The most combining marks after one letter, as in Unicode's stream-safe text format. Python's normalisation sorts a run
+# of marks in quadratic time, so a long run would block the process.
 _LONGEST_MARKS = 30
-"""The most combining marks after one letter, as in Unicode's stream-safe text format.
-
-Python's normalisation sorts a run of marks in quadratic time, so a long run would block the process.
-"""
 
 _stemmer = Stemmer.Stemmer("english", 0)
 

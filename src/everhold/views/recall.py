@@ -30,8 +30,8 @@ from everhold.views.base import ScopedView
 P = ParamSpec("P")
 
 MOST_OF_OVERVIEW = 1000
+# The least score by words: one word in common is enough.
 _ANY_WORD = 1e-6
-"""The least score by words: one word in common is enough."""
 
 
 @check_verbs

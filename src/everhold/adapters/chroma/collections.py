@@ -23,8 +23,8 @@ _HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 128, "ef_search":
 _PASSING = (ChromaAuthError, AuthorizationError, RateLimitError)
 _GET_BATCH = 10_000
 
+# chromadb types the clients it makes by a base that cannot be closed.
 Client = Any
-"""chromadb types the clients it makes by a base that cannot be closed."""
 
 
 class Collections:

@@ -16,8 +16,8 @@ from everhold.settings import switch_telemetry_off
 _START_SECONDS = 60.0
 _END_SECONDS = 30.0
 _READING = ("count", "nearest")
+# How much longer a write may take than a read.
 _PATIENCE = 6
-"""How much longer a write may take than a read."""
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from everhold.adapters.chroma.process import main; main({descriptor})"
 
 

@@ -16,8 +16,8 @@ from everhold.ports.records import Records
 
 _SAMPLES = 16
 _FOUND_SHARE = 0.9
+# The most cosine distance between a vector and itself as Chroma has it.
 _SAME = 0.01
-"""The most cosine distance between a vector and itself as Chroma has it."""
 
 
 class Content:

@@ -29,8 +29,8 @@ _WAIT_SECONDS = 1.0
 _WIDEST = 4
 _CRASHES = 3
 _CHECKED = timedelta(seconds=30)
+# A large collection is looked at less often, so that looking takes a fiftieth of the time at most.
 _SELDOM = 50
-"""A large collection is looked at less often, so that looking takes a fiftieth of the time at most."""
 
 
 logger = logging.getLogger(__name__)

@@ -28,8 +28,8 @@ from everhold.ports.search_indexes import VectorIndex
 from everhold.ports.search_space import SearchSpace
 
 _LONGEST_PAUSE = 30.0
+# Seconds that doctor waits for the thread's first check: before it, nothing is known.
 _FIRST_LOOK = 20.0
-"""Seconds that doctor waits for the thread's first check: before it, nothing is known."""
 
 
 class ChromaVectors:

@@ -16,12 +16,12 @@ from everhold.retries import RetryPolicy, TryAgain, retry
 
 T = TypeVar("T")
 
+# Items of a batch write.
 MOST_WRITTEN = 25
-"""Items of a batch write."""
+# Keys of a batch read.
 MOST_READ = 100
-"""Keys of a batch read."""
+# Items of a transaction.
 MOST_TRANSACTED = 100
-"""Items of a transaction."""
 TRANSACTION_BYTES = 4 * 1024 * 1024
 ITEM_BYTES = 400 * 1024
 BATCH_BYTES = 16 * 1024 * 1024

@@ -33,8 +33,8 @@ from everhold.ports.blobs import Blobs
 from everhold.schema.planning import RowChange
 from everhold.schema.table import TENANT
 
+# Bytes of a row above which it is stored as a blob. A third of an item, because a staged item contains two rows.
 _SPILL = ITEM_BYTES // 3
-"""Bytes of a row above which it is stored as a blob. A third of an item, because a staged item contains two rows."""
 
 
 class Writer:

@@ -16,15 +16,15 @@ from everhold.adapters.dynamodb.items import Item, ItemKey
 
 HEAD = ItemKey("*head", "*")
 STAGES = "*stages"
+# Seconds after which a commit of several transactions counts as abandoned, unless it extends its lease.
 LEASE = 30.0
-"""Seconds after which a commit of several transactions counts as abandoned, unless it extends its lease."""
 
+# How many names of commits the head keeps, so that a commit whose answer was lost can be looked up.
 _REMEMBERED = 20
-"""How many names of commits the head keeps, so that a commit whose answer was lost can be looked up."""
 
 
+# The outcome of a commit of several transactions: undecided, committed, rolled back. Once decided, it stays so.
 StageOutcome = Literal["open", "done", "undone"]
-"""The outcome of a commit of several transactions: undecided, committed, rolled back. Once decided, it stays so."""
 
 
 class Stage(NamedTuple):

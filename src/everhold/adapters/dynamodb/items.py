@@ -22,23 +22,23 @@ from everhold.schema.codec import decode_json
 from everhold.schema.rules import is_rule_active
 from everhold.schema.table import TENANT, Kind, Table, Unique
 
+# An item in boto3's low-level form: `{"p": {"S": …}}`.
 Item = dict[str, Any]
-"""An item in boto3's low-level form: `{"p": {"S": …}}`."""
 
 INDEXES = ("by1", "by2", "by3", "by4", "by5")
+# How many rows of a table with generated numbers share a partition, which may not grow beyond 10 GB.
 STRETCH = 100_000
-"""How many rows of a table with generated numbers share a partition, which may not grow beyond 10 GB."""
 
+# Bytes of a sort key; DynamoDB allows 1,024.
 _LONGEST_KEY = 1000
-"""Bytes of a sort key; DynamoDB allows 1,024."""
 
+# Bytes of one value in a key. A longer value is cut and ends in a digest, so that equal values stay equal.
 _LONGEST_PART, _KEPT_PART = 150, 60
-"""Bytes of one value in a key. A longer value is cut and ends in a digest, so that equal values stay equal."""
 
+# The lookups that get an index, for tables with more than five: those that every write or recall needs.
 _INDEXED_LOOKUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "memories": (("user_id", "created_at"), ("session_id",), ("attribute", "user_id"), ("agent_id",), ("deletion_id",)),
 }
-"""The lookups that get an index, for tables with more than five: those that every write or recall needs."""
 
 
 class ItemKey(NamedTuple):

@@ -26,8 +26,8 @@ from everhold.schema.operations import Condition, Op, Where
 from everhold.schema.rows import Key
 from everhold.schema.table import TENANT, Table
 
+# How many values of a list are queried one by one; for more, the range that contains them all is read.
 _FEW = 40
-"""How many values of a list are queried one by one; for more, the range that contains them all is read."""
 
 
 class _Stages:

@@ -33,15 +33,15 @@ logger = logging.getLogger(__name__)
 E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 100_000
 _MOST_READS = 10  # of rows that change during each read; then the last ones are returned
+# Seconds for which a head that was read is used again. If it has changed since, the rows are read once more.
 _FRESH = 0.1
-"""Seconds for which a head that was read is used again. If it has changed since, the rows are read once more."""
+# How often a commit is tried while others may commit. Then it reserves the head, or short commits could always overtake
+# a long one.
 _TRIES = 3
-"""How often a commit is tried while others may commit. Then it reserves the head, or short commits could always
-overtake a long one."""
 _FIRST_PAUSE = 0.025
 _LONGEST_PAUSE = 0.4
+# Seconds that a commit waits for other commits.
 _PATIENCE = 60.0
-"""Seconds that a commit waits for other commits."""
 
 
 class _SeenHead(NamedTuple):

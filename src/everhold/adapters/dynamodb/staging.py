@@ -12,14 +12,14 @@ from everhold.adapters.dynamodb.client import MOST_TRANSACTED, TRANSACTION_BYTES
 from everhold.adapters.dynamodb.head import STAGES, Stage
 from everhold.adapters.dynamodb.items import Item, ItemKey, get_item_key, measure
 
+# Bytes of a transaction for items. The rest is for the head and for what `measure` does not count.
 ITEMS_BYTES = TRANSACTION_BYTES - 64 * 1024
-"""Bytes of a transaction for items. The rest is for the head and for what `measure` does not count."""
 
+# Actions of a transaction in addition to the staged items: the check of the head, and the manifest.
 _OTHER_ACTIONS = 2
-"""Actions of a transaction in addition to the staged items: the check of the head, and the manifest."""
 
+# The most that an item adds to the manifest: twice the length of the longest key.
 _MANIFEST_BYTES = 1024
-"""The most that an item adds to the manifest: twice the length of the longest key."""
 
 Action = dict[str, Any]
 
@@ -109,8 +109,8 @@ class BlobKey(NamedTuple):
     address: str
 
 
+# The partition with a tombstone for each blob that is no longer needed, until it is deleted.
 GONE = "*gone"
-"""The partition with a tombstone for each blob that is no longer needed, until it is deleted."""
 
 
 def get_blob(item: Item | None) -> BlobKey | None:

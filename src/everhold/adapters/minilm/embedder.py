@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     import tokenizers
 
 SPECIAL_TOKENS = 2
+# Tokens. The model has 512 positions.
 LONGEST_TEXT = 512 - SPECIAL_TOKENS
-"""Tokens. The model has 512 positions."""
 
+# Letters. A key of 200 characters is one unknown word, and weighs no more than a long one.
 LONGEST_WORD = 16
-"""Letters. A key of 200 characters is one unknown word, and weighs no more than a long one."""
 
 BATCH_TEXTS = 32
+# Counting padding. Larger batches need more memory and are no faster.
 BATCH_TOKENS = 2048
-"""Counting padding. Larger batches need more memory and are no faster."""
 
+# Texts whose tokens are held at once, and sorted by length among themselves.
 TOKENISED_TOGETHER = 1024
-"""Texts whose tokens are held at once, and sorted by length among themselves."""
 
 _RETRIES = RetryPolicy(attempts=3)
 

@@ -22,8 +22,8 @@ from everhold.adapters.minilm.weights import Fingerprint, Receipts
 if TYPE_CHECKING:
     import onnx  # slow to import, and needed only to build
 
+# Goes up whenever this file builds a different graph, so that a cached one is not mistaken for it.
 FORMAT = 2
-"""Goes up whenever this file builds a different graph, so that a cached one is not mistaken for it."""
 
 LAYERS = 6
 HEADS = 12
@@ -33,8 +33,8 @@ INPUT = "ids"
 OUTPUT = "vector"
 
 _SMALLEST_APART = 1024
+# Bytes. Smaller constants stay in the graph, where onnxruntime looks at them while it optimizes.
 _PAGE = 4096
-"""Bytes. Smaller constants stay in the graph, where onnxruntime looks at them while it optimizes."""
 
 Tensors = Mapping[str, NDArray[np.float32]]
 
@@ -133,8 +133,8 @@ def build(tensors: Tensors) -> "onnx.ModelProto":
     return graph.model()
 
 
+# The numbers of these types in ONNX.
 _FLOAT, _INT64, _BOOL = 1, 7, 9
-"""The numbers of these types in ONNX."""
 
 
 class _Graph:

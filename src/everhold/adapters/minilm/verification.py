@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 
 _BLOCK = 4_000_000
 _LOWEST_PRIORITY = 19
+# Seconds that a report waits for the result, enough for a slow disk.
 _PATIENCE = 120.0
-"""Seconds that a report waits for the result, enough for a slow disk."""
 
+# Files that this process has verified, so that several open models read them once.
 _verified: set[tuple[Fingerprint, str]] = set()
-"""Files that this process has verified, so that several open models read them once."""
 
 
 @dataclass(frozen=True)

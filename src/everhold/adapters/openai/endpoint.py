@@ -14,8 +14,8 @@ except ImportError as missing:
     ) from missing
 
 FIRST_PAUSE = 0.6
+# Seconds. An endpoint that asks for more is, for the caller, unavailable.
 LONGEST_PAUSE = 60.0
-"""Seconds. An endpoint that asks for more is, for the caller, unavailable."""
 
 
 class Endpoint:

@@ -23,8 +23,8 @@ from everhold.schema.sql import quote, quote_names
 from everhold.schema.statements import Compiler, SqlStatement
 from everhold.schema.table import TENANT, Kind, Reference
 
+# The number of rows from which COPY is worth its extra round trips, even over a network.
 LEAST_ROWS = 50
-"""The number of rows from which COPY is worth its extra round trips, even over a network."""
 _ORDER = {entity: position for position, entity in enumerate(CATALOG)}
 _HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _END = struct.pack(">h", -1)

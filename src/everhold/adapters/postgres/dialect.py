@@ -196,8 +196,8 @@ RETURNS bigint[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
       unnest(string_to_array(terms, ' ')) AS term
   )
 $$"""
+# The expression that the word index is over.
 CHUNK_WORDS = '"chunk_words"("organization_id", "owner_kind", "namespace", "terms")'
-"""The expression that the word index is over."""
 
 _EXTRAS = {
     "users": ('CREATE INDEX "in_users_preferences" ON "users" USING gin ("preferences")',),

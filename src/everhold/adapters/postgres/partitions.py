@@ -52,15 +52,15 @@ class Ranged:
 
 
 RANGED = {"memories": Ranged("id", "mem"), "memory_access_logs": Ranged("timestamp")}
+# The partition column of each table.
 PARTITION_COLUMNS = {**{name: ranged.column for name, ranged in RANGED.items()}, "chunks": "owner_id"}
-"""The partition column of each table."""
 _WHOLE_NUMBER = replace(POSTGRES, generated="bigint GENERATED ALWAYS AS IDENTITY")
+# The tables that enforce unique rules of partitioned tables, each with the function that writes it.
 RULE_TABLES = {
     f"taken_{table}_{unique.name}": f"keep_{table}_{unique.name}"
     for table in RANGED
     for unique in TABLES[table].uniques
 }
-"""The tables that enforce unique rules of partitioned tables, each with the function that writes it."""
 _IS_PARTED = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(quote_ident(%s))"
 _PARTS = """SELECT child.relname::text FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid
 WHERE inhparent = to_regclass(quote_ident(%s)) ORDER BY 1"""

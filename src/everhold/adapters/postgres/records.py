@@ -62,8 +62,8 @@ _ASK_AGAIN = 0.1
 _DERIVED_TABLES = ("revisions", "changes", "messages", "episodes", "jobs")
 _HOT_TABLES = ("memories", "chunks", "memory_tags", "memory_relationships", "memory_access_logs", "outbox")
 
+# Errors of the server, or of an encoder that got a value of the wrong type.
 _REFUSED = (AlreadyExists, BrokenReference, InvalidInput, struct.error, AttributeError, TypeError, ValueError)
-"""Errors of the server, or of an encoder that got a value of the wrong type."""
 
 logger = logging.getLogger(__name__)
 

@@ -42,8 +42,8 @@ EVERYTHING: Access = {**NOTHING, _EVERYTHING: "on"}
 ENGINE: Access = {**NOTHING, _ENGINE: "on"}
 WHOLE_STORE: Access = {**EVERYTHING, _ENGINE: "on"}
 _TENANT_TABLES = tuple(table for table in TABLES.values() if table.tenant)
+# The engine's own tables. Any role may read the versions of the schema, and only the owner writes them.
 _ENGINE_TABLES = tuple(name for name, table in TABLES.items() if not table.tenant and name != "schema_versions")
-"""The engine's own tables. Any role may read the versions of the schema, and only the owner writes them."""
 _POLICIES = {
     **dict.fromkeys([table.name for table in _TENANT_TABLES], ("everything", "own")),
     **dict.fromkeys(_ENGINE_TABLES, ("engine",)),

@@ -12,8 +12,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 FIRST_PAUSE = 0.1
+# Seconds. Each failure in a row doubles the pause.
 LONGEST_PAUSE = 5.0
-"""Seconds. Each failure in a row doubles the pause."""
 
 
 class Breaker:

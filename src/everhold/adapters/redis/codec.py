@@ -40,8 +40,8 @@ class Mark(NamedTuple):
 
 
 _MARK = ("stamp", "owners", "generation", "last_message", "limit", "newest_code")
+# In one entry; a hundred messages of the longest text that the settings allow by default have fewer.
 _MOST_CHARACTERS = 256_000_000
-"""In one entry; a hundred messages of the longest text that the settings allow by default have fewer."""
 
 
 def to_hash(session: Session, mark: Mark) -> dict[str, str]:

@@ -23,8 +23,8 @@ except ImportError as missing:
     ) from missing
 
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster")
+# All that a driver may raise because of the server, the way to it, or bytes there that are no text.
 FAILURES = (redis.RedisError, RedisClusterException, OSError, ValueError)
-"""All that a driver may raise because of the server, the way to it, or bytes there that are no text."""
 _PARAMETERS = (
     "db", "username", "password", "client_name", "max_connections", "health_check_interval", "retry_on_timeout",
     "socket_timeout", "socket_connect_timeout", "socket_keepalive", "socket_read_size",
@@ -34,8 +34,8 @@ _TLS_PARAMETERS = (
     "ssl_password", "ssl_min_version", "ssl_ciphers",
 )  # fmt: skip
 _RETRIES = 1
+# The first Redis for which the driver keeps what it read; it refuses any other server.
 _CACHES_SINCE = (7, 4)
-"""The first Redis for which the driver keeps what it read; it refuses any other server."""
 
 
 @dataclass(frozen=True)

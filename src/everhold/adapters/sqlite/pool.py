@@ -19,8 +19,8 @@ from everhold.interrupts import uninterrupted
 
 T = TypeVar("T")
 MOST_IDLE: Final = 8
+# How long closing waits for running statements before it interrupts them, and how long after.
 CLOSING_SECONDS: Final = 5.0
-"""How long closing waits for running statements before it interrupts them, and how long after."""
 _STREAMED_ROWS: Final = 256
 
 

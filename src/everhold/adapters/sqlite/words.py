@@ -51,10 +51,10 @@ def _is_live(row: str) -> str:
     return f"""CASE {row}."owner_kind" {branches} END"""
 
 
+# NOT INDEXED makes SQLite read by row number from the end of the index. An index over columns would read more rows.
 UNINDEXED = (
     f"""FROM "chunks" AS c NOT INDEXED WHERE c."row" > {LAST_INDEXED} AND {_is_current("c")} AND {_is_live("c")}"""
 )
-"""NOT INDEXED makes SQLite read by row number from the end of the index. An index over columns would read more rows."""
 
 INDEX_CHUNKS = (
     f"""INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_select_words("c")} {UNINDEXED}""",
@@ -62,11 +62,11 @@ INDEX_CHUNKS = (
 )
 
 
+# Merge the index into one segment, without the terms of deleted chunks.
 MERGE = """INSERT INTO "chunk_words" ("chunk_words") VALUES ('optimize')"""
-"""Merge the index into one segment, without the terms of deleted chunks."""
 
+# The approximate number of chunks that are not in the index yet.
 COUNT_UNINDEXED = f"""SELECT coalesce(max("row"), 0) - {LAST_INDEXED} FROM "chunks" """
-"""The approximate number of chunks that are not in the index yet."""
 
 
 def create_triggers() -> Iterator[str]:

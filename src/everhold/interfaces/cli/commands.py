@@ -54,6 +54,7 @@ def root(
     _show_log(context, verbose)
 
 
+# By the module that defines it, each command and the first sentences of its help.
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "memories": {
         "remember": "Store one or more memories.",
@@ -104,8 +105,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "version": "Show the version.",
     },
 }
-"""By the module that defines it, each command and the first sentences of its help."""
 
+# By its name, the module of each group of commands, its variable there, and its help.
 GROUPS: Mapping[str, tuple[str, str, str]] = {
     "org": ("accounts", "organizations", "Organizations: isolated tenants."),
     "user": ("accounts", "users", "Users of an organization."),
@@ -115,7 +116,6 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "model": ("care", "model", "The embedding model."),
     "eval": ("evaluations", "app", "Measure recall on data of your own."),
 }
-"""By its name, the module of each group of commands, its variable there, and its help."""
 
 
 class LazyCommand(TyperCommand):

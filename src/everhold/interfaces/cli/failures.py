@@ -6,8 +6,8 @@ from everhold.errors import Argument, InvalidInput, InvalidSettings, Verb
 from everhold.interfaces.shared.failures import Failure, describe_failure
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+# Options whose name differs from the argument's.
 _OPTIONS = {"organization": "--org"}
-"""Options whose name differs from the argument's."""
 
 
 class Interrupted(Exception):

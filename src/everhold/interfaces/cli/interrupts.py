@@ -10,11 +10,11 @@ from everhold.interfaces.cli.failures import Interrupted
 from everhold.interfaces.cli.progress import show_steps
 from everhold.progress import ReportProgress, StepProgress
 
+# The last report of each step, in the order in which the steps began.
 Steps = Mapping[str, StepProgress]
-"""The last report of each step, in the order in which the steps began."""
 
+# Returns what was kept by work that reported these steps before Ctrl-C.
 Explain = Callable[[Steps], Interrupted]
-"""Returns what was kept by work that reported these steps before Ctrl-C."""
 
 _CONTINUE = "run the same command again to continue"
 _START_AGAIN = "run the same command again"

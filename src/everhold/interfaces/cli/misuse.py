@@ -17,8 +17,8 @@ _QUOTES = "put a text of several words in quotes"
 _ASK = "`everhold recall QUESTION` asks and `everhold remember TEXT` stores"
 _TYPES = {"Input should be a valid integer": "a whole number", "Input should be a valid number": "a number"}
 
+# A fact and a remedy; an empty remedy stands for the help of the command.
 Explanation = tuple[str, str]
-"""A fact and a remedy; an empty remedy stands for the help of the command."""
 
 
 def describe_misuse(error: typer.TyperException, arguments: Sequence[str]) -> Failure:

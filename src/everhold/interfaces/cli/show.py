@@ -27,10 +27,10 @@ _BAR = "▇"
 _BAR_LENGTH = 10
 _STRONGEST = 3
 _SCREEN = 80
+# Columns that a contribution takes at most.
 _NUMBER = 6
-"""Columns that a contribution takes at most."""
+# The padding of a column.
 _ROOM = 3
-"""The padding of a column."""
 _NO_RETRIEVERS = ("lead", "turn")
 _ORDER = (*dict.fromkeys(GROUPS.values()), "replaced", "related", *_NO_RETRIEVERS)
 NOTHING_FOUND = "nothing found"
