@@ -23,8 +23,8 @@ from tests.engines import copy_empty_file
 
 DIMENSIONS = 32
 MODEL = "fake"
+# How long a test waits for what must happen.
 SECONDS = 120.0
-"""How long a test waits for what must happen."""
 ALICE = Scope(organization="acme", user="alice")
 WORDS = ["tea", "coffee", "rain", "snow", "train", "plane", "piano", "violin", "garden", "river", "desert", "glass"]
 

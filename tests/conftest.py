@@ -20,11 +20,11 @@ from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CONTRACT_TESTS = "tests/contract/"
+# The contract that each file of contract tests checks; the crash tests are in tests/faults.
 SUITES = {
     "records": "records", "records_machine": "machine", "third_party_store": "records", "session_cache": "sessions",
     "engine": "engine", "crash": "crash",
 }  # fmt: skip
-"""The contract that each file of contract tests checks; the crash tests are in tests/faults."""
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)

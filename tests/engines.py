@@ -32,8 +32,8 @@ from tests.servers.postgres import PostgresServer
 STORES = ("sqlite", "postgres", "in_memory")
 LASTING = ("sqlite", "postgres")
 EVERY_STORE = ("in_memory", "sqlite", "postgres", "duckdb", "dynamodb")
+# Writes need not survive a power cut, and nothing happens by itself, unless a test asks for it.
 CALM: dict[str, Any] = {"sqlite": {"synchronous": "NORMAL"}, "log": {"flush_seconds": 3600}}
-"""Writes need not survive a power cut, and nothing happens by itself, unless a test asks for it."""
 
 _TABLE_NUMBERS = itertools.count()
 

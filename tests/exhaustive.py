@@ -8,8 +8,8 @@ import os
 import re
 
 IS_EXHAUSTIVE = os.environ.get("CONTRACT_STORES") == "all"
+# How much longer than usual random tests run: `make contract` does a hundred times as much.
 TIMES = int(os.environ.get("CONTRACT_TIMES", "1"))
-"""How much longer than usual random tests run: `make contract` does a hundred times as much."""
 
 
 def choose_size(short: int, full: int) -> int:
@@ -33,9 +33,10 @@ _SHARED_SQL = (
 )
 _FEW_TABLES = "organizations|users|sessions|memories|chunks|action_proposals"
 _TABLES_OF_EVERY_KIND = f"{_FEW_TABLES}|agent_states|connections|memory_access_logs|outbox|projection_states|snapshots"
+# Unique rules with a condition, without one, with absent values, over several columns, and of drawn keys.
 _RULES_OF_EVERY_KIND = r"users\.email|agent_states|memories\.(hash|own_key)|cycles|memory_access_logs|outbox"
-"""Unique rules with a condition, without one, with absent values, over several columns, and of drawn keys."""
 
+# Patterns of test names, each with the reason.
 LEFT_TO_CONTRACT = {
     rf"({_PER_TABLE})\[(duckdb|dynamodb|plain_file)-(?!({_FEW_TABLES})[.\]])": (
         "`schema/planning.py` keeps these rules on all three; the store in memory is held to it for every table."
@@ -94,7 +95,6 @@ LEFT_TO_CONTRACT = {
         "Chroma and Redis are the same beside every store; SQLite stands for all."
     ),
 }
-"""Patterns of test names, each with the reason."""
 
 _LEFT_OUT = re.compile("|".join(f"(?:{pattern})" for pattern in LEFT_TO_CONTRACT))
 

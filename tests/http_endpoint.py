@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+# Status, headers and content: bytes are sent as they are, all else as JSON.
 Answer = tuple[int, dict[str, str], Any]
-"""Status, headers and content: bytes are sent as they are, all else as JSON."""
 
 
 class HttpEndpoint:

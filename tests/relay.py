@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+# The driver keeps what it has read only if the server's greeting names Redis; Valkey tells of changes just as well.
 AS_REDIS = (b"$6\r\nvalkey\r\n", b"$5\r\nredis\r\n")
-"""The driver keeps what it has read only if the server's greeting names Redis; Valkey tells of changes just as well."""
 
 
 Before = tuple[bytes, Callable[[], object]]

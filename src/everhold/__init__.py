@@ -8,6 +8,7 @@ import logging
 from importlib import import_module
 from typing import Any
 
+# The exported names by the module that defines them. `__init__.pyi` lists the same for type checkers and editors.
 _EXPORTS = {
     "access.chain": ("Verification",),
     "adapters.caller_embedder": ("FunctionEmbedder",),
@@ -88,7 +89,6 @@ _EXPORTS = {
     "views.accounts": ("OrganizationFields", "ProjectFields", "UserFields"),
     "views.sessions": ("ConversationFields", "MessageFields", "SessionFields"),
 }
-"""The exported names by the module that defines them. `__init__.pyi` lists the same for type checkers and editors."""
 
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 __all__ = sorted(_MODULES)  # noqa: PLE0605

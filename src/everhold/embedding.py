@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from everhold.adapters.openai import OpenAIEmbedder
 
 
+# Texts that are embedded between two reports of progress: about a second's work.
 _EMBEDDED_TOGETHER = 128
-"""Texts that are embedded between two reports of progress: about a second's work."""
 
 
 class EmbeddingParts(NamedTuple):

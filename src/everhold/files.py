@@ -23,8 +23,8 @@ from everhold.errors import Argument, FileError, InvalidInput, Remedy
 
 _PREFIX, _SUFFIX = ".everhold-", ".part"
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Folders whose links only the system makes, so that they may be followed: /dev/stdout, /dev/fd/63.
 _STREAMS = re.compile(r"/dev|/proc/\d+/(task/\d+/)?fd")
-"""Folders whose links only the system makes, so that they may be followed: /dev/stdout, /dev/fd/63."""
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
 _LEFTOVER_SECONDS = 60  # a younger temporary file may belong to a writer that has not locked it yet

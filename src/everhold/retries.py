@@ -36,8 +36,8 @@ class RetryPolicy:
 
 
 # Many attempts with short pauses: of several writers one succeeds each time, so a conflict passes quickly.
+# For writers that change the same row: the one whose version is stale reads the row again.
 CONFLICTS = RetryPolicy(attempts=200, first_pause=0.001, longest_pause=0.05)
-"""For writers that change the same row: the one whose version is stale reads the row again."""
 
 
 class TryAgain(Exception):

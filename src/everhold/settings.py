@@ -278,12 +278,12 @@ def _convert_pragma(old: str, value: Any) -> tuple[str, Any]:
 
 _KILO, _MEGA, _PAGE = 1000, 1024 * 1024, 4096
 _LEVELS = {"1": "NORMAL", "2": "FULL", "FALSE": "OFF", "TRUE": "ON"}
+# SQLite counts a cache in pages; a negative number counts kilobytes.
 _PRAGMAS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "synchronous": ("synchronous", lambda level: _LEVELS.get(str(level).upper(), str(level).upper())),
     "cache_size": ("cache_megabytes", lambda size: max(1, round(-int(size) / _KILO), round(int(size) * _PAGE / _MEGA))),
     "mmap_size": ("mmap_megabytes", lambda size: round(int(size) / _MEGA)),
 }
-"""SQLite counts a cache in pages; a negative number counts kilobytes."""
 _FIXED_PRAGMAS = {"journal_mode": ("WAL",), "foreign_keys": ("ON", "TRUE", "YES", "1"), "temp_store": ("MEMORY", "2")}
 
 

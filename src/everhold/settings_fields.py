@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypedDict, TypeVar
 from everhold.arguments.checks import Checked, check_nested
 
 T = TypeVar("T")
+# A value that `Settings` validates, so that a wrong one raises the same InvalidSettings as in a file.
 Setting = Annotated[T, Checked(check_nested)]
-"""A value that `Settings` validates, so that a wrong one raises the same InvalidSettings as in a file."""
 Section = Setting[Mapping[str, Any]]
 
 

@@ -253,8 +253,8 @@ class TestFailingClosed:
         records.close()
 
 
+# What a running engine writes to. A table that is added to the catalog must be added here or be refused below.
 MAY_WRITE = {name for name in TABLES if name != "schema_versions"}
-"""What a running engine writes to. A table that is added to the catalog must be added here or be refused below."""
 
 
 class TestNoMoreThanItNeeds:
@@ -369,11 +369,11 @@ def may(session: psycopg.Connection[Any], statement: str) -> bool:
     return True
 
 
+# As docs/postgresql.md gives them.
 LEAKPROOF = (
     "ALTER FUNCTION pg_catalog.arraycontains(anyarray, anyarray) LEAKPROOF",
     "ALTER FUNCTION chunk_words(text, text, text, text) LEAKPROOF",
 )
-"""As docs/postgresql.md gives them."""
 
 
 def test_the_index_over_words_is_used_once_an_administrator_allows_it(

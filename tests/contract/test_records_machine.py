@@ -11,8 +11,8 @@ from everhold.testing.records_machine import run_machine
 from tests.contract.stores import STORES, Store
 from tests.exhaustive import TIMES, choose_size
 
+# How many random examples: fewer where each takes long.
 EXAMPLES = {"sqlite": 15, "postgres": 12, "duckdb": 6, "dynamodb": 5}
-"""How many random examples: fewer where each takes long."""
 EXHAUSTIVE_EXAMPLES = 40
 STEPS = 50
 

@@ -88,8 +88,8 @@ def _imports(module: Module, banned: dict[str, set[str]]) -> Iterator[str]:
                     yield f"{module.place(node)} from {node.module} import {alias.name}"
 
 
+# The tops of background threads, and the call of a function that the caller wrote.
 CATCHES_EVERYTHING = ("background.py", "adapters/caller_embedder.py")
-"""The tops of background threads, and the call of a function that the caller wrote."""
 
 
 def broad_excepts(modules: Iterable[Module]) -> Iterator[str]:

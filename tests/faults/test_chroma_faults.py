@@ -27,8 +27,8 @@ from tests.chroma_store import (
 from tests.servers.chroma import ChromaServer
 
 pytestmark = pytest.mark.crash
+# Chroma writes index files from a thousand on.
 TEXTS = sentences(1300)
-"""Chroma writes index files from a thousand on."""
 ASKED = TEXTS[::130]
 INDEX_FILES = ("data_level0.bin", "header.bin", "length.bin", "link_lists.bin", "index_metadata.pickle")
 

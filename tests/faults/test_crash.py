@@ -8,13 +8,13 @@ from tests.exhaustive import choose_size
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
+# `make attack` kills each store's writers 500 times.
 KILLS = {
     "sqlite": choose_size(6, 12),
     "postgres": choose_size(4, 8),
     "duckdb": choose_size(3, 6),
     "dynamodb": choose_size(3, 5),
 }
-"""`make attack` kills each store's writers 500 times."""
 KILLS_BESIDE = choose_size(1, 2)
 SERVER_KILLS = choose_size(1, 2)
 PLANTED_KILLS = 8

@@ -26,16 +26,16 @@ def lines_after(engine: Everhold, view: View, act: Callable[[], object]) -> list
     return [line for line in reversed(view.log(limit=10_000)) if line.sequence not in known]
 
 
+# The operation of a line, and the memory that it is about.
 Expected = tuple[str, str | None]
-"""The operation of a line, and the memory that it is about."""
 
+# Verbs of a view that add no line.
 UNLOGGED = ("log",)
-"""Verbs of a view that add no line."""
+# Verbs of an engine that have no argument `organization`, or have it as the first.
 WITHOUT_ORGANIZATION = (
     "create_organization", "get_organization", "list_organizations", "update_organization", "delete_organization",
     "maintain",
 )  # fmt: skip
-"""Verbs of an engine that have no argument `organization`, or have it as the first."""
 UNLOGGED_BY_THE_ENGINE = (
     "open", "scope", "close", "flush", "has_organization", "verify_log", "doctor", "extract", "tokens",
     "move", "install_model", "drop_model",

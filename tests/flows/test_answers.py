@@ -14,6 +14,7 @@ LONG_NOTE = (
     " out on Tuesday evenings, every second week. The spare key is with Marta on the ground floor. The sauna is ours on"
     " Thursdays from seven to ten, and the light in the yard is on the left of the door."
 )
+# Dated sentences of one person. With the fillers there are enough for judging to count fully.
 TOLD = [
     ("2025-01-05", "I live in a small flat in Lisbon, third floor, no elevator."),
     ("2025-01-09", "My cell is 503-555-0142 in case you need it for forms."),
@@ -28,7 +29,6 @@ TOLD = [
     ("2025-10-05", "Changed the Wi-Fi password, it's now marmot-disco-41."),
     ("2025-08-15", "Tess has a new cat, a grey one that sleeps all day."),
 ]
-"""Dated sentences of one person. With the fillers there are enough for judging to count fully."""
 
 FILLERS = [
     "The espresso machine needs a new gasket.", "I read a book about glaciers.", "Went to the market for figs.",

@@ -120,8 +120,8 @@ def test_what_hits_tell_is_read_before_they_are_returned(store: Store, embedder:
     assert hits[0].why.by_retriever
 
 
+# The lines of the program with an argument or a verb that does not exist.
 EXPECTED_ERRORS = [10, 11, 12, 14, 15, 16, 19, 20, 23, 24, 25, 26, 27, 29, 30]
-"""The lines of the program with an argument or a verb that does not exist."""
 
 
 def test_verbs_are_typed(tmp_path: Path) -> None:

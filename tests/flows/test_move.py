@@ -27,8 +27,8 @@ from tests.exhaustive import choose_size
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
+# A fourth of them for each pair of stores.
 KILLS = choose_size(4, 8)
-"""A fourth of them for each pair of stores."""
 NUMBERS = itertools.count()
 
 

@@ -11,8 +11,8 @@ from tests.interfaces.conftest import Ran
 from tests.interfaces.test_cli_edge import COMMAND, environment
 
 CTRL_C, CTRL_D = b"\x03", b"\x04"
+# How a prompt gives the terminal back: it no longer brackets what is pasted.
 PROMPT_ENDS = "\x1b[?2004l"
-"""How a prompt gives the terminal back: it no longer brackets what is pasted."""
 
 
 class Terminal:

@@ -12,8 +12,8 @@ from everhold.facts.conflicts import compare_statements, is_near_duplicate
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
+# Pairs of texts, and what the second is to the first; `python -m benchmarks.merges` runs the engine on them too.
 LABELLED = json.loads((Path(__file__).parents[1] / "fixtures" / "conflicts.json").read_text("utf-8"))
-"""Pairs of texts, and what the second is to the first; `python -m benchmarks.merges` runs the engine on them too."""
 
 
 def first_of(text: str) -> Statement:

@@ -187,11 +187,11 @@ def test_a_day_on_which_clocks_change_has_its_own_length() -> None:
     assert (span.end - span.start).total_seconds() == 23 * 3600
 
 
+# Words that rules look for, to be mixed.
 POOL = (
     "the|two|a few|weeks|week|before|after|of|last|next|this|May|31|29|February|Friday|weekend|since|between|and|to"
     "|2023|19|in|on|early|late|summer|Christmas|ago|days|years|from|now|by|2020-02-30|,|."
 )
-"""Words that rules look for, to be mixed."""
 
 
 @given(st.lists(st.sampled_from(POOL.split("|")), max_size=12))

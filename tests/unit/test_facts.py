@@ -419,11 +419,11 @@ def test_each_statement_says_where_it_stands() -> None:
     assert [text[slice(*one.span)] for one in extract_statements(text)] == ["I live in Rome", "work at Acme"]
 
 
+# Words that rules look for, to be mixed.
 POOL = (
     "I|I'm|my|sister|Anna|is|not|a|nurse|at|Acme|live|in|Rome|,|and|was|born|have|been|never|no|longer|used|to|like"
     "|'s|don't|can't|.|favourite|name|since|2019|next|week|moved|going|dog|will|User's|:"
 )
-"""Words that rules look for, to be mixed."""
 
 
 @given(

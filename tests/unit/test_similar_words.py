@@ -16,8 +16,8 @@ from everhold.text.terms import STOP_WORDS, extract_terms
 
 pytestmark = pytest.mark.model
 
+# The vocabulary, which these tests do not need.
 NUMBERS: dict[str, int] = {}
-"""The vocabulary, which these tests do not need."""
 
 
 @pytest.fixture(scope="module")

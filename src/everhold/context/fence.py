@@ -16,16 +16,16 @@ _WORD = "remembered"
 _DIGEST_BYTES = 3  # short, because it costs tokens; `_choose_digest` makes sure that the text does not contain it
 _HARMLESS = "("
 _INVISIBLE = ("Mn", "Me", "Cf", "Cc", "Cs", "Cn")
+# Characters that are invisible although their category says otherwise.
 _FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
-"""Characters that are invisible although their category says otherwise."""
 
+# Letters of other scripts that look like letters of the word (Unicode Technical Standard 39).
 _LOOKALIKES = str.maketrans("гᴦⲅеҽ℮мьƅԁ", "rrreeembbd")
-"""Letters of other scripts that look like letters of the word (Unicode Technical Standard 39)."""
 
 _BRACKET_NAMES = ("LESS-THAN", "ANGLE", "ARROWHEAD", "PRECEDES")
 _BRACKET_LOOKALIKES = "ᐸᚲ𝈶"
+# Invisible copies of the ASCII characters, which some readers treat as ASCII.
 _TAGS = range(0xE0020, 0xE007F)
-"""Invisible copies of the ASCII characters, which some readers treat as ASCII."""
 
 _MOST_FOLDED = 20_000
 
@@ -47,8 +47,8 @@ class _Fold(dict[int, str]):
         return folded
 
 
+# Readers differ in tag characters: to the first they are invisible, to the second they are letters.
 _FOLDS = (_Fold(reads_tags=False), _Fold(reads_tags=True))
-"""Readers differ in tag characters: to the first they are invisible, to the second they are letters."""
 
 
 def neutralise_marks(text: str) -> str:

@@ -10,8 +10,8 @@ from everhold.context.section import FLOW, Context, Counter, Provider, SectionUs
 from everhold.context.selection import ContextEntry, SectionDraft, make_draft, select
 from everhold.model import Memory
 
+# The entries that are shown of each draft, best first.
 Chosen = tuple[tuple[ContextEntry, ...], ...]
-"""The entries that are shown of each draft, best first."""
 
 
 def assemble(providers: Sequence[Provider], budget: int, counter: Counter) -> Context:

@@ -8,11 +8,11 @@ from everhold.model import Memory
 
 PINNED, BLOCKS, SUMMARY, TURNS, RECALLED = "pinned", "blocks", "summary", "turns", "recalled"
 
+# The share of the budget that each section is guaranteed, in the order in which sections are shown.
 SHARES = {PINNED: 0.15, BLOCKS: 0.2, SUMMARY: 0.1, TURNS: 0.25, RECALLED: 0.3}
-"""The share of the budget that each section is guaranteed, in the order in which sections are shown."""
 
+# The order in which sections use the tokens that others leave; sections with other names come last.
 FLOW = (RECALLED, TURNS, PINNED, BLOCKS, SUMMARY)
-"""The order in which sections use the tokens that others leave; sections with other names come last."""
 
 TITLES = {
     PINNED: "Pinned",
@@ -63,11 +63,11 @@ def _name_owner(item: Item) -> Item:
     return replace(item, provenance=f"{owner}, {item.provenance}" if item.provenance else owner)
 
 
+# Returns one section. A section without items is not shown.
 Provider = Callable[[], Section]
-"""Returns one section. A section without items is not shown."""
 
+# Returns the number of tokens of a text.
 Counter = Callable[[str], int]
-"""Returns the number of tokens of a text."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from everhold.context.section import Counter, Item, Section
 from everhold.text.chunking import SENTENCE_END
 from everhold.text.terms import normalise
 
+# More characters per token than any text has. A text that is too long by this measure is not tokenized.
 CHARACTERS_PER_TOKEN = 32
-"""More characters per token than any text has. A text that is too long by this measure is not tokenized."""
 
 ELLIPSIS = " …"
 

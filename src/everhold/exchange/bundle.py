@@ -36,8 +36,8 @@ VERSION = 2
 _WITHOUT_END = 1
 _END = '{"end":'
 _BATCH = 500
+# More bytes than the last line of a bundle has.
 _MOST_END_BYTES = 4096
-"""More bytes than the last line of a bundle has."""
 _NOT_IMPORTED = (AccessLog,)
 
 

@@ -12,8 +12,8 @@ from everhold.schema.catalog import CATALOG, get_key
 from everhold.schema.operations import Op, Where
 from everhold.schema.table import TENANT, Reference, Table
 
+# Rows that the engine creates when a scope first names them: equal ids mean the same entity.
 _NAMED_BY_SCOPES = (Organization, User, Project, Agent, Session)
-"""Rows that the engine creates when a scope first names them: equal ids mean the same entity."""
 
 _COUNTED_BY_READS = ("access_count", "last_accessed")
 

@@ -12,8 +12,8 @@ from everhold.model import Memory
 from everhold.ports.tokenizer import Tokenizer
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 
+# Stores memories and returns them; the function is called with the size of each batch that is stored.
 Remember = Callable[[Sequence[Any], Callable[[int], None]], Sequence[Memory]]
-"""Stores memories and returns them; the function is called with the size of each batch that is stored."""
 
 
 @dataclass(frozen=True)

@@ -24,19 +24,19 @@ from everhold.ports.leases import LONG_DURATION, hold_lease
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Op, Page, Patch, Where
 
+# The confidence of a fact that a language model read from an utterance.
 CONFIDENCE = 0.7
-"""The confidence of a fact that a language model read from an utterance."""
 
 LONGEST_UTTERANCE = 20_000
+# Limits in characters: longer utterances are documents and are not read; a prompt ends after it exceeds its limit.
 PROMPT_CHARACTERS = 20_000
-"""Limits in characters: longer utterances are documents and are not read; a prompt ends after it exceeds its limit."""
 
 LEASE = "extract"
 _JOB = "llm-extraction"
 _DIGEST_BYTES = 16
 
+# Remembers memories in a scope. Each memory is a mapping of its fields.
 Keep = Callable[[Scope, Sequence[Mapping[str, Any]]], object]
-"""Remembers memories in a scope. Each memory is a mapping of its fields."""
 
 
 class Extracted(NamedTuple):

@@ -13,8 +13,8 @@ from everhold.ports.records import Records
 
 _PAUSE = 1.0
 _LONGEST_PAUSE = 60.0  # a model that is down for hours is asked once a minute
+# Seconds that a query waits for the first check, which counts the chunks of the store.
 _WAIT_FOR_CHECK = 30.0
-"""Seconds that a query waits for the first check, which counts the chunks of the store."""
 
 
 class FillProgress(NamedTuple):

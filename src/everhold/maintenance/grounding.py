@@ -15,14 +15,14 @@ from everhold.text.chunking import SENTENCE_END
 from everhold.text.terms import extract_terms, fold
 
 FACT_KINDS = ("fact", "preference", "plan", "episodic", "entity")
+# The share of a fact's terms that its message must contain at least.
 GROUNDED_SHARE = 0.6
-"""The share of a fact's terms that its message must contain at least."""
 
+# Limits for the number of characters of a fact.
 SHORTEST, LONGEST = 3, 300
-"""Limits for the number of characters of a fact."""
 
+# What facts call a speaker without a name. The facts that rules extract use the same word.
 NOBODY_NAMED = "User"
-"""What facts call a speaker without a name. The facts that rules extract use the same word."""
 
 _FENCE = re.compile(r"\A\s*```\w*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]+")

@@ -22,11 +22,11 @@ from everhold.schema.table import TENANT, Table
 
 _OPERATIONS_PER_ROW = 3  # a memory's deletion, its log line and its announcement
 
+# Returns the further operations of a purge of memories. The flag says whether derived memories are purged too.
 Eraser = Callable[[Sequence[Memory], datetime, bool], list[Operation]]
-"""Returns the further operations of a purge of memories. The flag says whether derived memories are purged too."""
 
+# Returns the operations that purge the memories that were derived from messages.
 MessageEraser = Callable[[Sequence[Message], datetime], list[Operation]]
-"""Returns the operations that purge the memories that were derived from messages."""
 
 
 @dataclass(frozen=True)

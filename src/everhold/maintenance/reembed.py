@@ -41,8 +41,8 @@ _RETRIES = RetryPolicy(attempts=8)  # without pauses: the next attempt reads the
 _CHECKED_AT_ONCE = 500
 _DROPPED_AT_ONCE = 2000
 
+# Returns the chunks of each of these entities, which are of one kind, by the new model.
 Cut = Callable[[Sequence[Entity]], list[list[Chunk]]]
-"""Returns the chunks of each of these entities, which are of one kind, by the new model."""
 
 _FIRST_CURRENT = (Where("chunk_index", Op.EQ, 0), Where("known_to", Op.EQ, None))
 _KINDS = [searchable for searchable in SEARCHABLE.values() if searchable.has_vectors]

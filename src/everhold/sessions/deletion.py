@@ -16,8 +16,8 @@ from everhold.retries import CONFLICTS, retry
 from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhide
 from everhold.sessions.deps import SessionDeps, is_message_of, require_session
 
+# Returns the operations that purge the memories that were derived from these messages and from nothing else.
 Erase = Callable[[Sequence[Message], datetime], list[Operation]]
-"""Returns the operations that purge the memories that were derived from these messages and from nothing else."""
 
 _OWNERS: dict[str, type[Entity]] = {
     "session_id": Session,

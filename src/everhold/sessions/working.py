@@ -22,8 +22,8 @@ from everhold.sessions.deps import (
     require_session,
 )
 
+# The column that orders messages: `say` gives later messages of a session later times.
 NEWEST = "created_at"
-"""The column that orders messages: `say` gives later messages of a session later times."""
 _TRIES = 3  # readings of a busy session before it is returned without being cached
 
 
