@@ -387,7 +387,8 @@ def test_an_interrupted_move_can_be_gone_on_with(run: Run, monkeypatch: pytest.M
     assert run("doctor", "--store", target).code == 0
 
 
-def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path) -> None:
+def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVERHOLD_SQLITE__SYNCHRONOUS")  # set for all tests of the command line
     assert run("init", "--json").document == {"file": "everhold.yaml"}
     text = (tmp_path / "everhold.yaml").read_text("utf-8")
     as_it_is = settings.load(tmp_path / "everhold.yaml")
