@@ -47,7 +47,7 @@ class Ours:
 
     def refs(self, answer: Any) -> list[str]:
         if any(hit.memory.id in self._turns for hit in answer):
-            return locomo.turns_of(answer, self._turns)
+            return locomo.find_turns(answer, self._turns)
         return [hit.memory.metadata["ref"] for hit in answer]
 
     def embed(self, text: str) -> object:

@@ -1,4 +1,4 @@
-"""Sign the head of a chain, and compare the store's chain with the signed head."""
+"""Sign the head of an organization's access-log hash chain, and compare the chain in the store with it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,20 +22,20 @@ def sign_chain(
     saves a query. With `accept`, sign `head` without a comparison.
     """
     if accept:
-        heads.write(_make_first_head(records, head), shorten=True)
+        heads.write(_make_new_head(records, head), shorten=True)
         return
     try:
         signed = heads.read(head.organization_id)
         if signed is None:
             if head.length > head.purged:
-                heads.write(_make_first_head(records, head))
+                heads.write(_make_new_head(records, head))
         elif signed.length < head.length and _is_extended(records, heads.key, signed, head, known):
             heads.write(replace(signed, length=head.length, hash=head.hash or b"", signed_at=clock.now()))
     except EverholdError:
-        return  # a head that cannot be read or written never stops the log; `find_head_problems` reports it
+        return  # an unusable signed head must not stop the log; `find_head_problems` reports one that cannot be read
 
 
-def _make_first_head(records: Records, head: LogHead) -> SignedHead:
+def _make_new_head(records: Records, head: LogHead) -> SignedHead:
     where = [Where("signature", Op.EQ, None)]
     places = [place or 0 for (place,) in records.columns(AccessLog, head.organization_id, ("sealed",), where)]
     return SignedHead(head.organization_id, head.length, head.hash or b"", max(places, default=0), clock.now())
@@ -53,7 +53,7 @@ def _is_extended(records: Records, key: Key, signed: SignedHead, head: LogHead, 
 
 
 def is_purge_signed(key: Key, head: LogHead) -> bool:
-    """Return whether the lines that the head calls purged were purged by a process with the key."""
+    """Return whether the purge that `head` records was signed with the key; True if nothing was purged."""
     return not head.purged or key.has_signed(head.purge_signature, *encode_purge(head))
 
 
@@ -83,7 +83,7 @@ def compare_with_signed(
 
 
 def find_forged(key: Key, lines: Iterable[AccessLog], unsigned: int) -> AccessLog | None:
-    """Return the first line that lacks a valid signature of its own. The first `unsigned` lines need none."""
+    """Return the first line with a missing, invalid or copied signature. The first `unsigned` lines need none."""
     seen: set[bytes] = set()
     for line in lines:
         if line.sealed is not None and line.sealed <= unsigned and line.signature is None:
@@ -96,15 +96,15 @@ def find_forged(key: Key, lines: Iterable[AccessLog], unsigned: int) -> AccessLo
 
 def find_head_problems(records: Records, heads: SignedHeads) -> list[str]:
     """Return what doctor reports: heads that cannot be used, and organizations whose log is shorter than signed."""
-    lengths = {head.organization_id: head for head in records.scan(LogHead, None)}
+    log_heads = {head.organization_id: head for head in records.scan(LogHead, None)}
     problems = []
-    for organization in sorted({*heads.list_organizations(), *lengths}):
+    for organization in sorted({*heads.list_organizations(), *log_heads}):
         try:
             signed = heads.read(organization)
         except EverholdError as error:
             problems.append(str(error))
             continue
-        length = lengths[organization].length if organization in lengths else 0
+        length = log_heads[organization].length if organization in log_heads else 0
         if signed is not None and length < signed.length:
             problems.append(
                 f"the access log of organization {organization!r} has {length} lines, and {signed.length} were signed; "

@@ -1,4 +1,4 @@
-"""An embedder that remembers."""
+"""An embedder that caches the vectors of another embedder."""
 
 import threading
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from everhold.ports.embedder import Embedder, Vector
 class _EmbedCall:
     """One call of the inner embedder: `lock` is held while it runs, `vectors` is what it returned.
 
-    If the call fails or is interrupted, the lock is free and there are no vectors: threads that waited ask again.
+    If the call fails or is interrupted, the lock is released without vectors, and waiting threads embed the texts.
     """
 
     __slots__ = ("lock", "vectors")
@@ -23,9 +23,9 @@ class _EmbedCall:
 
 
 class CachedEmbedder:
-    """Asks another embedder for each text once, also when a text comes twice in one call or from two threads.
+    """Asks another embedder once for each cached text, even if it occurs twice in a call or in two threads.
 
-    It keeps the vectors of the `capacity` texts used last, by their digest; the texts are not kept.
+    It keeps the vectors of the `capacity` most recently used texts under the texts' digests, not the texts.
     """
 
     def __init__(self, inner: Embedder, capacity: int) -> None:
@@ -59,8 +59,8 @@ class CachedEmbedder:
         call = _EmbedCall()
         with call.lock:  # until it is released, other threads wait for this call's texts
             known, others, own = self._look_up(texts, call)
-            # Embed its own texts before waiting for others, or two calls could wait for each other. Ask even without
-            # texts: a damaged model must not answer from the cache either.
+            # Embed this call's texts before waiting for other calls, or two calls could wait for each other. Call the
+            # inner embedder even without texts, so that a damaged model raises instead of being hidden by the cache.
             vectors = self._inner.embed(list(own.values()))
             if own:
                 call.vectors = dict(zip(own, vectors, strict=True))

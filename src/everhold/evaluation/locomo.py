@@ -1,4 +1,4 @@
-"""Conversations with questions about them, in the shape of the LoCoMo data set: what of their evidence is found."""
+"""Measure recall on data in the format of LoCoMo: how much of the evidence for each question is found."""
 
 import json
 import re
@@ -24,7 +24,7 @@ CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 
 
 
 class LocomoTurn(NamedTuple):
-    """One thing said, with what a picture sent along shows."""
+    """One message of a conversation; `text` includes the caption of its picture, if it has one."""
 
     id: str
     session: int
@@ -50,7 +50,7 @@ class EvaluatedConversation(NamedTuple):
 
 
 def read(path: Path) -> list[EvaluatedConversation]:
-    """The conversations of a file in the shape of LoCoMo."""
+    """Return the conversations of a file in the format of LoCoMo."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except FileNotFoundError as error:
@@ -61,13 +61,13 @@ def read(path: Path) -> list[EvaluatedConversation]:
         raise InvalidInput(
             f"{path} holds {type(found).__name__}, not a list of conversations", remedy="see docs/evaluation.md"
         )
-    return [_conversation(path, number, one) for number, one in enumerate(found, 1)]
+    return [_parse_conversation(path, number, one) for number, one in enumerate(found, 1)]
 
 
-def _conversation(path: Path, number: int, one: Any) -> EvaluatedConversation:
+def _parse_conversation(path: Path, number: int, one: Any) -> EvaluatedConversation:
     try:
         name = str(one.get("sample_id") or f"conversation-{number}")
-        return EvaluatedConversation(name, tuple(_turns(one["conversation"])), tuple(_questions(one["qa"])))
+        return EvaluatedConversation(name, tuple(_parse_turns(one["conversation"])), tuple(_parse_questions(one["qa"])))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InvalidInput(
             f"conversation {number} of {path} is not in the shape of LoCoMo ({type(error).__name__}: {error})",
@@ -75,21 +75,21 @@ def _conversation(path: Path, number: int, one: Any) -> EvaluatedConversation:
         ) from error
 
 
-def _turns(sessions: dict[str, Any]) -> Iterator[LocomoTurn]:
+def _parse_turns(sessions: dict[str, Any]) -> Iterator[LocomoTurn]:
     numbers = sorted(int(found[1]) for key in sessions if (found := _SESSION.fullmatch(key)))
     for session in numbers:
-        start = _time(sessions.get(f"session_{session}_date_time"))
+        start = _parse_time(sessions.get(f"session_{session}_date_time"))
         for place, turn in enumerate(sessions[f"session_{session}"] or ()):
             at = start + timedelta(seconds=place) if start else None
-            yield LocomoTurn(turn["dia_id"], session, turn["speaker"], _text(turn), at)
+            yield LocomoTurn(turn["dia_id"], session, turn["speaker"], _make_text(turn), at)
 
 
-def _text(turn: dict[str, Any]) -> str:
+def _make_text(turn: dict[str, Any]) -> str:
     caption = turn.get("blip_caption")
     return f"{turn['text']} [picture: {caption}]".strip() if caption else turn["text"]
 
 
-def _time(written: str | None) -> datetime | None:
+def _parse_time(written: str | None) -> datetime | None:
     """A session's time as LoCoMo writes it: 1:56 pm on 8 May, 2023. Its zone is not given: UTC is as good as any."""
     found = _TIME.search(written or "")
     if found is None:
@@ -99,36 +99,36 @@ def _time(written: str | None) -> datetime | None:
     return datetime(int(year), MONTHS[month.lower()], int(day), hours, int(minute), tzinfo=UTC)
 
 
-def _questions(found: list[dict[str, Any]]) -> Iterator[LocomoQuestion]:
+def _parse_questions(found: list[dict[str, Any]]) -> Iterator[LocomoQuestion]:
     for one in found:
         evidence = [f"D{a}:{b}" for given in one.get("evidence") or () for a, b in _EVIDENCE.findall(given)]
         yield LocomoQuestion(one["question"], tuple(dict.fromkeys(evidence)), int(one["category"]))
 
 
 def ingest(engine: Everhold, conversation: EvaluatedConversation) -> dict[str, str]:
-    """Keeps every turn as a memory of the user named after the conversation; returns which memory is which turn."""
+    """Store every turn as a memory of a user named after the conversation; return the turn id of each memory id."""
     kept: dict[str, str] = {}
     for session, turns in groupby(conversation.turns, key=lambda turn: turn.session):
         view = engine.scope(user=conversation.id, session=f"{conversation.id}-{session}")
         said = list(turns)
-        memories = view.remember_many([_memory(turn) for turn in said])
+        memories = view.remember_many([_make_memory(turn) for turn in said])
         kept |= {memory.id: turn.id for memory, turn in zip(memories, said, strict=True)}
     return kept
 
 
-def _memory(turn: LocomoTurn) -> dict[str, Any]:
+def _make_memory(turn: LocomoTurn) -> dict[str, Any]:
     return {
         "text": turn.text or "(silence)", "kind": "conversation", "speaker": turn.speaker, "occurred_at": turn.at,
     }  # fmt: skip
 
 
 def find_asking_time(conversation: EvaluatedConversation) -> datetime | None:
-    """Questions are asked after the last session."""
+    """Return a time after the last session, at which the questions are asked."""
     times = [turn.at for turn in conversation.turns if turn.at]
     return max(times) + timedelta(days=1) if times else None
 
 
-def turns_of(hits: Iterable[Hit], kept: Mapping[str, str]) -> list[str]:
+def find_turns(hits: Iterable[Hit], kept: Mapping[str, str]) -> list[str]:
     """The turns that were found, best first; a derived fact counts as the turn it is from."""
     found = (kept.get(hit.memory.id) or kept.get(hit.memory.provenance.get("memory", "")) for hit in hits)
     return list(dict.fromkeys(turn for turn in found if turn))
@@ -136,7 +136,7 @@ def turns_of(hits: Iterable[Hit], kept: Mapping[str, str]) -> list[str]:
 
 @dataclass
 class Tally:
-    """Shares of evidence found, and the reciprocal rank of the first, summed over questions."""
+    """Sums over questions: shares of the evidence found, and the reciprocal rank of the first evidence."""
 
     questions: int = 0
     sums: dict[str, float] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Tally:
 
 @dataclass
 class LocomoReport:
-    """What was found of which category of questions, and how long the context was that an agent would be given."""
+    """The results overall and by category of question, and the tokens of the context that an agent would get."""
 
     overall: Tally = field(default_factory=Tally)
     categories: dict[int, Tally] = field(default_factory=dict)
@@ -174,7 +174,7 @@ def evaluate(
     recipe_for: Callable[[EvaluatedConversation], str | Recipe] = lambda _: HYBRID,
     progress: Callable[[int], None] | None = None,
 ) -> LocomoReport:
-    """Keeps the conversations and asks their questions, through the public verbs and with no minimum score."""
+    """Store the conversations and ask their questions through the public verbs, with no minimum score."""
     report = LocomoReport()
     for conversation in conversations:
         ask(engine, conversation, ingest(engine, conversation), recipe_for(conversation), report, progress)
@@ -189,12 +189,12 @@ def ask(
     report: LocomoReport,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Asks a kept conversation's questions and adds to the report what of their evidence is found."""
+    """Ask the questions of a stored conversation, and add to the report how much of their evidence is found."""
     view, now = engine.scope(user=conversation.id), find_asking_time(conversation)
     for question in conversation.questions:
         if question.evidence:
             hits = view.recall(question.text, k=2 * max(CUTS), minimum=0, recipe=recipe, asked_at=now)
-            found = turns_of(hits, kept)
+            found = find_turns(hits, kept)
             for tally in (report.overall, report.categories.setdefault(question.category, Tally())):
                 tally.add(question.evidence, found)
             report.tokens.append(engine.tokens("\n".join(hit.memory.text for hit in hits[:CONTEXT_HITS])))

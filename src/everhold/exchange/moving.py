@@ -3,10 +3,10 @@
 Tables are copied one after the other, parents before the rows that belong to them; vectors are copied unchanged. Move
 marks in the target say which store is moved and how far the move is, so an interrupted move continues where it stopped.
 Tables that belong to no organization describe one store only and are not moved: leases, the progress of projections,
-schema versions. Only the embedding models are copied, after the rows.
+schema versions. The one exception is the table of embedding models, which is copied last.
 
 The copy is verified by a hash per table of every row's values, which does not depend on the order of rows. The number
-that a store draws for a row is left out: each store draws its own, in the same order.
+that a store generates for a row is left out: each store generates its own, in the same order.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from everhold.schema.table import Table
 _BATCH = 500
 logger = logging.getLogger(__name__)
 
-_SPACE = 2**256  # hashes are added modulo the size of a SHA-256 digest
+_HASH_MODULUS = 2**256  # hashes are added modulo the size of a SHA-256 digest
 
 
 class TableHash(NamedTuple):
@@ -61,7 +61,7 @@ def move(source: Records, target: Records, report: ReportProgress = ignore_progr
 
     Raise AlreadyExists if the target holds other data, and Conflict if the stores differ after the copy.
     """
-    _refuse_itself(source, target)
+    _check_different_stores(source, target)
     identity = _identify(source)
     marks = _read_marks(target)
     if not marks:
@@ -100,7 +100,7 @@ def _count_rows(records: Records) -> int:
     return sum(records.count(entity, None, deleted=True) for entity, _ in list_moved_entities())
 
 
-# how far it came
+# progress of the move
 
 
 def _list_tables() -> list[str]:
@@ -115,8 +115,8 @@ def _identify(source: Records) -> str:
     return hashlib.sha256(json.dumps(organizations).encode()).hexdigest()
 
 
-def _refuse_itself(source: Records, target: Records) -> None:
-    """Raise InvalidInput if both are one store: what is written through one is then read through the other."""
+def _check_different_stores(source: Records, target: Records) -> None:
+    """Raise InvalidInput if both are the same store: write a probe to the target and look for it in the source."""
     # Addresses cannot be compared: one server may have several names.
     probe = MoveMark(table_name=clock.make_id("probe"), source="probe")
     target.commit([Put(probe)])
@@ -155,7 +155,7 @@ def _copy(
     source: Records, target: Records, entity: type[Row], table: Table, mark: MoveMark, counter: StepCounter
 ) -> int:
     if table.generated:
-        copied = _copy_drawn(source, target, entity, table, mark.last_sequence, counter)
+        copied = _copy_numbered(source, target, entity, table, mark.last_sequence, counter)
     else:
         copied = _copy_keyed(source, target, entity, table, counter)
     target.commit([Patch(MoveMark, (table.name,), {"is_complete": True})])
@@ -176,12 +176,12 @@ def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Tabl
     return copied
 
 
-def _copy_drawn(
+def _copy_numbered(
     source: Records, target: Records, entity: type[Row], table: Table, after: int, counter: StepCounter
 ) -> int:
-    """Copy rows in the order of their drawn numbers.
+    """Copy rows in the order of their generated sequence numbers.
 
-    The target draws new numbers, so keys cannot show what was copied. Each batch commits its mark with the rows, so
+    The target generates new numbers, so keys cannot show what was copied. Each batch is committed with its mark, so
     no row is copied twice.
     """
     counter.add(target.count(entity, None, deleted=True) if after else 0)
@@ -229,7 +229,7 @@ def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
 
 
 def _copy_models(source: Records, target: Records) -> None:
-    """Copy which embedding models the chunks are of, and which of them serves."""
+    """Copy the rows that say which models embedded the chunks, and which model is in use."""
     models = source.scan(EmbeddingModel, None)
     if models:
         target.commit([Ensure(model) for model in models])
@@ -265,7 +265,7 @@ def table_hash(
             total += sum(hash_row(row, table) for row in batch)
             count += len(batch)
             progress(len(batch))
-    return TableHash(count, f"{total % _SPACE:064x}")
+    return TableHash(count, f"{total % _HASH_MODULUS:064x}")
 
 
 def hash_row(row: Row, table: Table) -> int:

@@ -102,10 +102,10 @@ def _extract_value_words(value: str) -> list[str]:
     return [term for word in words for term in extract_terms(_ORDINAL.sub(r"\1", word)) or [word]]
 
 
-_SOFT = frozenset(
+_IGNORED_TERMS = frozenset(
     extract_terms("really truly also always actually definitely totally absolutely quite please lot much")
 )
-_ALIKE = {
+_SYNONYMS = {
     extract_terms(word)[0]: extract_terms(synonym)[0]
     for word, synonym in (
         ("film", "movie"),
@@ -130,8 +130,8 @@ _PERSONS = {
     }.items()
     for word in words.split()
 }
-# Words that change the meaning of a sentence. Term extraction drops many of them, so they are compared apart.
-_TELLING = split_words(
+# Words that change the meaning of a sentence. Term extraction drops many of them, so they are compared separately.
+_MEANING_CHANGERS = split_words(
     """
     before after more less most least up down off out over under above below without against until since only
     few both all any each some many every no not never cannot none nobody nothing nor hardly rarely was were
@@ -186,15 +186,15 @@ def _split_content(text: str) -> tuple[list[str], list[str]]:
     times: list[str] = []
     for word in _WORDS.findall(fold(text)):
         for term in extract_terms(word):
-            if term not in _SOFT:
-                (times if word in TRIGGERS else ordered).append(_ALIKE.get(term, term))
+            if term not in _IGNORED_TERMS:
+                (times if word in TRIGGERS else ordered).append(_SYNONYMS.get(term, term))
     return (ordered, sorted(times)) if ordered or times else ([normalise(text)], [])
 
 
 def _split_small_words(text: str) -> tuple[list[str], set[str], list[str]]:
     """Return the function words and numerals, the grammatical persons, and the past forms of a text."""
     words = _WORDS.findall(fold(text))
-    telling = sorted(word for word in words if word in _TELLING or word in _SPOKEN_NUMBERS)
+    telling = sorted(word for word in words if word in _MEANING_CHANGERS or word in _SPOKEN_NUMBERS)
     persons = {_PERSONS[word] for word in words if word in _PERSONS}
     # Terms are stems, so "walk" and "walked" are one term: the past form is what tells them apart.
     past = [extract_terms(word)[0] for word in words if len(word) > 4 and word.endswith("ed") and extract_terms(word)]

@@ -41,7 +41,7 @@ _BEFORE: Mapping[str, type[BaseModel]] = {"revise": _ReviseBefore, "forget": _Fo
 def find_undo_fault(
     kind: str, memory_ids: Sequence[str], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> str | None:
-    """Return why a change cannot be undone; None if it can, or if changes of its kind never can."""
+    """Return why a change cannot be undone; None if it can. Kinds that are never undone are not checked."""
     if kind not in _BEFORE and kind != "supersede":
         return None
     if len(memory_ids) < (2 if kind == "supersede" else 1):

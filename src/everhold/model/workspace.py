@@ -1,4 +1,4 @@
-"""Artifacts: workspaces, their files, and snapshots of them."""
+"""Workspaces, their files, snapshots of workspaces, and the stored content of files."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What held when: the memories that answer one question over time, each until the next took its place."""
+"""The timeline of an answer: the memories that answered one question, each with the period in which it was true."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from everhold.recall.judging import ONE_ANSWER
 
 
 class Period(NamedTuple):
-    """A memory, and from when until when it held; `until` is None for what holds today."""
+    """A memory and the period in which it was true; `until` is None if it is still true."""
 
     memory: Memory
     since: datetime
@@ -18,25 +18,27 @@ class Period(NamedTuple):
 
 
 def make_timeline(hits: Sequence[Hit]) -> list[Period]:
-    """Return the best hit, all that it replaced or that replaced it, and all that fit nearly as well, oldest first."""
+    """Return the best hit, the hits linked to it by replacement, and those that score well enough, oldest first."""
     if not hits or hits[0].score < ONE_ANSWER.minimum:
         return []
     by_id = {hit.id: hit for hit in hits}
     chosen = {hit.id for hit in hits if hit.score >= ONE_ANSWER.find_least(hits[0].score)}
-    chosen |= _follow(hits[0].id, by_id)
-    ordered = sorted((_find_start(by_id[one].memory), one) for one in chosen)
+    chosen |= _find_linked(hits[0].id, by_id)
+    ordered = sorted((_find_start(by_id[hit_id].memory), hit_id) for hit_id in chosen)
     ends: list[datetime | None] = [start for start, _ in ordered[1:]]
-    return [Period(by_id[one].memory, start, end) for (start, one), end in zip(ordered, [*ends, None], strict=True)]
+    return [
+        Period(by_id[hit_id].memory, start, end) for (start, hit_id), end in zip(ordered, [*ends, None], strict=True)
+    ]
 
 
-def _follow(first: str, hits: Mapping[str, Hit]) -> set[str]:
-    """Return the ids of hits that lead from one to another by replacing each other."""
-    linked: dict[str, set[str]] = {one: set() for one in hits}
-    for one, hit in hits.items():
+def _find_linked(first: str, hits: Mapping[str, Hit]) -> set[str]:
+    """Return the ids of all hits linked to the first one, directly or through others, by replacement."""
+    linked: dict[str, set[str]] = {hit_id: set() for hit_id in hits}
+    for hit_id, hit in hits.items():
         for other in (hit.why.updates, hit.why.outdated_by, hit.memory.superseded_by):
             if other in linked:
-                linked[one].add(other)
-                linked[other].add(one)
+                linked[hit_id].add(other)
+                linked[other].add(hit_id)
     found, waiting = {first}, [first]
     while waiting:
         new = linked[waiting.pop()] - found

@@ -29,7 +29,7 @@ VERBS: dict[str, Callable[[Records, str], object]] = {
 
 
 class ClosingContract:
-    """After `close`, and in threads that use the store during it, StoreUnavailable is the only error."""
+    """Calls after `close`, and calls in other threads during it, raise StoreUnavailable and no other error."""
 
     def test_closing_twice_is_harmless_and_every_verb_is_refused_afterwards(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org"))])
@@ -42,9 +42,9 @@ class ClosingContract:
         for name, verb in VERBS.items():
             with pytest.raises(StoreUnavailable):
                 verb(records, name)
-        for maintain in (records.maintain, records.find_problems):
+        for method in (records.maintain, records.find_problems):
             with pytest.raises(StoreUnavailable):
-                maintain()
+                method()
 
     def test_closing_while_other_threads_read_and_write(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org"))])

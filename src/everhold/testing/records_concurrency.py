@@ -77,7 +77,7 @@ class ConcurrencyContract:
         assert records.count(Organization, None) == 1
 
     def test_of_many_that_take_a_lease_one_holds_it(self, records: Records) -> None:
-        """Each holder reads a number and writes the next one: two at once would write the same."""
+        """Each holder reads a counter and writes the next value: two holders at once would read the same value."""
         records.commit([Put(Counter(name="turns"))])
         turns: list[int] = []
 
