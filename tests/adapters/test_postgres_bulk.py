@@ -167,7 +167,7 @@ def test_random_operations_find_no_difference(postgres_server: PostgresServer, m
 
     def make_records() -> Records:
         store.close()  # a machine closes what it was given
-        return store.emptied().open()
+        return store.empty().open()
 
     examples, operations = choose_size(8, 15), choose_size(270, 500)
     assert run_machine(make_records, examples=examples, steps=50) >= operations
