@@ -5,8 +5,8 @@
 """
 
 import logging
-from importlib import import_module
-from typing import Any
+
+from everhold.lazy_exports import list_exports, make_importer
 
 # The exported names by the module that defines them. `__init__.pyi` lists the same for type checkers and editors.
 _EXPORTS = {
@@ -90,20 +90,11 @@ _EXPORTS = {
     "views.sessions": ("ConversationFields", "MessageFields", "SessionFields"),
 }
 
-_MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
-__all__ = sorted(_MODULES)  # noqa: PLE0605
+__all__ = list_exports(_EXPORTS)  # noqa: PLE0605
 __version__ = "0.1.0"
+__getattr__ = make_importer(__name__, _EXPORTS, globals())
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the application configures logging
-
-
-def __getattr__(name: str) -> Any:
-    """Import an exported name when it is first used, so that `import everhold` takes no time."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'everhold' has no attribute {name!r}")
-    value = getattr(import_module(f"everhold.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

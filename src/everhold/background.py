@@ -61,6 +61,12 @@ class BackgroundThread:
                 self._thread = None
                 del thread
 
+    def stop(self) -> None:
+        """Set the stop event, and wait until the thread has ended, if it was started."""
+        self._stop.set()
+        if self.is_alive():
+            self.join()
+
     def is_alive(self) -> bool:
         thread = self._thread
         return thread is not None and thread.is_alive()

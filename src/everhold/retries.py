@@ -35,8 +35,8 @@ class RetryPolicy:
     longest_pause: float = 60.0
 
 
-# Many attempts with short pauses: of several writers one succeeds each time, so a conflict passes quickly.
-# For writers that change the same row: the one whose version is stale reads the row again.
+# For writers that change the same row: the one whose version is stale reads the row again. Many attempts with short
+# pauses, because one of several writers succeeds each time and a conflict passes quickly.
 CONFLICTS = RetryPolicy(attempts=200, first_pause=0.001, longest_pause=0.05)
 
 

@@ -94,15 +94,15 @@ def open_engine(combination_settings: dict[str, Any], search: str, exit_stack: E
     return exit_stack.enter_context(assemble_engine(chosen, records, candidates))
 
 
-def open_beside(engine: Everhold, exit_stack: ExitStack) -> Everhold:
+def open_other_engine(engine: Everhold, exit_stack: ExitStack) -> Everhold:
     """Another engine on a store that lets a process open it once only."""
     records = engine._parts.records
     portable = SearchIndexes(ScannedWords(records), ScannedVectors(records))
     _, candidates = stores.choose_vectors(engine.settings, records, portable)
-    beside = assemble_engine(engine.settings, records, candidates)
+    other_engine = assemble_engine(engine.settings, records, candidates)
     exit_stack.callback(candidates.close)
-    exit_stack.callback(beside._parts.access.close)  # and not the store, which the other engine closes
-    return beside
+    exit_stack.callback(other_engine._parts.access.close)  # and not the store, which the other engine closes
+    return other_engine
 
 
 def assemble_engine(chosen: Settings, records: Records, candidates: SearchIndexes) -> Everhold:
@@ -120,12 +120,12 @@ def engine(combination_settings: dict[str, Any], combination: Combination, exit_
 
 
 @pytest.fixture(scope="module")
-def beside(
+def other_engine(
     engine: Everhold, combination_settings: dict[str, Any], combination: Combination, exit_stack: ExitStack
 ) -> Everhold:
     """Return a second engine on the store, which keeps small scopes in memory, as by default."""
     if combination.store == "duckdb":
-        return open_beside(engine, exit_stack)
+        return open_other_engine(engine, exit_stack)
     return open_engine(combination_settings, combination.search, exit_stack)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.errors import InvalidInput
-from everhold.recall.recipe import GROUPS, HYBRID, MEANING, RECIPES, WORDS, Recipe, recipe_named
+from everhold.recall.recipe import GROUPS, HYBRID, MEANING, RECIPES, WORDS, Recipe, get_recipe
 
 WEIGHTS = {
     "meaning.own": 1.0, "meaning.near": 2.0, "meaning.session": 4.0, "voice.own": 8.0, "voice.near": 16.0,
@@ -88,7 +88,7 @@ def test_what_the_recipes_look_at() -> None:
 
 
 def test_by_name() -> None:
-    assert recipe_named("words") is WORDS
-    assert recipe_named(RECIPE) is RECIPE
+    assert get_recipe("words") is WORDS
+    assert get_recipe(RECIPE) is RECIPE
     with pytest.raises(InvalidInput, match="no recipe 'hybird'; did you mean 'hybrid'"):
-        recipe_named("hybird")
+        get_recipe("hybird")

@@ -27,8 +27,8 @@ from everhold.schema.operations import Ensure, Op, Page, Patch, Where
 # The confidence of a fact that a language model read from an utterance.
 CONFIDENCE = 0.7
 
-LONGEST_UTTERANCE = 20_000
 # Limits in characters: longer utterances are documents and are not read; a prompt ends after it exceeds its limit.
+LONGEST_UTTERANCE = 20_000
 PROMPT_CHARACTERS = 20_000
 
 LEASE = "extract"

@@ -62,9 +62,7 @@ class Filling:
 
     def stop(self) -> None:
         """End after the current batch, which is kept."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end of the fill, at most `timeout` seconds; return whether the model has every memory."""

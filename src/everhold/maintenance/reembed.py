@@ -3,8 +3,8 @@
     embed every entity in the order of ids → repair until nothing is missing → let the new model serve
 
 Each batch commits its chunks together with the progress of the job, so a killed change continues where it stopped.
-Memories that are written meanwhile get chunks of both models. Earlier texts of memories get chunks too, so that recall
-"as of" a past time still works. The old model's chunks are deleted only after the new model serves.
+Memories that are written during the change get chunks of both models. Earlier texts of memories get chunks too, so
+that recall "as of" a past time still works. The old model's chunks are deleted only after the new model serves.
 """
 
 import logging
@@ -132,7 +132,7 @@ def is_complete(records: Records, serving: EmbeddingModel, model: EmbeddingModel
         expected, actual = (_count_current(records, organization, counted) for counted in (serving, model))
         if actual < expected:
             return False
-    return list_models(records)[0].name == serving.name  # otherwise its chunks may have been deleted meanwhile
+    return list_models(records)[0].name == serving.name  # otherwise its chunks may have been deleted
 
 
 def drop_model(records: Records, name: str, written: Collection[str]) -> None:

@@ -78,9 +78,7 @@ class Reembedding:
 
     def stop(self) -> None:
         """End after the current batch, which is kept."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait at most `timeout` seconds; return whether the change is complete and the old chunks are deleted."""

@@ -3,10 +3,7 @@
 An entity's module is imported when the entity is first used, because most processes use few of them.
 """
 
-from importlib import import_module
-from typing import Any
-
-from everhold.interrupts import uninterrupted
+from everhold.lazy_exports import list_exports, make_importer
 
 # The entities by the module that defines them. `__init__.pyi` lists the same for type checkers and editors.
 _EXPORTS = {
@@ -38,15 +35,5 @@ _EXPORTS = {
     "workspace": ("Blob", "Snapshot", "Workspace", "WorkspaceFile"),
 }
 
-_MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
-__all__ = sorted(_MODULES)  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> Any:
-    """Import an entity when it is first used."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'everhold.model' has no attribute {name!r}")
-    with uninterrupted:  # the caller may be in the middle of its work
-        value = getattr(import_module(f"everhold.model.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__all__ = list_exports(_EXPORTS)  # noqa: PLE0605
+__getattr__ = make_importer(__name__, _EXPORTS, globals())

@@ -12,12 +12,10 @@ from everhold.recall.image import Image
 from everhold.recall.intent import Intent
 from everhold.recall.judging import EXAMINED, ONE_ANSWER, Bounds, Verdict, find_bounds, judge
 from everhold.recall.measures import Asking, Candidates, Numbers, find_terms, read_asking
-from everhold.recall.recipe import Recipe
+from everhold.recall.recipe import SCORE_DECIMALS, Recipe
 from everhold.recall.request import Request
 from everhold.recall.scoring import ImageView, PreparedQuestion, Scored, add_lead, find_best, rank, rank_key
 from everhold.recall.signals import Signal
-
-_DECIMALS = 6
 
 
 def rank_answers(
@@ -39,8 +37,8 @@ def rank_answers(
     ranked = _judge_all(examined, prepared, statistics, lead, limit) if examined else []
     is_extended = bool(rest) and len(ranked) < limit
     if is_extended:
-        lowest, last = ranked[-1].score, max(examined[-1].score, 10**-_DECIMALS)
-        ranked += [one._replace(score=round(lowest * min(one.score / last, 1.0), _DECIMALS)) for one in rest]
+        lowest, last = ranked[-1].score, max(examined[-1].score, 10**-SCORE_DECIMALS)
+        ranked += [one._replace(score=round(lowest * min(one.score / last, 1.0), SCORE_DECIMALS)) for one in rest]
     if apart or is_extended:
         ranked = sorted([*ranked, *apart], key=rank_key)
         if prepared.recipe.lead and ranked[0].verdict is None:

@@ -45,8 +45,8 @@ DATE_TERMS = frozenset(term for term, mark in _MARK_OF.items() if mark == DATE)
 
 
 _SHORTEST_CODE, _LONGEST_CODE = 3, 6
-_LONG_WORD = 6
 # Digits of a long number: in one word, or in all numbers of a text, because telephone numbers are written in parts.
+_LONG_WORD = 6
 _LONG_TOGETHER = 9
 
 

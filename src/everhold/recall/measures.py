@@ -15,14 +15,11 @@ from everhold.recall.intent import GENERAL_TERMS, TIME_TERMS, Intent
 from everhold.recall.marks import ADDITION, CHANGE, CODE, DATE, LONG_NUMBER, NUMBER, SUPPOSITION
 from everhold.recall.postings import Rows
 from everhold.recall.question import Question
-from everhold.recall.signals import DAY, Word
+from everhold.recall.signals import DAY, MOST_SIMILAR, Word
 
 Numbers = NDArray[np.float64]
 # Numbers by name: one for each candidate, or one for all of them.
 Measures = Mapping[str, Numbers | float]
-
-# How many similar words count for a term of the question: those further away mean something else.
-_MOST_ALIKE = 8
 
 _VALUES = NUMBER | LONG_NUMBER | CODE | DATE
 _NOT_CORE = GENERAL_TERMS | TIME_TERMS
@@ -121,7 +118,7 @@ def find_terms(rows: Rows, words: Sequence[Word], find_rows: Callable[[str], Row
         own = found[place]
         if len(word.rows):
             own[:] = _has(rows, word.rows)
-        for term, likeness in thesaurus.find_similar(word.term)[:_MOST_ALIKE]:
+        for term, likeness in thesaurus.find_similar(word.term)[:MOST_SIMILAR]:
             alike = find_rows(term)
             if len(alike):
                 np.maximum(own, likeness * _has(rows, alike), out=own)

@@ -21,7 +21,7 @@ GROUPS = {
     "name": "name", "importance": "importance",
     "recency": "recency", "session": "session",
 }  # fmt: skip
-_DECIMALS = 6
+SCORE_DECIMALS = 6
 # math.exp overflows for the negative of a lower total.
 _LOWEST = -700.0
 
@@ -99,9 +99,9 @@ class Recipe:
     def score_all(self, totals: Iterable[float]) -> list[float]:
         """Return the score of each total. One call for all of them is twice as fast as one for each."""
         if not self.calibrated:
-            return [round(total, _DECIMALS) for total in totals]
+            return [round(total, SCORE_DECIMALS) for total in totals]
         exp = math.exp
-        return [round(1 / (1 + exp(-total)), _DECIMALS) if total > _LOWEST else 0.0 for total in totals]
+        return [round(1 / (1 + exp(-total)), SCORE_DECIMALS) if total > _LOWEST else 0.0 for total in totals]
 
     def without(self, group: str) -> "Recipe":
         """Return this recipe without one retriever."""
@@ -136,7 +136,7 @@ WORDS = Recipe("words", {"words.often": 1.0})
 RECIPES = {recipe.name: recipe for recipe in (HYBRID, MEANING, WORDS)}
 
 
-def recipe_named(recipe: str | Recipe) -> Recipe:
+def get_recipe(recipe: str | Recipe) -> Recipe:
     """Return the recipe with this name. A recipe of the caller's own is returned as it is."""
     if isinstance(recipe, Recipe):
         return recipe

@@ -18,11 +18,10 @@ from everhold.recall.image import Image, Mask
 from everhold.recall.judging import Verdict
 from everhold.recall.postings import Posting
 from everhold.recall.question import Question
-from everhold.recall.recipe import Recipe
+from everhold.recall.recipe import SCORE_DECIMALS, Recipe
 from everhold.recall.signals import DAY, STANDING, Signal, Word, compute_signals, compute_standing, find_words
 from everhold.recall.threads import Threads
 
-_DECIMALS = 6
 _LEAST_POOL = 8
 _MARGIN = 1e-5
 _TIES = 2
@@ -127,7 +126,7 @@ class Scored(NamedTuple):
         return Why(
             given=_drop_zeros(given),
             base=self.pool.prepared.recipe.base,
-            likeness=round(self.pool.likeness(row), _DECIMALS),
+            likeness=round(self.pool.likeness(row), SCORE_DECIMALS),
             matched=tuple(word.term for word in self.pool.words if word.gives(row)),
             searched=searched,
             judged=_drop_zeros(verdict.explain()) if verdict is not None else {},
@@ -137,7 +136,7 @@ class Scored(NamedTuple):
 
 
 def _drop_zeros(values: Mapping[str, float]) -> dict[str, float]:
-    return {name: rounded for name, value in values.items() if (rounded := round(value, _DECIMALS))}
+    return {name: rounded for name, value in values.items() if (rounded := round(value, SCORE_DECIMALS))}
 
 
 def count_statistics(

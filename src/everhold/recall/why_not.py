@@ -11,11 +11,10 @@ from everhold.recall.hit import Hit, Why
 from everhold.recall.image_views import KeyedImages
 from everhold.recall.judging import Bounds
 from everhold.recall.pipeline import rank_all, recall, with_images
+from everhold.recall.recipe import SCORE_DECIMALS
 from everhold.recall.request import RecallDeps, Request
 from everhold.recall.scoring import Scored
 from everhold.schema.operations import Op, Where
-
-_DECIMALS = 6
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) ->
         reason = f"it was not among the {len(scored)} that could be scored"
         return WhyNot(memory, False, (reason,), winner=winner)
     place, one, why = placed
-    behind = None if winner is None else round(winner.score - one.score, _DECIMALS)
+    behind = None if winner is None else round(winner.score - one.score, SCORE_DECIMALS)
     reason, admitted_by = _find_bound(request, bounds, one.score, place, scored[0].score)
     return WhyNot(memory, False, (reason,), one.score, place, why, winner, behind, admitted_by)
 

@@ -47,9 +47,9 @@ def find_duplicates(records: Records, scope: Scope, drafts: Sequence[Draft], now
             else:
                 stored_ids[digest] = memory_id
     for memory in hashed:
-        twin = stored_ids.get(memory.hash, first[memory.hash].id)
-        if memory.hash in stored_ids or twin != memory.id:
-            known[memory.id] = twin
+        duplicate_id = stored_ids.get(memory.hash, first[memory.hash].id)
+        if memory.hash in stored_ids or duplicate_id != memory.id:
+            known[memory.id] = duplicate_id
     return Duplicates(known, tuple(ended), retries)
 
 

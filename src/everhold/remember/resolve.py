@@ -57,15 +57,20 @@ class WritePlan(NamedTuple):
 
 
 def plan_write(
-    records: Records, scope: Scope, drafts: Sequence[Draft], twins: Duplicates, reading: ReadingOptions, now: datetime
+    records: Records,
+    scope: Scope,
+    drafts: Sequence[Draft],
+    duplicates: Duplicates,
+    reading: ReadingOptions,
+    now: datetime,
 ) -> WritePlan:
     """Return the plan of a write; each draft may replace stored memories and earlier drafts."""
     # The facts of a message that is stored already were stored with it.
-    kept = [draft for draft in drafts if draft.source_id not in twins.known]
+    kept = [draft for draft in drafts if draft.source_id not in duplicates.known]
     stating = [draft for draft in kept if draft.statement is not None]
     if not reading.resolve or not stating:
-        return WritePlan(kept, twins.known, twins.ended, retries=twins.retries)
-    planner = _Planner(kept, twins, _find_rivals(records, scope, stating, reading.zone, now), now)
+        return WritePlan(kept, duplicates.known, duplicates.ended, retries=duplicates.retries)
+    planner = _Planner(kept, duplicates, _find_rivals(records, scope, stating, reading.zone, now), now)
     for draft in stating:
         planner.add_draft(draft)
     return planner.make_plan()
@@ -74,11 +79,11 @@ def plan_write(
 class _Planner:
     """Plans a write draft by draft, in their order."""
 
-    def __init__(self, drafts: Sequence[Draft], twins: Duplicates, rivals: Iterable[Rival], now: datetime) -> None:
+    def __init__(self, drafts: Sequence[Draft], duplicates: Duplicates, rivals: Iterable[Rival], now: datetime) -> None:
         self._drafts, self._now = drafts, now
         # A retry with the caller's own id has the id of the stored memory, so it is not new.
-        self._fresh = {draft.memory.id for draft in drafts if twins.known.get(draft.memory.id) != draft.memory.id}
-        self._known, self._ended = dict(twins.known), list(twins.ended)
+        self._fresh = {draft.memory.id for draft in drafts if duplicates.known.get(draft.memory.id) != draft.memory.id}
+        self._known, self._ended = dict(duplicates.known), list(duplicates.ended)
         self._rivals: dict[tuple[str | None, str, str], dict[str, Rival]] = defaultdict(dict)
         self._changes: dict[str, dict[str, Any]] = defaultdict(dict)
         self._replaced: dict[str, Replacement] = {}
@@ -86,7 +91,7 @@ class _Planner:
         """Maps the id of each memory replaced in this write to the id of its heir."""
         self._again: dict[str, str] = {}
         """Maps each superseded id to the id of the memory that restates it."""
-        self._retries = twins.retries
+        self._retries = duplicates.retries
         for rival in rivals:
             self._add(rival)
 
@@ -115,20 +120,20 @@ class _Planner:
 
     def _is_known(self, memory_id: str) -> bool:
         """Return whether a current memory says the same; the text of a memory that this write replaced is new."""
-        twin = self._known.get(memory_id)
+        duplicate_id = self._known.get(memory_id)
         if memory_id in self._retries:  # it was stored once, so it changes nothing now
             return True
-        while twin in self._again:
-            twin = self._known[memory_id] = self._again[twin]
-        if twin is None or twin not in self._gone:
-            return twin is not None
+        while duplicate_id in self._again:
+            duplicate_id = self._known[memory_id] = self._again[duplicate_id]
+        if duplicate_id is None or duplicate_id not in self._gone:
+            return duplicate_id is not None
         del self._known[memory_id]
-        self._again[twin] = memory_id
-        if twin in self._fresh:
-            self._changes[twin]["hash"] = None
+        self._again[duplicate_id] = memory_id
+        if duplicate_id in self._fresh:
+            self._changes[duplicate_id]["hash"] = None
         else:
-            self._ended.append(twin)
-            self._count_version(twin)
+            self._ended.append(duplicate_id)
+            self._count_version(duplicate_id)
         return False
 
     def _count_version(self, old_id: str) -> None:

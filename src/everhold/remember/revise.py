@@ -147,22 +147,24 @@ def supersede(
     old = require_memory(deps.records, scope, name)
     draft, now = _draft_heir(deps, scope, old, fields)
     known, ended, retries = find_duplicates(deps.records, scope, [draft], now)
-    twin = known.get(draft.memory.id)
-    if twin == old.id:
+    duplicate_id = known.get(draft.memory.id)
+    if duplicate_id == old.id:
         raise InvalidInput(f"memory {old.id} already says that", remedy="revise it to change anything else about it")
     heir = (
-        draft.memory if twin is None else require_memory(deps.records, scope, twin, deleted=draft.memory.id in retries)
+        draft.memory
+        if duplicate_id is None
+        else require_memory(deps.records, scope, duplicate_id, deleted=draft.memory.id in retries)
     )
     if old.superseded_by == heir.id or heir.is_deleted:
         return heir  # a retry, even if the heir was changed or forgotten since
     # Checked after the retry: the first call has changed the version, and a retry must still succeed.
     require_version(old, expected_version)
     operations = [*release_hashes(scope, ended), *deps.scope_rows.make_missing_rows(scope, now)]
-    if twin is None:
+    if duplicate_id is None:
         vectors = {heir.id: name_models(draft.vectors, deps.chunking)}
         operations += make_additions(deps, scope, draft, make_chunks([heir], deps.chunking, vectors)[0], now)
     operations += make_supersession(
-        scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=deps.interface
+        scope, [old], heir, now, begins=now, heir_is_new=duplicate_id is None, interface=deps.interface
     )
     with report_current_version(deps.records, old):
         deps.records.commit(operations)

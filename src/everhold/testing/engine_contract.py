@@ -6,7 +6,7 @@
             yield engine
 
     @pytest.fixture(scope="module")
-    def beside(engine): ...  # another engine on the same store, as another process would have it
+    def other_engine(engine): ...  # another engine on the same store, as another process would have it
 
     @pytest.fixture(scope="module")
     def reference(): ...  # an engine in memory with the same embedder
@@ -37,7 +37,7 @@ def read_texts(hits: Hits) -> list[str]:
 
 
 class EngineContract:
-    """The whole contract. Supply `engine` and `beside`, two engines on one store, and the `reference`."""
+    """The whole contract. Supply `engine` and `other_engine`, two engines on one store, and the `reference`."""
 
     steps: ClassVar[int] = 120
     """The number of steps of the random walk."""
@@ -51,17 +51,17 @@ class EngineContract:
         return engine.scope(organization=organization, user="alice")
 
     @pytest.fixture
-    def alice_beside(self, beside: Everhold, organization: str) -> View:
-        return beside.scope(organization=organization, user="alice")
+    def other_alice(self, other_engine: Everhold, organization: str) -> View:
+        return other_engine.scope(organization=organization, user="alice")
 
     # first, because a store that checks tenant by tenant has few tenants now
 
-    def test_nothing_is_wrong(self, engine: Everhold, beside: Everhold, alice: View) -> None:
+    def test_nothing_is_wrong(self, engine: Everhold, other_engine: Everhold, alice: View) -> None:
         alice.forget(alice.remember("Gone soon").id)
         alice.remember("Stays", tags=["one"])
-        beside.maintain()
+        other_engine.maintain()
         engine.maintain()
-        assert engine.doctor().problems == beside.doctor().problems == []
+        assert engine.doctor().problems == other_engine.doctor().problems == []
 
     # remember and recall
 
@@ -71,34 +71,34 @@ class EngineContract:
         assert first.memory.text == "Prefers green tea in the morning"
         assert "tea" in first.why.matched
 
-    def test_a_vector_of_ones_own_is_found_by_it_and_survives_changes(self, alice: View, alice_beside: View) -> None:
+    def test_a_vector_of_ones_own_is_found_by_it_and_survives_changes(self, alice: View, other_alice: View) -> None:
         dimensions = alice._parts.recall_deps.embedder.dimensions
         east, north = ([float(at == axis) for at in range(dimensions)] for axis in (0, 1))
         alice.remember_many(["Sails to the islands", {"text": "Walks to the pole", "vector": north}])
         own = alice.remember("Rides to the desert", vector=east)
-        alice_beside.revise(own.id, aliases=["caravan"])
+        other_alice.revise(own.id, aliases=["caravan"])
         alice.revise(own.id, text="Flies to the desert")
-        alice_beside.undo(own.id)
-        for view in (alice, alice_beside):
+        other_alice.undo(own.id)
+        for view in (alice, other_alice):
             for vector, text in ((east, "Rides to the desert"), (north, "Walks to the pole")):
                 [hit] = view.recall("", vector=vector, k=1, minimum=0, recipe="meaning")
                 assert (hit.memory.text, hit.why.likeness) == (text, 1.0)
 
-    def test_another_process_finds_it_at_once(self, alice: View, alice_beside: View) -> None:
+    def test_another_process_finds_it_at_once(self, alice: View, other_alice: View) -> None:
         for number in range(5):
             memory = alice.remember(f"Ship {number} carries amber")
-            assert memory.id in {hit.memory.id for hit in alice_beside.recall("amber ship", minimum=0)}
+            assert memory.id in {hit.memory.id for hit in other_alice.recall("amber ship", minimum=0)}
 
-    def test_a_key_makes_a_retry_the_same_memory(self, alice: View, alice_beside: View) -> None:
+    def test_a_key_makes_a_retry_the_same_memory(self, alice: View, other_alice: View) -> None:
         first = alice.remember("Signed the lease", idempotency_key="once")
-        retry = alice_beside.remember("Signed the lease", idempotency_key="once")
+        retry = other_alice.remember("Signed the lease", idempotency_key="once")
         assert first.id == retry.id
         assert len(alice.list()) == 1
 
-    def test_a_revision_is_found_by_its_new_words_only(self, alice: View, alice_beside: View) -> None:
+    def test_a_revision_is_found_by_its_new_words_only(self, alice: View, other_alice: View) -> None:
         memory = alice.remember("Plays the violin")
-        alice_beside.revise(memory.id, text="Collects stamps")
-        for view in (alice, alice_beside):
+        other_alice.revise(memory.id, text="Collects stamps")
+        for view in (alice, other_alice):
             assert read_texts(view.recall("stamps", minimum=0)) == ["Collects stamps"]
             assert "violin" not in {word for hit in view.recall("violin", minimum=0) for word in hit.why.matched}
         assert [revision.value["text"] for revision in alice.history(memory.id)] == ["Plays the violin"]
@@ -110,24 +110,24 @@ class EngineContract:
         assert read_texts(alice.recall("works where", as_of=then, minimum=0)) == ["Works in Oslo"]
         assert read_texts(alice.recall("works where", minimum=0)) == ["Works in Lima"]
 
-    def test_what_takes_anothers_place_is_found_instead_of_it(self, alice: View, alice_beside: View) -> None:
+    def test_what_takes_anothers_place_is_found_instead_of_it(self, alice: View, other_alice: View) -> None:
         old = alice.remember("The meeting is on Monday")
-        alice_beside.supersede(old.id, "The meeting is on Friday")
+        other_alice.supersede(old.id, "The meeting is on Friday")
         assert read_texts(alice.recall("when is the meeting", minimum=0)) == ["The meeting is on Friday"]
 
-    def test_forgotten_is_gone_for_all_until_undone(self, alice: View, alice_beside: View) -> None:
+    def test_forgotten_is_gone_for_all_until_undone(self, alice: View, other_alice: View) -> None:
         memory = alice.remember("Is afraid of spiders")
-        alice_beside.recall("spiders", minimum=0)
+        other_alice.recall("spiders", minimum=0)
         alice.forget(memory.id)
-        for view in (alice, alice_beside):
+        for view in (alice, other_alice):
             assert not view.recall("spiders", minimum=0)
         alice.undo(memory.id)
-        for view in (alice, alice_beside):
+        for view in (alice, other_alice):
             assert read_texts(view.recall("spiders", minimum=0)) == ["Is afraid of spiders"]
 
-    def test_purged_is_gone_for_good(self, alice: View, alice_beside: View) -> None:
+    def test_purged_is_gone_for_good(self, alice: View, other_alice: View) -> None:
         memory = alice.remember("A secret about the vault")
-        alice_beside.forget(memory.id, hard=True)
+        other_alice.forget(memory.id, hard=True)
         assert not alice.recall("secret vault", minimum=0)
         with pytest.raises(NotFound):
             alice.get(memory.id)
@@ -164,12 +164,12 @@ class EngineContract:
                 break
         assert len(seen) == len(set(seen)) == 23
 
-    def test_tags_and_relations(self, alice: View, alice_beside: View) -> None:
+    def test_tags_and_relations(self, alice: View, other_alice: View) -> None:
         first, second = alice.remember("Bought a boat"), alice.remember("Learned to sail")
         assert alice.tag(first.id, "sea", "summer") == ("sea", "summer")
-        alice_beside.relate(first.id, second.id, "led_to")
+        other_alice.relate(first.id, second.id, "led_to")
         assert [related.memory.id for related in alice.relations(first.id)] == [second.id]
-        assert alice_beside.tags() == {"sea": 1, "summer": 1}
+        assert other_alice.tags() == {"sea": 1, "summer": 1}
         assert alice.untag(first.id, "sea") == ("summer",)
 
     # tenancy
@@ -186,22 +186,22 @@ class EngineContract:
             assert {text[-1] for text in found_texts} == set(own)
 
     def test_a_deleted_user_is_gone_until_restored(
-        self, engine: Everhold, beside: Everhold, alice: View, alice_beside: View, organization: str
+        self, engine: Everhold, other_engine: Everhold, alice: View, other_alice: View, organization: str
     ) -> None:
         memory = alice.remember("Likes walnut bread")
-        assert alice_beside.recall("walnut bread", minimum=0)
+        assert other_alice.recall("walnut bread", minimum=0)
         engine.delete_user("alice", organization=organization)
-        organization_view = beside.scope(organization=organization)
+        organization_view = other_engine.scope(organization=organization)
         assert not organization_view.recall("walnut bread", minimum=0)
-        beside.restore("user", "alice", organization=organization)
+        other_engine.restore("user", "alice", organization=organization)
         assert [hit.memory.id for hit in organization_view.recall("walnut bread", minimum=0)] == [memory.id]
 
-    def test_a_purged_organization_is_gone(self, engine: Everhold, beside: Everhold, organization: str) -> None:
+    def test_a_purged_organization_is_gone(self, engine: Everhold, other_engine: Everhold, organization: str) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")
         view.remember("Owns a lighthouse")
         view.say("About the lighthouse")
         engine.delete_organization(organization, hard=True)
-        reopened = beside.scope(organization=organization, user="alice", session="s1")
+        reopened = other_engine.scope(organization=organization, user="alice", session="s1")
         assert not reopened.recall("lighthouse", minimum=0)
         with pytest.raises(NotFound):
             reopened.messages()
@@ -209,9 +209,11 @@ class EngineContract:
     # sessions
 
     def test_what_is_said_is_read_by_all_in_its_order(
-        self, engine: Everhold, beside: Everhold, organization: str
+        self, engine: Everhold, other_engine: Everhold, organization: str
     ) -> None:
-        views = [reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, beside)]
+        views = [
+            reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, other_engine)
+        ]
         for number in range(8):
             views[number % 2].say(f"line {number}", role="assistant" if number % 2 else "user")
             for view in views:
@@ -221,9 +223,11 @@ class EngineContract:
             assert [message.text for message in view.session().history][:2] == ["line 7", "line 6"]
 
     def test_what_is_known_of_a_session_is_known_to_all(
-        self, engine: Everhold, beside: Everhold, organization: str
+        self, engine: Everhold, other_engine: Everhold, organization: str
     ) -> None:
-        first_view, second_view = (reader.scope(organization=organization, session="s1") for reader in (engine, beside))
+        first_view, second_view = (
+            reader.scope(organization=organization, session="s1") for reader in (engine, other_engine)
+        )
         first_view.say("hello")
         second_view.session()
         first_view.update_session(topic="boats", context={"open": ["sail"]})
@@ -233,8 +237,10 @@ class EngineContract:
             first_view.say("one more")
         assert [message.text for message in first_view.messages()] == ["hello"]
 
-    def test_a_deleted_session_is_not_read(self, engine: Everhold, beside: Everhold, organization: str) -> None:
-        first_view, second_view = (reader.scope(organization=organization, session="s1") for reader in (engine, beside))
+    def test_a_deleted_session_is_not_read(self, engine: Everhold, other_engine: Everhold, organization: str) -> None:
+        first_view, second_view = (
+            reader.scope(organization=organization, session="s1") for reader in (engine, other_engine)
+        )
         first_view.say("between us")
         assert second_view.session().history
         messages_before = second_view.messages()
@@ -242,12 +248,12 @@ class EngineContract:
         for view in (first_view, second_view):
             with pytest.raises(NotFound):
                 view.messages()
-        beside.restore("session", "s1", organization=organization)
+        other_engine.restore("session", "s1", organization=organization)
         assert [message.text for message in first_view.messages()] == [message.text for message in messages_before]
 
-    def test_a_deleted_message_is_not_read(self, engine: Everhold, beside: Everhold, organization: str) -> None:
+    def test_a_deleted_message_is_not_read(self, engine: Everhold, other_engine: Everhold, organization: str) -> None:
         first_view, second_view = (
-            reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, beside)
+            reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, other_engine)
         )
         added = first_view.add([{"text": "I live in Lisbon.", "id": "m1"}, {"text": "Good night", "id": "m2"}])
         assert [memory.message_ids for memory in added.memories] == [("m1",)]
@@ -267,7 +273,7 @@ class EngineContract:
             assert not view.recall("Lisbon", among=["memory", "message"])
 
     def test_what_is_said_is_recalled_with_the_scores_of_the_reference(
-        self, engine: Everhold, beside: Everhold, reference: Everhold, organization: str
+        self, engine: Everhold, other_engine: Everhold, reference: Everhold, organization: str
     ) -> None:
         scopes = [{"user": "alice"}, {"user": "alice", "session": "s1"}, {"session": "s1"}, {}]
         answers: list[list[Any]] = [[], [], []]
@@ -279,7 +285,7 @@ class EngineContract:
             alice.say("On Tuesday at five", name="Alice", id="msg_3")
             alice.say(content=[{"type": "image"}], id="msg_4")
             writer.scope(organization=organization, user="bob", session="s2").say("Rosa owes me money", id="msg_5")
-        for number, reader in enumerate((engine, beside, reference)):
+        for number, reader in enumerate((engine, other_engine, reference)):
             for scope in scopes:
                 view = reader.scope(organization=organization, **scope)
                 for among in ("message", ["memory", "message"]):
@@ -294,24 +300,24 @@ class EngineContract:
         assert "msg_5" not in {hit.id for hit in own}
 
     def test_messages_follow_their_session(
-        self, engine: Everhold, beside: Everhold, organization: str, alice: View, alice_beside: View
+        self, engine: Everhold, other_engine: Everhold, organization: str, alice: View, other_alice: View
     ) -> None:
         engine.scope(organization=organization, user="alice", session="s1").say("The lighthouse is for sale")
-        for view in (alice, alice_beside):
+        for view in (alice, other_alice):
             assert read_texts(view.recall("lighthouse", among="message", minimum=0)) == ["The lighthouse is for sale"]
             assert not view.recall("lighthouse", minimum=0)
         engine.delete_session("s1", organization=organization)
-        for view in (alice, alice_beside):
+        for view in (alice, other_alice):
             assert not view.recall("lighthouse", among="message", minimum=0)
-        beside.restore("session", "s1", organization=organization)
-        for view in (alice, alice_beside):
+        other_engine.restore("session", "s1", organization=organization)
+        for view in (alice, other_alice):
             assert read_texts(view.recall("lighthouse", among="message", minimum=0)) == ["The lighthouse is for sale"]
         engine.delete_session("s1", organization=organization, hard=True)
-        for view in (alice, alice_beside):
+        for view in (alice, other_alice):
             assert not view.recall("lighthouse", among="message", minimum=0)
 
     def test_a_session_reads_what_its_user_wrote_in_others(
-        self, engine: Everhold, beside: Everhold, reference: Everhold, organization: str
+        self, engine: Everhold, other_engine: Everhold, reference: Everhold, organization: str
     ) -> None:
         answers: list[list[Any]] = [[], [], []]
         for writer in (engine, reference):
@@ -320,7 +326,7 @@ class EngineContract:
                 view.remember(f"{name} keeps lamp oil in {session}", id=f"mem_{session}")
                 view.remember(f"{name} needs lamp oil in {session}", id=f"note_{session}", namespace="short-term")
         spaces = ("long-term", "short-term", ["long-term", "short-term"])
-        for number, reader in enumerate((engine, beside, reference)):
+        for number, reader in enumerate((engine, other_engine, reference)):
             for scope in ({"user": "alice", "session": "s2"}, {"session": "s2"}, {"user": "bob", "session": "s1"}):
                 view = reader.scope(organization=organization, **scope)
                 for options in product(spaces, (None, "session"), ((), ("session", "user", "organization"))):
@@ -334,19 +340,19 @@ class EngineContract:
         assert {name for hits in found_ids[:12] for name in hits} == {"mem_s1", "mem_s2", "note_s2"}
         assert {name for hits in found_ids[24:] for name in hits} == {"mem_s3"}
 
-    def test_a_namespace_is_searched_by_itself(self, alice: View, alice_beside: View) -> None:
+    def test_a_namespace_is_searched_by_itself(self, alice: View, other_alice: View) -> None:
         note = alice.remember("Buy lamp oil", namespace="short-term")
         alice.remember("Buys lamp oil in the harbour")
-        for view in (alice, alice_beside):
+        for view in (alice, other_alice):
             assert read_texts(view.recall("lamp oil", minimum=0)) == ["Buys lamp oil in the harbour"]
             assert read_texts(view.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
             assert len(view.recall("lamp oil", namespace=["short-term", "long-term"], minimum=0)) == 2
-        alice_beside.revise(note.id, namespace="long-term")
-        for view in (alice, alice_beside):
+        other_alice.revise(note.id, namespace="long-term")
+        for view in (alice, other_alice):
             assert not view.recall("lamp oil", namespace="short-term", minimum=0)
             assert len(view.recall("lamp oil", minimum=0)) == 2
         alice.undo(note.id)
-        assert read_texts(alice_beside.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
+        assert read_texts(other_alice.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
 
     def test_the_context_for_a_prompt_has_both(self, engine: Everhold, organization: str) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")
@@ -359,15 +365,15 @@ class EngineContract:
     # export, log and random use
 
     def test_a_bundle_brings_everything_along(
-        self, engine: Everhold, beside: Everhold, organization: str, tmp_path: Path
+        self, engine: Everhold, other_engine: Everhold, organization: str, tmp_path: Path
     ) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")
         view.remember_many({"text": f"note {number} about tea", "tags": ["t"]} for number in range(12))
         view.say("and this was said")
         written_count = engine.export(tmp_path / "bundle.jsonl", organization=organization)
         engine.delete_organization(organization, hard=True)
-        assert 0 < beside.load(tmp_path / "bundle.jsonl", organization=organization).count <= written_count
-        reopened = beside.scope(organization=organization, user="alice", session="s1")
+        assert 0 < other_engine.load(tmp_path / "bundle.jsonl", organization=organization).count <= written_count
+        reopened = other_engine.scope(organization=organization, user="alice", session="s1")
         assert len(reopened.recall("tea", k=20, tags="t", minimum=0)) == 12
         assert [message.text for message in reopened.messages()] == ["and this was said"]
 
@@ -379,7 +385,7 @@ class EngineContract:
         assert engine.verify_log(organization).intact
 
     def test_random_use_finds_no_difference_from_the_reference(
-        self, engine: Everhold, beside: Everhold, reference: Everhold, organization: str
+        self, engine: Everhold, other_engine: Everhold, reference: Everhold, organization: str
     ) -> None:
         """Two processes take turns; the reference is one engine in memory, without projections or caches."""
-        assert walk((engine, beside), reference, organization, steps=self.steps) == self.steps
+        assert walk((engine, other_engine), reference, organization, steps=self.steps) == self.steps

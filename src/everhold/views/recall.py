@@ -18,7 +18,7 @@ from everhold.recall.judging import EXAMINED
 from everhold.recall.kinds import check_among, check_namespaces
 from everhold.recall.overview import find_named, order_by_weight
 from everhold.recall.pipeline import recall
-from everhold.recall.recipe import MEANING, WORDS, Recipe, recipe_named
+from everhold.recall.recipe import MEANING, WORDS, Recipe, get_recipe
 from everhold.recall.request import RecallDeps, Request
 from everhold.recall.reranking import recall_reranked
 from everhold.recall.timeline import Period, make_timeline
@@ -71,8 +71,8 @@ class RecallVerbs(ScopedView):
         before.
         """
         scope = self._narrow(only)
-        recall_deps, own_vector = self._choose_seeker(model, vector)
-        kinds, chosen = check_among(among), recipe_named(recipe)
+        recall_deps, own_vector = self._choose_recall_deps(model, vector)
+        kinds, chosen = check_among(among), get_recipe(recipe)
         conditions, included = make_filter(**filters, among=kinds), check_include(include, kinds)
         namespaces = check_namespaces(namespace, kinds)
         request = Request(
@@ -112,7 +112,7 @@ class RecallVerbs(ScopedView):
         from everhold.sessions.working import read_last_messages
 
         scope = self._narrow(only)
-        recall_deps, _ = self._choose_seeker(model, None)
+        recall_deps, _ = self._choose_recall_deps(model, None)
         records, included = self._parts.records, check_include(include)
         namespaces = check_namespaces(namespace, ("memory",))
         request = Request(question, k, make_filter(**filters), minimum=minimum, include=included, namespaces=namespaces)
@@ -151,7 +151,7 @@ class RecallVerbs(ScopedView):
         """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
         memory = require_memory(self._parts.records, self.scope, memory_id)
         included = check_include(include)
-        recall_deps, own_vector = self._choose_seeker(model, vector)
+        recall_deps, own_vector = self._choose_recall_deps(model, vector)
         request = Request(
             query,
             k,
@@ -159,7 +159,7 @@ class RecallVerbs(ScopedView):
             as_of,
             minimum,
             included,
-            recipe=recipe_named(recipe),
+            recipe=get_recipe(recipe),
             asked_at=asked_at,
             vector=own_vector,
             namespaces=check_namespaces(namespace, ("memory",)),
@@ -211,7 +211,7 @@ class RecallVerbs(ScopedView):
         self._note("search", {"overview": len(chosen), "length": len(about)}, [memory.id for memory in chosen])
         return chosen
 
-    def _choose_seeker(self, model: str | None, vector: QueryVector | None) -> tuple[RecallDeps, Vector | None]:
+    def _choose_recall_deps(self, model: str | None, vector: QueryVector | None) -> tuple[RecallDeps, Vector | None]:
         """Return what searches by a model, and the caller's vector.
 
         A vector without a model belongs to the first model, even while that model does not serve yet.

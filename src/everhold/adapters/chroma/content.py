@@ -9,6 +9,7 @@ from everhold.adapters.chroma.connection import ChromaProcess
 from everhold.adapters.chroma.failures import Damaged
 from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.chroma.search import ChromaQuery, Match, parse_owner_id
+from everhold.batches import split_into_batches
 from everhold.model.housekeeping import Outbox
 from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.embedder import Vector
@@ -34,7 +35,7 @@ class Content:
             self._write(name, organization_id, rows.list_owners(self._records, self._place, organization_id))
 
     def _write(self, name: str, organization_id: str, owner_ids: list[str]) -> None:
-        for batch in rows.split_into_batches(owner_ids, self._batch):
+        for batch in split_into_batches(owner_ids, self._batch):
             self._between()
             entries = rows.read_entries(self._records, self._place, organization_id, batch)
             for start in range(0, len(entries), self._batch):
@@ -52,7 +53,7 @@ class Content:
         for organization_id in above:
             self.compare(name, organization_id)
         for organization_id, owner_ids in changed.items():
-            for batch in rows.split_into_batches(list(owner_ids), self._batch):
+            for batch in split_into_batches(list(owner_ids), self._batch):
                 self._between()
                 entries = rows.read_entries(self._records, self._place, organization_id, batch)
                 self._chroma.ask("replace", name, organization_id, batch, entries)
@@ -65,7 +66,7 @@ class Content:
         """Remove entries of an organization that the records do not have, and add the missing ones."""
         held = set(self._chroma.ask("ids", name, organization_id))  # first: what is added later is not left over
         wanted = rows.list_chunk_ids(self._records, self._place, organization_id)
-        for batch in rows.split_into_batches(sorted(held - wanted), self._batch):
+        for batch in split_into_batches(sorted(held - wanted), self._batch):
             self._between()
             self._chroma.ask("remove", name, batch)
         self._write(name, organization_id, sorted({parse_owner_id(one) for one in wanted - held}))

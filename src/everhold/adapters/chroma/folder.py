@@ -1,9 +1,9 @@
 """Folders of Chroma that are verified before they are opened.
 
-Chroma 1.5 reads an index file as it is: one overwritten or cut short ends the process by a segmentation fault, or
-finds less than there is and says nothing. So a folder is opened only if it is, in every byte, what it was when it was
-closed: a note with the digest of each file is written last and removed first. While a folder is open, its index files
-change only inside calls of ours; a file that has changed between two of them was changed by another program.
+Chroma 1.5 does not check its index files: a damaged one ends the process by a segmentation fault, or hides entries
+without an error. So a folder is opened only if every byte is as it was when the folder was closed. A note with the
+digest of each file is written last and removed first. While a folder is open, only our own calls change its index
+files. If a file changes between two calls, another program has changed it.
 """
 
 import fcntl

@@ -247,7 +247,7 @@ class Projection:
         self.attached, self._check_at = serving.generation, now + max(_CHECKED, _SELDOM * (now - begun))
 
     def _compare(self, name: str) -> None:
-        """Compare the serving collection with the records. No one else writes to it meanwhile."""
+        """Compare the serving collection with the records. The lock keeps other writers out of the collection."""
         with self._turn:
             self._content.compare_all(name)
 

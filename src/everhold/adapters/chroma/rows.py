@@ -1,7 +1,7 @@
 """Reading what Chroma should contain from the records, and confirming its answers with the records."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 
 from everhold.adapters.chroma.search import ChunkEntry, chunk_id, parse_owner_id
+from everhold.batches import split_into_batches
 from everhold.model import Chunk, Memory, Organization
 from everhold.model.base import Entity
 from everhold.model.memory import LONG_TERM
@@ -173,8 +174,3 @@ def read_sample(records: Records, place: CollectionSpace, size: int) -> list[tup
             entries = read_entries(records, place, organization_id, some)[:size]
             found += [(organization_id, entry) for entry in entries]
     return found
-
-
-def split_into_batches(items: Sequence[str], size: int) -> Iterator[list[str]]:
-    for start in range(0, len(items), size):
-        yield list(items[start : start + size])

@@ -173,8 +173,7 @@ class ChromaVectors:
             with self._lock:
                 self._stop.set()
             self._wake.set()
-            if self._thread.is_alive():
-                self._thread.join()
+            self._thread.stop()
             for projection in self._projections.values():
                 with suppress(EverholdError):
                     projection.state.release()

@@ -33,8 +33,8 @@ LONGEST_TEXT = 512 - SPECIAL_TOKENS
 # Letters. A key of 200 characters is one unknown word, and weighs no more than a long one.
 LONGEST_WORD = 16
 
-BATCH_TEXTS = 32
 # Counting padding. Larger batches need more memory and are no faster.
+BATCH_TEXTS = 32
 BATCH_TOKENS = 2048
 
 # Texts whose tokens are held at once, and sorted by length among themselves.

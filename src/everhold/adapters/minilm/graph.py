@@ -32,8 +32,8 @@ PAD = 0
 INPUT = "ids"
 OUTPUT = "vector"
 
-_SMALLEST_APART = 1024
 # Bytes. Smaller constants stay in the graph, where onnxruntime looks at them while it optimizes.
+_SMALLEST_APART = 1024
 _PAGE = 4096
 
 Tensors = Mapping[str, NDArray[np.float32]]

@@ -118,7 +118,7 @@ def verify(folder: Path, receipts: Receipts) -> None:
         file = folder / name
         if receipts.digest(file) == published:
             continue
-        # Taken before reading: a file changed meanwhile is read again next time.
+        # Taken before reading: a file that changes while it is read is read again next time.
         fingerprint = Fingerprint.from_file(file)
         verify_file(file)
         receipts.add(file, fingerprint, published)

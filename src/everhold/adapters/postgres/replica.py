@@ -109,7 +109,7 @@ class ReplicaReading(PostgresReading):
     def _should_ask_replica(self) -> bool:
         """Return whether the needed position is known and the replica is not paused.
 
-        After a pause only one reader tries a replica that did not answer; the others use the primary meanwhile.
+        After a pause only one reader tries a replica that did not answer; the others use the primary.
         """
         with self._lock:
             if self._noted_writes != self._primary.writes or time.monotonic() < self._resting_until:

@@ -11,8 +11,8 @@ from everhold.interrupts import uninterrupted
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-FIRST_PAUSE = 0.1
 # Seconds. Each failure in a row doubles the pause.
+FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 
 

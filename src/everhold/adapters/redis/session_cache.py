@@ -195,7 +195,7 @@ class RedisSessions:
         return sum(self._clean_batch(own, sessions[at : at + _BATCH]) for at in range(0, len(sessions), _BATCH))
 
     def _clean_batch(self, own: OrganizationKeys, sessions: Sequence[str]) -> int:
-        """Check and remove in one transaction, so that a session that comes back meanwhile stays on the list."""
+        """Check and remove in one transaction, so that a session that comes back between the two stays on the list."""
         with self._link.plain.pipeline(transaction=True) as asked:
             asked.watch(*[own.session(one) for one in sessions])
             lapsed = [encode_id(one) for one in sessions if not asked.execute_command("EXISTS", own.session(one))]

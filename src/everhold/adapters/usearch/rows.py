@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
+from everhold.batches import split_into_batches
 from everhold.model import Chunk
 from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
@@ -62,11 +63,6 @@ def _chunks(records: Records, index_space: IndexSpace, owner_ids: Sequence[str])
         yield from (
             VectorRow(owner_id, vector) for owner_id, vector in chunks if vector is not None and len(vector) == size
         )
-
-
-def split_into_batches(items: Sequence[str], size: int) -> Iterator[list[str]]:
-    for start in range(0, len(items), size):
-        yield list(items[start : start + size])
 
 
 def split_into_blocks(rows: Iterable[VectorRow], size: int) -> Iterator[list[VectorRow]]:

@@ -26,7 +26,7 @@ from everhold.interfaces.shared.documents import add_tags
 from everhold.interfaces.shared.times import format_local
 from everhold.model.searchable import SEARCHABLE
 from everhold.recall.hit import Hits
-from everhold.recall.recipe import recipe_named
+from everhold.recall.recipe import get_recipe
 
 app = typer.Typer()
 
@@ -110,7 +110,7 @@ def recall(
         question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model,
         include_superseded=include_superseded, **where,
     )  # fmt: skip
-    empty = _NOTHING_RELEVANT if minimum or (minimum is None and recipe_named(recipe).minimum) else show.NOTHING_FOUND
+    empty = _NOTHING_RELEVANT if minimum or (minimum is None and get_recipe(recipe).minimum) else show.NOTHING_FOUND
     return _show_hits(call, hits, empty + suggest_kinds(filters), explain=explain)
 
 
