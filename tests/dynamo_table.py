@@ -34,7 +34,7 @@ class Spy:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.before: Callable[[str, dict[str, Any]], None] = lambda _, __: None
         client = records._dynamo._client
-        for name in ("transact_write_items", "batch_write_item", "batch_get_item", "query"):
+        for name in ("transact_write_items", "batch_write_item", "batch_get_item", "get_item", "query"):
             monkeypatch.setattr(client, name, self._record_calls(name, getattr(client, name)))
 
     def _record_calls(self, name: str, request: Callable[..., Any]) -> Callable[..., Any]:

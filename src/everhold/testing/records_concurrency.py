@@ -31,7 +31,7 @@ def run_in_threads(work: Callable[[int], object], writers: int = WRITERS) -> Non
 class ConcurrencyContract:
     """No change is lost, repeated or seen half done."""
 
-    def test_writers_that_look_again_lose_no_change(self, records: Records) -> None:
+    def test_concurrent_patches_lose_no_update(self, records: Records) -> None:
         put_memory(records, revision=0)
 
         def add(_: int) -> None:
@@ -47,7 +47,7 @@ class ConcurrencyContract:
         run_in_threads(add)
         assert (read_memory(records).revision, read_memory(records).version) == (WRITERS * 10, WRITERS * 10 + 1)
 
-    def test_increments_at_once_lose_nothing(self, records: Records) -> None:
+    def test_concurrent_increments_lose_no_update(self, records: Records) -> None:
         put_memory(records)
 
         def add(_: int) -> None:
@@ -57,7 +57,7 @@ class ConcurrencyContract:
         run_in_threads(add)
         assert read_memory(records).access_count == WRITERS * 20
 
-    def test_of_many_that_put_the_same_one_succeeds(self, records: Records) -> None:
+    def test_only_one_of_several_concurrent_puts_succeeds(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org"))])
         refused: list[Conflict] = []
 
@@ -72,11 +72,11 @@ class ConcurrencyContract:
         assert records.count(Memory, "org") == 5
         assert len(refused) == (WRITERS - 1) * 5
 
-    def test_of_many_that_ensure_the_same_one_adds_it(self, records: Records) -> None:
+    def test_concurrent_ensures_add_one_row(self, records: Records) -> None:
         run_in_threads(lambda number: records.commit([Ensure(make_row(Organization, "org", "org", name=str(number)))]))
         assert records.count(Organization, None) == 1
 
-    def test_of_many_that_take_a_lease_one_holds_it(self, records: Records) -> None:
+    def test_a_lease_has_one_holder_at_a_time(self, records: Records) -> None:
         """Each holder reads a counter and writes the next value: two holders at once would read the same value."""
         records.commit([Put(Counter(name="turns"))])
         turns: list[int] = []
@@ -95,7 +95,7 @@ class ConcurrencyContract:
         assert lease.holder is None
         assert turns
 
-    def test_a_reader_never_sees_half_a_commit(self, records: Records) -> None:
+    def test_a_reader_never_sees_part_of_a_commit(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org"))])
         counts: list[int] = []
 

@@ -67,6 +67,25 @@ def test_lookups_use_an_index_and_not_the_whole_partition(records: DynamoRecords
     assert query["IndexName"] == "by1"
 
 
+@pytest.mark.parametrize("row_ids", [["m7"], ["m7", "m8", "missing"]], ids=len)
+def test_a_search_by_id_reads_only_these_items(records: DynamoRecords, spy: Spy, row_ids: list[str]) -> None:
+    records.commit([Put(memory(f"m{number}")) for number in range(60)])
+    condition = Where("id", Op.IN, row_ids) if len(row_ids) > 1 else Where("id", Op.EQ, row_ids[0])
+    rows = len(set(row_ids) - {"missing"})
+    for search in (
+        lambda: len(records.scan(Memory, ORGANIZATION, [condition])),
+        lambda: records.count(Memory, ORGANIZATION, [condition]),
+        lambda: len(list(records.columns(Memory, ORGANIZATION, ["text"], [condition]))),
+    ):
+        spy.sent.clear()
+        assert search() == rows
+        [batch] = spy.list_calls("batch_get_item")
+        [request] = batch["RequestItems"].values()
+        assert len(request["Keys"]) == len(row_ids)
+        assert {name for name, _ in spy.sent} <= {"batch_get_item", "get_item"}
+        assert len(spy.sent) <= 3, "the items, and the head before and after them"
+
+
 def test_the_feed_goes_on_over_a_stretch_s_end(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everhold.adapters.dynamodb.items.STRETCH", 7)
     lines = [
