@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from everhold import clock
 from everhold.ports.embedder import Vector
-from everhold.settings import Sqlite
+from everhold.settings_sections import Sqlite
 from everhold.text.terms import STOP_WORDS
 
 _TABLES = """

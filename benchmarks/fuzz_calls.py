@@ -24,6 +24,7 @@ from benchmarks.fuzz_values import CallersOwn, choose_hostile
 from everhold import AsyncEverhold, Everhold, View, parts, settings
 from everhold.errors import EverholdError, format_value
 from everhold.ports.thesaurus import NO_THESAURUS
+from everhold.settings_sections import DEFAULT_MODEL
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views import AsyncView
 
@@ -252,7 +253,7 @@ def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
         os.environ[name] = str(folder)
     os.environ["COLUMNS"] = "100"
-    model = FakeEmbedder(settings.DEFAULT_MODEL)  # under its name, a store is opened again without naming a model
+    model = FakeEmbedder(DEFAULT_MODEL)  # under its name, a store is opened again without naming a model
     replaced: Any = parts  # the real model and its download are not tested here
     replaced.make_embedder = lambda _: (model, model, NO_THESAURUS)
     replaced.install = lambda *_, **__: folder

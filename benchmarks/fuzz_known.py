@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.fuzz_values import NESTED, TEXTS, TIMES
 from everhold import FunctionEmbedder, View
-from everhold.settings import DEFAULT_MODEL
+from everhold.settings_sections import DEFAULT_MODEL
 
 
 class Known:

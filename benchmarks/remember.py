@@ -18,7 +18,8 @@ from benchmarks.texts import make_sentences
 from benchmarks.vectors import Precomputed, make_vectors
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.minilm import MiniLM
-from everhold.settings import Embedding, Settings
+from everhold.settings import Settings
+from everhold.settings_sections import Embedding
 
 USER = "alice"
 WARM_UP = 20

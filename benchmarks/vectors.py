@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.ports.embedder import Vector, round_to_half_precision
-from everhold.settings import DEFAULT_MODEL
+from everhold.settings_sections import DEFAULT_MODEL
 
 DIMENSIONS = 384
 TOPICS = 2000

@@ -32,7 +32,8 @@ from everhold.progress import ReportProgress, StepCounter
 from everhold.recall.images import ImageCache
 from everhold.recall.request import RecallDeps
 from everhold.remember.chunks import Chunking, make_chunks_for_model
-from everhold.settings import DEFAULT_MODEL, EmbeddingModelSettings, Settings
+from everhold.settings import Settings
+from everhold.settings_sections import DEFAULT_MODEL, EmbeddingModelSettings
 from everhold.text.estimated_tokens import EstimatedTokenizer
 
 if TYPE_CHECKING:

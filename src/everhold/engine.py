@@ -29,6 +29,7 @@ from everhold.ports.embedder import Embedder
 from everhold.ports.records import Records
 from everhold.progress import ReportProgress, ignore_progress
 from everhold.settings_fields import SettingsFields
+from everhold.settings_sections import hide_password
 from everhold.views import View
 from everhold.views.accounts import AccountVerbs
 
@@ -41,7 +42,7 @@ class Everhold(AccountVerbs):
         self._parts = built
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({settings.hide_password(self.settings.storage)!r})"
+        return f"{type(self).__name__}({hide_password(self.settings.storage)!r})"
 
     @classmethod
     def open(

@@ -22,7 +22,8 @@ import pytest
 from everhold import embedding, parts, settings
 from everhold.embedding import EmbeddingParts
 from everhold.interfaces.cli import main
-from everhold.settings import DEFAULT_MODEL, Settings
+from everhold.settings import Settings
+from everhold.settings_sections import DEFAULT_MODEL
 from tests.conventions.source_tree import REPOSITORY
 
 FENCE = re.compile(r"^ *```(?P<language>\w+) *(?P<note>[^\n]*)\n(?P<body>.*?)^ *```", re.MULTILINE | re.DOTALL)

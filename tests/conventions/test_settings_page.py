@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from everhold.settings import Llm, Settings, list_names
+from everhold.settings import Settings, list_names
+from everhold.settings_sections import Llm
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 

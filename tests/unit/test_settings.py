@@ -12,6 +12,7 @@ from everhold.adapters.address import read_file
 from everhold.errors import InvalidSettings, UnknownField
 from everhold.settings import Settings, load
 from everhold.settings_fields import SettingsFields
+from everhold.settings_sections import hide_password
 
 
 @pytest.fixture(autouse=True)
@@ -223,9 +224,9 @@ def test_secrets_are_in_no_error(given: dict[str, Any]) -> None:
 
 
 def test_only_the_password_of_an_address_is_hidden() -> None:
-    shown = settings.hide_password("host=h password='a b' dbname=d passfile=/f")
+    shown = hide_password("host=h password='a b' dbname=d passfile=/f")
     assert shown == "host=h password=*** dbname=d passfile=/f"
-    assert settings.hide_password("postgresql://h/d?password=x&user=u") == "postgresql://h/d?password=***&user=u"
+    assert hide_password("postgresql://h/d?password=x&user=u") == "postgresql://h/d?password=***&user=u"
 
 
 def test_every_setting_has_a_dotted_name() -> None:

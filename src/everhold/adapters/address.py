@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from everhold.errors import InvalidSettings
 from everhold.model.validation import suggest_name
-from everhold.settings import hide_password
+from everhold.settings_sections import hide_password
 
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 

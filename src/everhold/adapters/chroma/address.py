@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from everhold.errors import InvalidSettings, format_value
-from everhold.settings import hide_password
+from everhold.settings_sections import hide_password
 
 _PORT = 8000
 
