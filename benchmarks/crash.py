@@ -125,7 +125,7 @@ class CrashTest:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of Chroma and Valkey, if they run. Images are off, so that recall asks Chroma."""
-        vectors = {"vectors": self.chroma.url, "images": {"most_memories": 0}} if self.chroma else {}
+        vectors = {"vectors": self.chroma.url, "images": {"max_memories": 0}} if self.chroma else {}
         return {**vectors, **({"sessions": self.valkey.url} if self.valkey else {})}
 
 

@@ -147,7 +147,7 @@ def measure_exactness(case: Case, material: Material, folder: Path, report: Repo
     with open_engine(build_settings(path, **UNRESOLVED), material.embedder, material.embedder) as engine:
         share, _ = measure_share_found(engine, material, case.each)
         report.add(f"meaning_recall_at_10_of_{case.each}", share, "==", 1.0)
-    settings = build_settings(path, **UNRESOLVED, images={"most_memories": case.each})
+    settings = build_settings(path, **UNRESOLVED, images={"max_memories": case.each})
     with open_engine(settings, material.embedder, material.embedder) as engine:
         engine.scope(user=name_user(0)).remember_many(material.texts[case.each :])
         started = perf_counter()

@@ -162,7 +162,7 @@ def make_recall_deps(
         embedder.model,
         embedder.dimensions,
         budget=settings.images.megabytes * 1_000_000,
-        most_memories=settings.images.most_memories,
+        max_memories=settings.images.max_memories,
     )
     candidates.follow(embedder.model, embedder.dimensions)
     return RecallDeps(read, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))

@@ -36,7 +36,7 @@ from everhold.settings_sections import (
 
 FILE = "everhold.yaml"
 _SECRETS = ("api_key", "key")
-LARGEST_FILE = 1_000_000
+MAX_FILE_BYTES = 1_000_000
 _NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "ANONYMIZED_TELEMETRY": "False"}  # onnxruntime, Chroma
 
 
@@ -257,9 +257,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _read_file(path: Path) -> str:
     with path.open("rb") as file:
-        content = file.read(LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE:
-        raise InvalidSettings(f"{path} has more than {LARGEST_FILE:,} bytes", remedy="name a settings file")
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise InvalidSettings(f"{path} has more than {MAX_FILE_BYTES:,} bytes", remedy="name a settings file")
     return content.decode("utf-8")
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, SecretStr
 
 from everhold.model.base import DeferredModel
-from everhold.model.fields import MOST_DIMENSIONS
+from everhold.model.fields import MAX_DIMENSIONS
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 _PASSWORD = re.compile(
@@ -40,7 +40,7 @@ class EmbeddingModelSettings(SettingsSection):
     path: Path | None = None
     url: str | None = None
     api_key: SecretStr | None = None
-    dimensions: int = Field(default=384, ge=1, le=MOST_DIMENSIONS)
+    dimensions: int = Field(default=384, ge=1, le=MAX_DIMENSIONS)
 
 
 class Embedding(EmbeddingModelSettings):
@@ -130,7 +130,7 @@ class Images(SettingsSection):
     """How much of the store is held in memory for searching."""
 
     megabytes: int = Field(default=1024, ge=1)
-    most_memories: int = Field(default=200_000, ge=0)
+    max_memories: int = Field(default=200_000, ge=0)
 
 
 class Remember(SettingsSection):

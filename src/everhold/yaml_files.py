@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 DEEPEST = 32  # the composer recurses, so deep nesting would exhaust the stack
-LONGEST_SCALAR = 10_000
+MAX_SCALAR_LENGTH = 10_000
 
 
 class BoundedLoader:
@@ -21,8 +21,8 @@ class BoundedLoader:
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
             raise _make_error(event, f"the alias *{event.anchor:.40} is not allowed; write the value out")
-        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_SCALAR:
-            raise _make_error(event, f"a value has {len(event.value):,} characters; use at most {LONGEST_SCALAR:,}")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_SCALAR_LENGTH:
+            raise _make_error(event, f"a value has {len(event.value):,} characters; use at most {MAX_SCALAR_LENGTH:,}")
         if self._depth >= DEEPEST:
             raise _make_error(event, f"values are nested deeper than {DEEPEST} levels; flatten them")
         self._depth += 1

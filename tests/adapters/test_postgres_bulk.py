@@ -85,13 +85,13 @@ def test_rows_are_the_same_as_those_written_one_by_one(
     assert [line.entity_id for line in records.feed(0).lines] == [f"m{number}" for number in range(MANY)]
     assert [one.sequence for one in records.feed(0).lines] == sorted(one.sequence for one in records.feed(0).lines)
     records.commit([Delete(Memory, ("o", f"m{number}")) for number in range(MANY)])
-    monkeypatch.setattr(bulk, "LEAST_ROWS", 10**9)
+    monkeypatch.setattr(bulk, "MIN_ROWS", 10**9)
     records.commit(operations)
     assert [records.scan(entity, "o") for entity in entities] == copied
 
 
 def test_few_rows_are_not_worth_it(records: PostgresRecords) -> None:
-    assert collect_bulks(make_operations(bulk.LEAST_ROWS - 1), records.compiler) is None
+    assert collect_bulks(make_operations(bulk.MIN_ROWS - 1), records.compiler) is None
     parts = collect_bulks(
         [*make_operations(MANY), Patch(Memory, ("o", "m1"), {"text": "x"}), Put(tag("m1"))], records.compiler
     )
@@ -162,7 +162,7 @@ def test_a_log_of_many_lines_draws_its_numbers_in_their_order(records: PostgresR
 
 
 def test_random_operations_find_no_difference(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "LEAST_ROWS", 1)
+    monkeypatch.setattr(bulk, "MIN_ROWS", 1)
     store = postgres_database(postgres_server)
 
     def make_records() -> Records:

@@ -12,7 +12,7 @@ import pytest
 
 from everhold import settings
 from everhold.adapters.redis import RedisOptions, RedisSessions
-from everhold.adapters.redis.breaker import FIRST_PAUSE, LONGEST_PAUSE, Breaker
+from everhold.adapters.redis.breaker import FIRST_PAUSE, MAX_PAUSE, Breaker
 from everhold.adapters.redis.connection import Link
 from everhold.errors import InvalidSettings
 from everhold.ports.session_cache import SessionKey
@@ -316,7 +316,7 @@ def test_the_pauses_double_until_it_answers() -> None:
         assert breaker.ask(time.work, 0) == 0
         assert time.asked == failures
         time.now += pause * 0.02
-        pause = min(LONGEST_PAUSE, pause * 2)
+        pause = min(MAX_PAUSE, pause * 2)
     assert breaker.ask(time.work, 0) == 1
     assert breaker.ask(time.fail, 0) == 0
     time.now += FIRST_PAUSE

@@ -116,7 +116,7 @@ def assemble_engine(chosen: Settings, records: Records, candidates: SearchIndexe
 @pytest.fixture(scope="module")
 def engine(combination_settings: dict[str, Any], combination: Combination, exit_stack: ExitStack) -> Everhold:
     """Asks the projection, however few memories there are."""
-    return open_engine(combination_settings, combination.search, exit_stack, images={"most_memories": 0})
+    return open_engine(combination_settings, combination.search, exit_stack, images={"max_memories": 0})
 
 
 @pytest.fixture(scope="module")

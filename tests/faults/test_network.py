@@ -73,7 +73,7 @@ def to_chroma(_: pytest.FixtureRequest, folder: Path, held: ExitStack) -> Line:
     store = Store("sqlite", str(folder / "memories.db"))
     held.callback(_close_store, store)
     more: dict[str, Any] = {"vectors": f"chroma://127.0.0.1:{proxy.port}", "chroma": {"seconds": 1}}
-    return Line(proxy, lambda: store.open(**more, images={"most_memories": 0}), needed=False)
+    return Line(proxy, lambda: store.open(**more, images={"max_memories": 0}), needed=False)
 
 
 def _close_store(store: Store) -> None:

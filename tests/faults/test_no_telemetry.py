@@ -42,14 +42,14 @@ given = {"data": folder / "data", "cache": folder / "cache", "embedding": {"path
 for store in ("a.db", "a.duckdb"):
     vectors = f"chroma://{folder}/chroma" if store == "a.db" else "auto"
     address = f"duckdb:///{folder / store}" if store.endswith("duckdb") else str(folder / store)
-    with Everhold.open(address, vectors=vectors, images={"most_memories": 1}, **given) as engine:
+    with Everhold.open(address, vectors=vectors, images={"max_memories": 1}, **given) as engine:
         alice = engine.scope(user="alice")
         for text in ("Prefers tea", "Plays the piano", "Lives in Bergen"):
             alice.remember(text)
         engine.maintain()
         assert alice.recall("what does she drink?")
         assert engine.doctor().problems == [], engine.doctor().problems
-with Everhold.open(str(folder / "b.db"), images={"most_memories": 1}, **given) as engine:  # usearch
+with Everhold.open(str(folder / "b.db"), images={"max_memories": 1}, **given) as engine:  # usearch
     engine.scope().remember("Prefers tea")
     assert engine.scope().recall("tea")
 """

@@ -246,7 +246,7 @@ def test_a_store_opened_read_only(sqlite_store: Store) -> None:
 
 
 def test_a_read_only_store_is_read_for_long(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("everhold.access.buffer._MOST_WAITING", 20)
+    monkeypatch.setattr("everhold.access.buffer._MAX_WAITING", 20)
     sqlite_store.open().scope(user="alice").remember("Written before")
     engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", log={"flush_seconds": 0.01})
     for _ in range(100):

@@ -21,7 +21,7 @@ def vectors_of(engine: Everhold) -> ChromaVectors:
 
 
 def open_with_chroma(store: Store, address: str, **values: Any) -> Everhold:
-    engine = store.open(vectors=address, images={"most_memories": 0}, **values)
+    engine = store.open(vectors=address, images={"max_memories": 0}, **values)
     assert vectors_of(engine).wait(SECONDS), engine.doctor().problems
     return engine
 

@@ -39,12 +39,12 @@ PAIRS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("most_memories", [200_000, 0], ids=["images", "candidates"])
-def test_found_by_part_of_a_word(store: Store, most_memories: int) -> None:
+@pytest.mark.parametrize("max_memories", [200_000, 0], ids=["images", "candidates"])
+def test_found_by_part_of_a_word(store: Store, max_memories: int) -> None:
     alice = store.open().scope(user="alice")
     alice.remember_many({"text": text, "kind": "conversation"} for text in {text for text, _ in PAIRS})
     alice.remember_many(f"Filler sentence number {n}" for n in range(20))
-    reader = store.open(images={"most_memories": most_memories}).scope(user="alice")
+    reader = store.open(images={"max_memories": max_memories}).scope(user="alice")
     for text, query in PAIRS:
         hits = reader.recall(query, recipe="words", minimum=1e-6, k=50)
         assert text in texts(hits), query
@@ -62,12 +62,12 @@ NASTY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("most_memories", [200_000, 0], ids=["images", "candidates"])
-def test_anything_typed_is_plain_text(store: Store, most_memories: int) -> None:
+@pytest.mark.parametrize("max_memories", [200_000, 0], ids=["images", "candidates"])
+def test_anything_typed_is_plain_text(store: Store, max_memories: int) -> None:
     writer = store.open().scope(user="alice")
     kept = writer.remember_many({"text": f"tea {text}", "kind": "conversation"} for text in NASTY)
     assert [memory.text for memory in kept] == [f"tea {text}" for text in NASTY]
-    alice = store.open(images={"most_memories": most_memories}).scope(user="alice")
+    alice = store.open(images={"max_memories": max_memories}).scope(user="alice")
     plain = texts(alice.recall("tea coffee", k=3, minimum=0))
     for query in NASTY:
         try:
@@ -87,7 +87,7 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> tuple[View, View]:
     store = Store("sqlite", str(tmp_path_factory.mktemp("any") / "memories.db"))
     engine = store.open()
     engine.scope(user="alice").remember_many(f"tea number {n} กาแฟ 東京 {chr(0x250 + n)}" for n in range(50))
-    return store.open().scope(user="alice"), store.open(images={"most_memories": 0}).scope(user="alice")
+    return store.open().scope(user="alice"), store.open(images={"max_memories": 0}).scope(user="alice")
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

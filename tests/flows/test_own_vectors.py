@@ -92,7 +92,7 @@ class TestOwnVectors:
         assert nearest(copy, direction(1)) == one.id
 
     def test_a_large_scope_is_searched_by_them_too(self, store: Store) -> None:
-        alice = store.open(FIRST, images={"most_memories": 0}).scope(user="alice")
+        alice = store.open(FIRST, images={"max_memories": 0}).scope(user="alice")
         alice.remember_many(f"note {number} about tea" for number in range(30))
         own = alice.remember("Prefers green tea", vector=direction(1))
         hits = alice.recall("", vector=direction(1), minimum=0, k=1)
@@ -232,7 +232,7 @@ class TestModelBesideTheFirst:
 
     def test_a_large_scope_is_searched_by_the_second_model(self, store: Store) -> None:
         second = ColourBlind("second", 48)
-        engine = store.open(FIRST, also=[second], images={"most_memories": 0})
+        engine = store.open(FIRST, also=[second], images={"max_memories": 0})
         alice = engine.scope(user="alice")
         alice.remember_many(["red apples", "green pears", *(f"note {number}" for number in range(20))])
         for name, expected in (("first", "red apples"), ("second", "green pears")):
@@ -243,7 +243,7 @@ class TestModelBesideTheFirst:
         engine = sqlite_store.open(
             FIRST,
             also=[ColourBlind("second", 48)],
-            images={"most_memories": 0},
+            images={"max_memories": 0},
             vectors=f"chroma:///{tmp_path / 'chroma'}",
         )
         chroma = engine._parts.recall_deps.candidates.vectors

@@ -218,7 +218,7 @@ def test_why_not_what_cannot_be_scored(alice: View) -> None:
 
 def test_why_not_by_the_stores_indexes(store: Store) -> None:
     store.open().scope(user="alice").remember("Tea on the porch", id="mem_tea")
-    looking = store.open(images={"most_memories": 0}).scope(user="alice")
+    looking = store.open(images={"max_memories": 0}).scope(user="alice")
     found = looking.why_not("mem_tea", "engine of the boat")
     assert "is below the minimum" in found.reasons[0]
     assert found.why is not None

@@ -27,7 +27,7 @@ def test_a_project_finds_the_messages_of_its_sessions_only(store: Store) -> None
     assert recall_texts(engine.scope(user="alice", project="kitchen"), "water") == ["The soup needs water"]
     assert len(recall_texts(engine.scope(user="alice"), "water")) == 3
     for most in (1000, 0):
-        reader = store.open(images={"most_memories": most})
+        reader = store.open(images={"max_memories": most})
         assert recall_texts(reader.scope(user="alice", session="s2"), "water")[0] == "The soup needs water"
         assert recall_texts(reader.scope(user="alice", session="s2"), "water", only="session") == [
             "The soup needs water"

@@ -98,7 +98,7 @@ def test_on_every_store(stores: dict[str, Store]) -> None:
 def test_by_images_and_by_candidates(stores: dict[str, Store], name: str) -> None:
     whole = {"embedding": {"chunk_tokens": 512}}  # so that all chunks are among those that the indexes propose
     fill(stores[name].open(**whole))
-    held, proposed = stores[name].open(**whole), stores[name].open(**whole, images={"most_memories": 0})
+    held, proposed = stores[name].open(**whole), stores[name].open(**whole, images={"max_memories": 0})
     for scope in ({"user": "alice"}, {}):
         hits = proposed.scope(**scope).recall("tea", minimum=0)
         assert hits.approximate
@@ -114,7 +114,7 @@ def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> No
     engine = store.open()
     fill(engine)
     alice = engine.scope(user="alice")
-    looking = store.open(images={"most_memories": 0}).scope(user="alice")
+    looking = store.open(images={"max_memories": 0}).scope(user="alice")
     before = answers(alice), answers(looking, some)
     others = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(OTHERS)]
     engine.scope(organization="other", user="alice").remember_many(others)
@@ -179,7 +179,7 @@ def test_scopes_and_filters_come_before_the_search(stores: dict[str, Store], nam
             {"text": "tea under a bridge", "kind": "plan"},
         ]
     )
-    held, proposed = stores[name].open(), stores[name].open(images={"most_memories": 0})
+    held, proposed = stores[name].open(), stores[name].open(images={"max_memories": 0})
     for scope, given, count in NARROW:
         asked = [engine.scope(**scope).recall("tea rain music", k=5, minimum=0, **given) for engine in (held, proposed)]
         assert ranking(asked[0]) == ranking(asked[1]), (scope, given)

@@ -18,7 +18,7 @@ def readers(store: Store, engine: Everhold) -> Iterator[Everhold]:
     """Yield an engine that holds images, then one that searches through the store's indexes. DuckDB opens one only."""
     yield engine
     engine.close()
-    yield store.open(images={"most_memories": 0})
+    yield store.open(images={"max_memories": 0})
 
 
 def recall_texts(view: View, question: str = "garage code", **options: Any) -> list[str]:

@@ -192,8 +192,8 @@ class TestTheFeed:
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
         planted = chunk.model_copy(update={"user_id": "alice", "chunk_index": 7})
         records.commit([Put(planted), Put(Outbox.model_validate(OUTBOX["row"]))])
-        for most_memories in (0, 10_000):
-            engine._parts.recall_deps.images.most_memories = most_memories
+        for max_memories in (0, 10_000):
+            engine._parts.recall_deps.images.max_memories = max_memories
             engine._parts.recall_deps.images.clear()
             alice = engine.scope(organization="acme", user="alice")
             recalled = texts(alice.recall("money in the oven", k=50, minimum=0, include=["organization"]))
@@ -386,8 +386,8 @@ class TestImpossibleRows:
         problems = engine.doctor().problems
         assert [problem for problem in problems if "chunks" in problem and "vector" in problem]
         bob = engine.scope(organization="acme", user="bob")
-        for most_memories in (0, 10_000):
-            engine._parts.recall_deps.images.most_memories = most_memories
+        for max_memories in (0, 10_000):
+            engine._parts.recall_deps.images.max_memories = max_memories
             engine._parts.recall_deps.images.clear()
             assert texts(bob.recall("money", k=1, minimum=0)) == ["Bob hides his money in the oven"]
         bob.merge_duplicates()

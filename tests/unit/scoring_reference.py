@@ -132,7 +132,7 @@ class Reference:
             return
         others = [best[one] for one in order[1:] if source[one] != order[0] and source[order[0]] != one]
         behind = others[0] if others else self.recipe.base + self.recipe.unrelated
-        best[order[0]] += self.recipe.lead * max(0.0, min(best[order[0]] - behind, self.recipe.lead_most))
+        best[order[0]] += self.recipe.lead * max(0.0, min(best[order[0]] - behind, self.recipe.max_lead))
 
     def with_what_was_replaced(self, rows: list[Row]) -> list[float]:
         totals = [self.total(row, rows) for row in rows]

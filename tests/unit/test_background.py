@@ -104,7 +104,7 @@ def test_the_access_log_survives_an_unexpected_error(store: Store, monkeypatch: 
 def test_readers_see_no_error_of_a_full_buffer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = store.open()
     engine.scope(user="alice").remember("Alice drinks tea")
-    monkeypatch.setattr("everhold.access.buffer._MOST_WAITING", 1)
+    monkeypatch.setattr("everhold.access.buffer._MAX_WAITING", 1)
 
     def fail(_: AccessBuffer) -> None:
         raise KeyError("hash")
@@ -140,7 +140,7 @@ def test_changing_the_model_survives_an_unexpected_error(store: Store, monkeypat
 
 
 def test_the_vector_index_survives_an_unexpected_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = store.open(images={"most_memories": 0})
+    engine = store.open(images={"max_memories": 0})
     alice = engine.scope(user="alice")
     alice.remember("Alice drinks tea")
     vectors = engine._parts.recall_deps.candidates.vectors

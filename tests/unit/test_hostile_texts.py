@@ -23,7 +23,7 @@ from everhold.text import dates
 from everhold.text import terms as terms_module
 from everhold.text.chunking import split_into_chunks
 from everhold.text.dates import find_anchor, find_time_spans, is_when_question
-from everhold.text.terms import LONGEST_WORD, extract_terms, fold, normalise
+from everhold.text.terms import MAX_WORD_LENGTH, extract_terms, fold, normalise
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 WELL_FORMED = [
@@ -59,7 +59,7 @@ def test_hostile_texts_are_read_within_their_length(text: str) -> None:
     tracemalloc.start()
     try:
         found = extract_terms(text)
-        assert all(len(term) <= LONGEST_WORD for term in found)
+        assert all(len(term) <= MAX_WORD_LENGTH for term in found)
         assert len(found) <= 20 * len(text)  # one letter may stand for a whole phrase, as ﷺ does
         normalise(text)
         find_time_spans(text, NOW, UTC)
@@ -157,7 +157,7 @@ def test_a_text_is_searched_for_the_future_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(dates, "_FUTURE", Watched)
     text = "today " * 50_000
     assert find_time_spans(text, NOW, UTC)
-    assert searched <= dates.LONGEST_TEXT
+    assert searched <= dates.MAX_TEXT_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,8 @@ def test_bounds() -> None:
     assert find_bounds(several, EXAMINED, 0.9) == SEVERAL_ANSWERS
     assert find_bounds(several, EXAMINED, 0.2) == ONE_ANSWER, "the best must be good enough"
     assert find_bounds(several, FEW, 0.9) == AMONG_FEW
-    assert ONE_ANSWER.find_least(0.9) == pytest.approx(0.36)
-    assert ONE_ANSWER.find_least(0.4) == ONE_ANSWER.minimum
+    assert ONE_ANSWER.find_minimum(0.9) == pytest.approx(0.36)
+    assert ONE_ANSWER.find_minimum(0.4) == ONE_ANSWER.minimum
 
 
 def test_judgement_is_of_one_candidate_too() -> None:

@@ -76,7 +76,7 @@ class Change:
         return self.make_write_deps(Counting(), also=OLD)
 
     def recall_deps(self, embedder: Embedder) -> RecallDeps:
-        images = ImageCache(self.records, embedder.model, embedder.dimensions, budget=10**9, most_memories=10**6)
+        images = ImageCache(self.records, embedder.model, embedder.dimensions, budget=10**9, max_memories=10**6)
         return RecallDeps(
             self.records, embedder, images, SearchIndexes(SqliteWords(self.records), ScannedVectors(self.records))
         )

@@ -36,7 +36,7 @@ ALL = Recipe(
         "when": 0.25, "speaker": 0.85, "asking": -0.95, "answering": 0.15, "name": 1.5, "importance": 0.95,
         "recency": 1.05, "session": 0.65,
     },
-    base=-1.5, turn=-0.5, calibrated=True, lead=0.7, lead_most=0.3,
+    base=-1.5, turn=-0.5, calibrated=True, lead=0.7, max_lead=0.3,
 )  # fmt: skip
 TESTED = {**RECIPES, "all": ALL}
 
@@ -190,7 +190,7 @@ def log_odds(score: float) -> float:
 
 def measure_lead(rows: list[Row], limit: int) -> float:
     """Return what the best hit gains for each unit by which the next is behind."""
-    recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, lead=0.5, lead_most=9.0, unrelated=1.5)
+    recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, lead=0.5, max_lead=9.0, unrelated=1.5)
     best = rank([make_view(rows)], PreparedQuestion(Question(("one",), None), recipe), limit)[0]
     lead = best.why("image").given.get("lead", 0.0)
     assert log_odds(best.score) == pytest.approx(3.0 + lead, abs=0.01)

@@ -60,7 +60,7 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
     records.commit([Hide(TableMetadata, ("org", "gone"), "deletion", clock.now())])
     answers = []
     for most in (1000, 0):
-        images = ImageCache(records, embedder.model, embedder.dimensions, budget=10**9, most_memories=most)
+        images = ImageCache(records, embedder.model, embedder.dimensions, budget=10**9, max_memories=most)
         candidates = SearchIndexes(ScannedWords(records), ScannedVectors(records))
         recall_deps = RecallDeps(records, embedder, images, candidates)
         request = Request("what was bought by customers", minimum=0, among=("table",))

@@ -3,7 +3,7 @@
 import pytest
 
 from everhold.ports.thesaurus import NO_THESAURUS, EmptyThesaurus
-from everhold.recall.spelling import LONGEST_MENDED, correct_spelling, find_respellings
+from everhold.recall.spelling import MAX_CORRECTED_LENGTH, correct_spelling, find_respellings
 from everhold.text.terms import extract_terms
 
 COMMON = [
@@ -118,6 +118,8 @@ def test_without_a_list_of_words_nothing_is_mended() -> None:
 
 
 def test_a_long_question_is_left() -> None:
-    assert correct_spelling("waht " * (LONGEST_MENDED // 5), HELD.__contains__, Vocabulary()).startswith("what what")
-    long = "waht " * LONGEST_MENDED
+    assert correct_spelling("waht " * (MAX_CORRECTED_LENGTH // 5), HELD.__contains__, Vocabulary()).startswith(
+        "what what"
+    )
+    long = "waht " * MAX_CORRECTED_LENGTH
     assert correct_spelling(long, HELD.__contains__, Vocabulary()) == long

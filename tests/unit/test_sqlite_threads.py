@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
-from everhold.adapters.sqlite.pool import MOST_IDLE
+from everhold.adapters.sqlite.pool import MAX_IDLE
 from everhold.errors import StoreUnavailable
 from everhold.model import Memory, Organization, Outbox
 from everhold.schema.operations import Put
@@ -61,7 +61,7 @@ def test_descriptors_are_bounded_by_the_readers_at_once(records: SqliteRecords) 
         with ThreadPoolExecutor(20) as pool:
             list(pool.map(read, range(20)))
     assert descriptors() <= before + 2 * 20
-    assert len(records._readers._idle) <= MOST_IDLE
+    assert len(records._readers._idle) <= MAX_IDLE
 
 
 def test_closing_ends_a_statement_that_takes_long(records: SqliteRecords, monkeypatch: pytest.MonkeyPatch) -> None:

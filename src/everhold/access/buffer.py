@@ -18,7 +18,7 @@ from everhold.ports.records import Records
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.operations import Increment, Put
 
-_MOST_WAITING = 10_000  # bounds memory while the store cannot be written; older lines are dropped
+_MAX_WAITING = 10_000  # bounds memory while the store cannot be written; older lines are dropped
 _RETRIES = RetryPolicy(attempts=4)
 
 # An event to log, and the ids of the memories that it read.
@@ -58,7 +58,7 @@ class AccessBuffer:
         """Add an event, with the ids of the memories that were read."""
         with self._lock:
             self._waiting.append((event, memory_ids))
-            is_full = len(self._waiting) >= _MOST_WAITING and not self._strict
+            is_full = len(self._waiting) >= _MAX_WAITING and not self._strict
         if self._strict:
             self.flush()
         elif is_full:
@@ -86,7 +86,7 @@ class AccessBuffer:
                 self._write(waiting)
             except BaseException:
                 with self._lock:
-                    self._waiting = (waiting + self._waiting)[-_MOST_WAITING:]
+                    self._waiting = (waiting + self._waiting)[-_MAX_WAITING:]
                 raise
 
     def _write(self, waiting: Sequence[BufferedEvent]) -> None:

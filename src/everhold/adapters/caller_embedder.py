@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from everhold.errors import EverholdError, InvalidInput, ModelError, ModelUnavailable, format_value
-from everhold.model.fields import MOST_DIMENSIONS
+from everhold.model.fields import MAX_DIMENSIONS
 from everhold.model.memory import MODEL_NAME_LENGTH
 from everhold.model.validation import validate_text
 from everhold.model.vectors import read_vector
@@ -151,10 +151,10 @@ def _read_name(name: Any) -> str:
 
 
 def _read_dimensions(dimensions: Any, model: str) -> int:
-    if isinstance(dimensions, bool) or not isinstance(dimensions, int) or not 1 <= dimensions <= MOST_DIMENSIONS:
+    if isinstance(dimensions, bool) or not isinstance(dimensions, int) or not 1 <= dimensions <= MAX_DIMENSIONS:
         raise InvalidInput(
             f"embedder {model!r} has dimensions {format_value(dimensions)}",
             value=model,
-            remedy=f"give it a whole number from 1 to {MOST_DIMENSIONS}",
+            remedy=f"give it a whole number from 1 to {MAX_DIMENSIONS}",
         )
     return dimensions

@@ -14,7 +14,7 @@ from everhold.files import open_lock, write_private
 from everhold.ports.keys import Key
 from everhold.ports.log_heads import SignedHead
 
-_SMALLEST_KEY = 16
+_MIN_KEY_BYTES = 16
 _PURPOSE = "access log"
 
 
@@ -33,10 +33,10 @@ def read_key(file: Path | None, secret: str | None) -> Key | None:
         content = secret.encode().strip()
     else:
         return None
-    if len(content) < _SMALLEST_KEY:
+    if len(content) < _MIN_KEY_BYTES:
         raise InvalidSettings(
             f"the log's key has {len(content)} bytes",
-            remedy=f"use at least {_SMALLEST_KEY}, for example from `openssl rand -hex 32`",
+            remedy=f"use at least {_MIN_KEY_BYTES}, for example from `openssl rand -hex 32`",
         )
     return Key(content)
 

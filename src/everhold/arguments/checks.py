@@ -17,8 +17,8 @@ from everhold.errors import InvalidInput, MalformedId, format_value
 from everhold.model.base import Row
 from everhold.model.fields import (
     ID_LENGTH,
-    LARGEST_INTEGER,
-    SMALLEST_INTEGER,
+    MAX_INTEGER,
+    MIN_INTEGER,
     check_id,
     check_text,
     walk_json,
@@ -36,11 +36,11 @@ NAME_BYTES = 200
 CURSOR_LENGTH = 2_000
 PASSWORD_LENGTH = 1_024
 SEQUENCE_LENGTH = 10_000
-LARGEST_PAGE = 10_000
-MOST_HITS = 1_000
-LARGEST_BUDGET = 10_000_000
+MAX_PAGE_SIZE = 10_000
+MAX_HITS = 1_000
+MAX_BUDGET = 10_000_000
 DEEPEST_WALK = 10
-MOST_WORKERS = 1_024
+MAX_WORKERS = 1_024
 
 
 def make_refusal(name: str, value: Any, remedy: str) -> InvalidInput:
@@ -128,7 +128,7 @@ def _check_minimum(value: Any, name: str) -> float:
     return number
 
 
-check_integer = _make_integer_check(SMALLEST_INTEGER, LARGEST_INTEGER, "a whole number of at most 64 bits")
+check_integer = _make_integer_check(MIN_INTEGER, MAX_INTEGER, "a whole number of at most 64 bits")
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -285,16 +285,16 @@ Cursor = Annotated[str, Checked(_make_text_check(CURSOR_LENGTH, "the cursor of t
 Password = Annotated[str, Checked(_make_text_check(PASSWORD_LENGTH, secret=True))]
 PathText = Annotated[str, Checked(_check_path_text)]
 PageSize = Annotated[
-    int, Checked(_make_integer_check(1, LARGEST_PAGE, f"1 to {LARGEST_PAGE}, and the cursor for more"))
+    int, Checked(_make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE}, and the cursor for more"))
 ]
-HitCount = Annotated[int, Checked(_make_integer_check(1, MOST_HITS, f"1 to {MOST_HITS}, and the cursor for more"))]
+HitCount = Annotated[int, Checked(_make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
 MinimumScore = Annotated[float, Checked(_check_minimum)]
 Only = Annotated[Literal["session"], Checked(_make_choice_check("session"))]
-Budget = Annotated[int, Checked(_make_integer_check(1, LARGEST_BUDGET, f"1 to {LARGEST_BUDGET} tokens, such as 1000"))]
+Budget = Annotated[int, Checked(_make_integer_check(1, MAX_BUDGET, f"1 to {MAX_BUDGET} tokens, such as 1000"))]
 WalkDepth = Annotated[int, Checked(_make_integer_check(1, DEEPEST_WALK))]
 Numbers = Sequence[float] | NDArray[Any]
 # A vector. The verb checks it, because only the verb knows its model.
 QueryVector = Annotated[Numbers, Checked(lambda value, _: value)]
 # A vector, or vectors by the names of their models.
 MemoryVector = Annotated[Numbers | Mapping[str, Numbers], Checked(lambda value, _: value)]
-check_workers = _make_integer_check(1, MOST_WORKERS)
+check_workers = _make_integer_check(1, MAX_WORKERS)

@@ -1,7 +1,7 @@
 """Count the tokens that a text costs in a prompt."""
 
 from everhold.ports.tokenizer import Tokenizer
-from everhold.text.chunking import LONGEST_TOKEN
+from everhold.text.chunking import MAX_TOKEN_LENGTH
 
 BYTES_PER_TOKEN = 3  # the UTF-8 bytes of a Chinese, Thai or Hindi character
 
@@ -16,7 +16,7 @@ def count(tokenizer: Tokenizer, text: str) -> int:
     ascii_only = text.isascii()
     total = text.count("\n")
     for start, end in tokenizer.offsets(text):
-        if end - start <= LONGEST_TOKEN and (ascii_only or text[start:end].isascii()):
+        if end - start <= MAX_TOKEN_LENGTH and (ascii_only or text[start:end].isascii()):
             total += 1
         else:
             size = len(text[start:end].encode("utf-8", "replace"))

@@ -27,7 +27,7 @@ _BRACKET_LOOKALIKES = "ᐸᚲ𝈶"
 # Invisible copies of the ASCII characters, which some readers treat as ASCII.
 _TAGS = range(0xE0020, 0xE007F)
 
-_MOST_FOLDED = 20_000
+_MAX_FOLDED = 20_000
 
 
 class _Fold(dict[int, str]):
@@ -42,7 +42,7 @@ class _Fold(dict[int, str]):
         # Case folding may produce a character that can be decomposed again, so it is normalised twice.
         plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
         folded = "".join(filter(_is_visible, plain)).translate(_LOOKALIKES)
-        if len(self) < _MOST_FOLDED:  # bounded, because a text may hold every character there is
+        if len(self) < _MAX_FOLDED:  # bounded, because a text may hold every character there is
             self[code] = folded
         return folded
 

@@ -14,7 +14,7 @@ _MONTHS = (
     "December",
 )  # fmt: skip
 _BRACKETS = str.maketrans("[]", "()")  # square brackets enclose the source, so a source must not contain them
-_LONGEST_SOURCE = 100
+_MAX_SOURCE_LENGTH = 100
 
 
 def heading_of(title: str) -> str:
@@ -34,8 +34,8 @@ def entry_of(item: Item) -> str:
 def _source(item: Item) -> str:
     """Return where an item comes from and its date, as far as they are known."""
     origin = _one_line(item.provenance or "").translate(_BRACKETS)
-    if len(origin) > _LONGEST_SOURCE:
-        origin = origin[: _LONGEST_SOURCE - 1].rstrip() + "…"
+    if len(origin) > _MAX_SOURCE_LENGTH:
+        origin = origin[: _MAX_SOURCE_LENGTH - 1].rstrip() + "…"
     date = _date(item.at) if item.at is not None else ""
     return f"{origin} on {date}" if origin and date else origin or date
 

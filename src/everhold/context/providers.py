@@ -15,7 +15,7 @@ from everhold.schema.codec import encode_json
 from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Op, Where
 
-MOST_TURNS = 200
+MAX_TURNS = 200
 _CONVERSATION = "conversation"
 
 
@@ -102,7 +102,7 @@ def make_turns_section(
         Where("superseded_by", Op.EQ, None),
     ]
     newest = source.records.scan(
-        Memory, scope.organization, where, order="created_at", descending=True, limit=MOST_TURNS
+        Memory, scope.organization, where, order="created_at", descending=True, limit=MAX_TURNS
     )
     dated = [
         (memory.created_at, _make_item(memory, source.zone)) for memory in newest if memory.is_current_at(source.now)
@@ -110,7 +110,7 @@ def make_turns_section(
     if session is not None:
         dated += [(message.created_at, _make_turn(message, source.zone)) for message in said() if message.text]
     dated.sort(key=lambda turn: turn[0], reverse=True)
-    items = [item for _, item in dated[:MOST_TURNS]]
+    items = [item for _, item in dated[:MAX_TURNS]]
     return Section(TURNS, TITLES[TURNS], SHARES[TURNS], items, oldest_first=True)
 
 

@@ -66,7 +66,7 @@ def _scores(signals: NDArray[np.float32], recipe: Recipe) -> NDArray[np.float64]
     weights = np.array([recipe.weights.get(name, 0.0) for name in NAMES])
     totals = signals @ weights + recipe.base + recipe.turn
     best = np.sort(totals, axis=1)[:, -2:]
-    ahead = np.minimum(best[:, -1] - best[:, 0], recipe.lead_most)
+    ahead = np.minimum(best[:, -1] - best[:, 0], recipe.max_lead)
     totals[np.arange(len(totals)), totals.argmax(axis=1)] += recipe.lead * ahead
     return np.asarray(1 / (1 + np.exp(-np.clip(totals, -500, 500))), np.float64)
 

@@ -37,7 +37,7 @@ _WITHOUT_END = 1
 _END = '{"end":'
 _BATCH = 500
 # More bytes than the last line of a bundle has.
-_MOST_END_BYTES = 4096
+_MAX_END_BYTES = 4096
 _NOT_IMPORTED = (AccessLog,)
 
 
@@ -124,7 +124,7 @@ def header_of(first_line: str) -> Header | None:
 def read_row_count(path: Path) -> int | None:
     """Return the number of rows that the last line of a bundle names, or None if it names none."""
     with path.open("rb") as file:
-        file.seek(max(0, file.seek(0, io.SEEK_END) - _MOST_END_BYTES))
+        file.seek(max(0, file.seek(0, io.SEEK_END) - _MAX_END_BYTES))
         last_line = file.read().rstrip().rpartition(b"\n")[2]
     try:
         count = json.loads(last_line)["end"]["rows"]

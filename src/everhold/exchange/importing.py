@@ -24,7 +24,7 @@ from everhold.schema.catalog import OWNER_TABLES
 from everhold.schema.operations import Ensure, Operation, Put
 
 _BATCH = 500
-_MOST_SHOWN = 3
+_MAX_SHOWN = 3
 
 NumberedRow = tuple[int, Row]
 
@@ -67,7 +67,7 @@ def _examine(records: Records, path: Path, header: Header, organization: str, co
         for (number, row), verdict in zip(rows, comparison.judge(rows), strict=True):
             if verdict is RowVerdict.COLLIDE:
                 count += 1
-                if len(collisions) < _MOST_SHOWN:
+                if len(collisions) < _MAX_SHOWN:
                     collisions.append(f"line {number}, {comparison.describe(row)}")
         counter.add(len(batch))
     checks.finish()

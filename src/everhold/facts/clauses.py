@@ -16,7 +16,7 @@ from everhold.text.terms import fold
 USER = Person("user", "User")
 
 # Characters. A longer sentence is code, a list or a quotation, which state nothing reliable about a person.
-LONGEST_SENTENCE = 400
+MAX_SENTENCE_LENGTH = 400
 
 # The longest first: of several alternatives a pattern takes the first that matches.
 RELATION = "|".join(sorted(RELATIONS, key=len, reverse=True))
@@ -101,7 +101,7 @@ def split_into_clauses(text: str, speaker: str | None, now: datetime, zone: tzin
     who = Person(fold(speaker), speaker) if speaker else USER
     for start, end in _find_sentences(text):
         sentence = text[start:end].replace("’", "'")
-        if end - start > LONGEST_SENTENCE or _QUOTING.search(sentence):
+        if end - start > MAX_SENTENCE_LENGTH or _QUOTING.search(sentence):
             continue
         words = sentence.lower().split()
         if not _UNSURE.isdisjoint(words):

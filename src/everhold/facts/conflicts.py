@@ -15,7 +15,7 @@ from everhold.text.terms import extract_terms, fold, normalise
 Relation = Literal["same", "replaces", "compatible"]
 
 # The cosine below which two different texts are never treated as the same.
-LEAST_LIKENESS = 0.92
+MIN_SIMILARITY = 0.92
 
 _OPPOSITES = {("likes", "dislikes"), ("dislikes", "likes")}
 # Maps an older and a newer attribute to the values of the newer one that end the older one.
@@ -153,7 +153,7 @@ def is_near_duplicate(first: str, second: str, likeness: float) -> bool:
     """
     if normalise(first) == normalise(second):  # normalising folds case, which may be all that tells a name from a word
         return _find_names(first) == _find_names(second)
-    if likeness < LEAST_LIKENESS or ("?" in first) != ("?" in second):
+    if likeness < MIN_SIMILARITY or ("?" in first) != ("?" in second):
         return False
     first_plain, second_plain = _expand_short_forms(first), _expand_short_forms(second)
     return (

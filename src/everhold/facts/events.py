@@ -10,7 +10,7 @@ from everhold.text.dates import EARLIEST, TimeSpan
 from everhold.text.lazy_pattern import lazy_pattern
 
 # Characters. A longer predicate tells more than one event or plan.
-LONGEST_EVENT = 120
+MAX_EVENT_LENGTH = 120
 
 _PLANNED = lazy_pattern(r"(?:(?:am|is|are) planning (?:to|on|for)|plans? (?:to|on)|intends? to) (?P<value>.+)$")
 _DATED_PLAN = lazy_pattern(
@@ -67,7 +67,7 @@ def find_plans(clause: Clause) -> Iterator[Claim]:
     going = value[:1].isupper() or value.startswith(("a ", "an ", "the ", "my ", "our "))
     if going and not match.groupdict().get("having"):
         value = f"go to {value}"
-    if _IDLE.match(value) or _OTHERS.search(value) or not 3 <= len(value) <= LONGEST_EVENT:
+    if _IDLE.match(value) or _OTHERS.search(value) or not 3 <= len(value) <= MAX_EVENT_LENGTH:
         return
     yield Claim("plan", value, f"plans {_phrase_plan(match, convert_to_third_person(value))}", "plan", occurred=ahead)
 
@@ -99,7 +99,7 @@ def find_events(clause: Clause) -> Iterator[Claim]:
     clear = verb[0] in LIFE_EVENTS or _STATUS.match(past) or _PLACED.match(past)
     if _PLEASANT.match(value):
         return
-    if (when or clear) and not _OTHERS.search(value) and " " in value and len(value) <= LONGEST_EVENT:
+    if (when or clear) and not _OTHERS.search(value) and " " in value and len(value) <= MAX_EVENT_LENGTH:
         yield Claim("event", value, convert_to_third_person(value), "episodic", occurred=when)
 
 

@@ -28,7 +28,7 @@ from everhold.schema.operations import Ensure, Op, Page, Patch, Where
 CONFIDENCE = 0.7
 
 # Limits in characters: longer utterances are documents and are not read; a prompt ends after it exceeds its limit.
-LONGEST_UTTERANCE = 20_000
+MAX_UTTERANCE_LENGTH = 20_000
 PROMPT_CHARACTERS = 20_000
 
 LEASE = "extract"
@@ -123,7 +123,7 @@ def _find_unread(records: Records, job: Job, source: _Source, batch: int) -> lis
     )
     length = 0
     for number, row in enumerate(rows, 1):
-        length += len(row.text) if len(row.text) <= LONGEST_UTTERANCE else 0
+        length += len(row.text) if len(row.text) <= MAX_UTTERANCE_LENGTH else 0
         if length > PROMPT_CHARACTERS:
             return rows[:number]
     return rows
@@ -169,7 +169,7 @@ def _is_readable(memory: Memory, now: datetime) -> bool:
 
 
 def _has_fair_length(text: str) -> bool:
-    return bool(text.strip()) and len(text) <= LONGEST_UTTERANCE
+    return bool(text.strip()) and len(text) <= MAX_UTTERANCE_LENGTH
 
 
 def _make_utterance(memory: Memory) -> Utterance:

@@ -12,7 +12,7 @@ from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 
 _PAUSE = 1.0
-_LONGEST_PAUSE = 60.0  # a model that is down for hours is asked once a minute
+_MAX_PAUSE = 60.0  # a model that is down for hours is asked once a minute
 # Seconds that a query waits for the first check, which counts the chunks of the store.
 _WAIT_FOR_CHECK = 30.0
 
@@ -88,7 +88,7 @@ class Filling:
             self._has_checked.set()
             if self._is_complete or (isinstance(error, EverholdError) and not error.retryable):
                 return
-            pause = _PAUSE if error is None else min(2 * pause, _LONGEST_PAUSE)
+            pause = _PAUSE if error is None else min(2 * pause, _MAX_PAUSE)
             self._stop.wait(pause)
 
     def _attempt(self) -> None:

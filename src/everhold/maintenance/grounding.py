@@ -19,7 +19,7 @@ FACT_KINDS = ("fact", "preference", "plan", "episodic", "entity")
 GROUNDED_SHARE = 0.6
 
 # Limits for the number of characters of a fact.
-SHORTEST, LONGEST = 3, 300
+MIN_TEXT_LENGTH, MAX_TEXT_LENGTH = 3, 300
 
 # What facts call a speaker without a name. The facts that rules extract use the same word.
 NOBODY_NAMED = "User"
@@ -128,7 +128,7 @@ def _check_item(item: object, utterances: Sequence[Utterance]) -> Fact | None:
 
 def is_standalone(text: str) -> bool:
     """Return whether a text is one printable sentence within the limits that names its subject."""
-    if not SHORTEST <= len(text) <= LONGEST or not text.isprintable():
+    if not MIN_TEXT_LENGTH <= len(text) <= MAX_TEXT_LENGTH or not text.isprintable():
         return False
     ends = [match.end() for match in SENTENCE_END.finditer(text) if match.end() < len(text)]
     if any(not _TITLE.search(text[:end]) for end in ends):

@@ -13,7 +13,7 @@ from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 
 _LOOK_SECONDS = 1.0
-_LONGEST_PAUSE = 60.0
+_MAX_PAUSE = 60.0
 
 
 class ReembedProgress(NamedTuple):
@@ -101,7 +101,7 @@ class Reembedding:
                 continue
             if isinstance(error, EverholdError) and not error.retryable:
                 return  # `failure` says why
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _MAX_PAUSE)
             self._stop.wait(pause)
 
     def _attempt(self) -> None:

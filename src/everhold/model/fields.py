@@ -32,7 +32,7 @@ class JsonLimits(NamedTuple):
 JSON_LIMITS = JsonLimits(depth=64, values=100_000, characters=4_000_000)
 # The limits of JSON that the engine writes. It is larger: it holds rows with JSON fields and long lists of ids.
 SNAPSHOT_LIMITS = JsonLimits(depth=72, values=10_000_000, characters=400_000_000)
-SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
 _LISTS = (list, tuple)
 
 
@@ -104,7 +104,7 @@ def check_snapshot(value: Any) -> Any:
     return value
 
 
-MOST_DIMENSIONS = 16_000
+MAX_DIMENSIONS = 16_000
 # Maps the high byte of a float16 to 1 if all bits of its exponent are set: the number is infinite or NaN.
 _NOT_FINITE = bytes(byte & 0x7C == 0x7C for byte in range(256))
 
@@ -159,7 +159,7 @@ def _count_key_characters(item: dict[Any, Any]) -> int:
 
 def _check_scalar(item: Any, check_leaf: Callable[[Any], None]) -> None:
     if isinstance(item, int):
-        if not SMALLEST_INTEGER <= item <= LARGEST_INTEGER:
+        if not MIN_INTEGER <= item <= MAX_INTEGER:
             bits = item.bit_length()
             raise PydanticCustomError("json_number", f"a whole number has {bits} bits; use at most 64, or text")
     elif isinstance(item, float):

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from everhold.model.base import Entity, Owned, Row, RowRule, cut_text, make_field_adapter
 from everhold.model.fields import (
-    MOST_DIMENSIONS,
+    MAX_DIMENSIONS,
     Count,
     Digest,
     Flag,
@@ -168,8 +168,8 @@ class Relationship(Entity):
 def _check_vector(values: Mapping[str, Any]) -> None:
     """Raise PydanticCustomError if no model could return the vector."""
     vector, dimensions = values["vector"], values["dimensions"]
-    if dimensions > MOST_DIMENSIONS:
-        raise PydanticCustomError("dimensions", f"dimensions is {dimensions}; vectors have at most {MOST_DIMENSIONS}")
+    if dimensions > MAX_DIMENSIONS:
+        raise PydanticCustomError("dimensions", f"dimensions is {dimensions}; vectors have at most {MAX_DIMENSIONS}")
     if vector is not None:
         check_half_vector(vector, dimensions)
 

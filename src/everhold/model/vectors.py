@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.errors import InvalidInput, format_value
-from everhold.model.fields import MOST_DIMENSIONS
+from everhold.model.fields import MAX_DIMENSIONS
 
 # One text's vector: length 1, every value representable in half precision, read-only.
 Vector = NDArray[np.float32]
@@ -56,9 +56,9 @@ def _read_numbers(value: Any, name: str) -> NDArray[np.float64]:
         raise InvalidInput(f"{name} is {format_value(value)}", value=value, remedy="pass a list of numbers")
     if is_array and value.ndim != 1:
         raise InvalidInput(f"{name} is an array of {value.ndim} axes", remedy="pass one vector, an array of one axis")
-    if not 1 <= len(value) <= MOST_DIMENSIONS:
+    if not 1 <= len(value) <= MAX_DIMENSIONS:
         raise InvalidInput(
-            f"{name} has {len(value):,} numbers", value=len(value), remedy=f"pass 1 to {MOST_DIMENSIONS:,}"
+            f"{name} has {len(value):,} numbers", value=len(value), remedy=f"pass 1 to {MAX_DIMENSIONS:,}"
         )
     if is_array:
         if value.dtype.kind not in _NUMERIC:

@@ -11,7 +11,7 @@ from everhold.ports.records import Records
 
 PAGE = 1000
 # The feed is kept for a week. A follower that has not read it for longer than this may have missed lines.
-LONGEST_ABSENCE = timedelta(days=6)
+MAX_ABSENCE = timedelta(days=6)
 
 _NONE: frozenset[int] = frozenset()
 
@@ -48,7 +48,7 @@ class FeedFollower:
     @property
     def was_absent(self) -> bool:
         """Whether the feed was last read so long ago that unread lines may have been deleted."""
-        return clock.now() - self._read_at > LONGEST_ABSENCE
+        return clock.now() - self._read_at > MAX_ABSENCE
 
     def jump(self, position: int | None = None) -> None:
         """Continue from another position, by default from the end of the feed."""

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 DURATION = timedelta(seconds=60)
 # The duration for work whose single steps may take minutes.
 LONG_DURATION = timedelta(minutes=10)
-_LONGEST_PART = 150  # a lease's name, "work/part", has at most 255 characters
+_MAX_PART_LENGTH = 150  # a lease's name, "work/part", has at most 255 characters
 
 
 class HeldLease:
@@ -114,4 +114,4 @@ def take_lease(records: Records, name: str, duration: timedelta) -> HeldLease | 
 
 
 def _shorten(part: str) -> str:
-    return part if len(part) <= _LONGEST_PART else hashlib.sha256(part.encode()).hexdigest()
+    return part if len(part) <= _MAX_PART_LENGTH else hashlib.sha256(part.encode()).hexdigest()

@@ -14,7 +14,7 @@ from everhold.schema.operations import Page
 
 Rank = tuple[float, str, str]
 
-MOST_SEEN = 100
+MAX_SEEN = 100
 
 
 class HitPlace(NamedTuple):
@@ -30,14 +30,14 @@ class HitPlace(NamedTuple):
 
 def encode_hit_place(place: HitPlace) -> str:
     """Return the cursor for the page after this place."""
-    return _encode([*place.rank, *place.seen[:MOST_SEEN]])
+    return _encode([*place.rank, *place.seen[:MAX_SEEN]])
 
 
 def decode_hit_place(cursor: str) -> HitPlace:
     """Return the place of a cursor. InvalidInput if it is malformed."""
     match _decode(cursor):
         case [float() | int() as score, str() as owner_id, str() as kind, *seen] if (
-            is_id(owner_id) and kind in SEARCHABLE and len(seen) <= MOST_SEEN and all(map(_is_text_id, seen))
+            is_id(owner_id) and kind in SEARCHABLE and len(seen) <= MAX_SEEN and all(map(_is_text_id, seen))
         ):
             try:
                 rank = float(score), owner_id, kind

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from everhold.facts.conflicts import LEAST_LIKENESS, is_near_duplicate
+from everhold.facts.conflicts import MIN_SIMILARITY, is_near_duplicate
 from everhold.model import Memory
 from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE
@@ -74,7 +74,7 @@ def _close_pairs(found: Sequence[Found]) -> dict[int, list[tuple[int, float]]]:
     else:
         vectors = np.array([one.image.vectors[one.row] for one, _ in found])
     likeness = np.vecdot(vectors[:, None], vectors)
-    near = likeness >= LEAST_LIKENESS
+    near = likeness >= MIN_SIMILARITY
     close: dict[int, list[tuple[int, float]]] = {}
     blanks = any(pool.image.has_blanks for pool in pools.values())
     if blanks or np.count_nonzero(near) > len(found):  # each but a blank one is near to itself

@@ -28,10 +28,10 @@ _TAGS = ("tags", "tag")
 _COMBINATIONS = ("and", "or", "not")
 _ONLY_OF_MEMORIES = ("priority", *_TAGS)
 _SIGNS = {op.value for op in Op}
-MOST_CONDITIONS = 100
+MAX_CONDITIONS = 100
 DEEPEST_FILTER = 10
-MOST_VALUES = 10_000
-_LONGEST_PATH = 1_000
+MAX_VALUES = 10_000
+_MAX_PATH_LENGTH = 1_000
 _WIDER = ("user", "agent", "session", "project", "organization")
 
 
@@ -117,7 +117,7 @@ def _parse_mapping(where: Any, depth: int, among: Sequence[str]) -> list[Conditi
         raise InvalidInput(f"where holds {format_value(where)}", value=where, remedy="write a dictionary of conditions")
     if depth > DEEPEST_FILTER:
         raise InvalidInput(f"where is nested deeper than {DEEPEST_FILTER} levels", remedy="write a flatter one")
-    if len(where) > MOST_CONDITIONS:  # before any work
+    if len(where) > MAX_CONDITIONS:  # before any work
         raise _refuse_count(len(where))
     found: list[Condition] = []
     for name, wanted in where.items():
@@ -139,7 +139,7 @@ def _parse_combination(name: str, wanted: Any, depth: int, among: Sequence[str])
         raise InvalidInput(
             f"{name!r} holds {format_value(wanted)}", value=wanted, remedy=f"write {expected}, none of them empty"
         )
-    if len(parts) > MOST_CONDITIONS:
+    if len(parts) > MAX_CONDITIONS:
         raise _refuse_count(len(parts))
     combined = [AllOf(tuple(_parse_mapping(part, depth + 1, among))) for part in parts]
     simple = tuple(one.conditions[0] if len(one.conditions) == 1 else one for one in combined)
@@ -150,12 +150,12 @@ def _parse_combination(name: str, wanted: Any, depth: int, among: Sequence[str])
 
 def _check_count(conditions: Sequence[Condition], tags: int) -> None:
     count = tags + sum(1 for _ in list_fields(conditions))
-    if count > MOST_CONDITIONS:
+    if count > MAX_CONDITIONS:
         raise _refuse_count(count)
 
 
 def _refuse_count(count: int) -> InvalidInput:
-    return InvalidInput(f"where has {count} conditions", value=count, remedy=f"use at most {MOST_CONDITIONS}")
+    return InvalidInput(f"where has {count} conditions", value=count, remedy=f"use at most {MAX_CONDITIONS}")
 
 
 def replace_tags(condition: Condition, find_tagged: Callable[[str], frozenset[str]]) -> Condition:
@@ -194,9 +194,9 @@ def _require_aware(value: datetime | None, name: str) -> datetime | None:
 
 def _parse_conditions(name: str, wanted: Any, among: Sequence[str]) -> list[Where]:
     validate_text(name, "where")
-    if len(name) > _LONGEST_PATH:
+    if len(name) > _MAX_PATH_LENGTH:
         raise InvalidInput(
-            f"where: a field has {len(name):,} characters", value=len(name), remedy=f"use at most {_LONGEST_PATH:,}"
+            f"where: a field has {len(name):,} characters", value=len(name), remedy=f"use at most {_MAX_PATH_LENGTH:,}"
         )
     if name == "priority":
         _require_field(name, among)
@@ -247,11 +247,11 @@ def _make_condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
     if op is Op.IN:
         if not isinstance(value, list | tuple | set | frozenset):
             raise InvalidInput(f"{name}: 'in' has {format_value(value)}", value=value, remedy="pass a list of values")
-        if len(value) > MOST_VALUES:
+        if len(value) > MAX_VALUES:
             raise InvalidInput(
                 f"{name}: 'in' has {len(value):,} values",
                 value=len(value),
-                remedy=f"use at most {MOST_VALUES:,} at once",
+                remedy=f"use at most {MAX_VALUES:,} at once",
             )
         return Where(name, op, [_check_value(name, kind, one) for one in value])
     if op is Op.CONTAINS and kind not in (Kind.TEXT, Kind.JSON):

@@ -56,9 +56,9 @@ class ImageCache:
     An image holds a search space of one user, of the entities without a user, or of a whole organization.
     """
 
-    def __init__(self, records: Records, model: str, dimensions: int, *, budget: int, most_memories: int) -> None:
+    def __init__(self, records: Records, model: str, dimensions: int, *, budget: int, max_memories: int) -> None:
         self.model = model
-        self.most_memories = most_memories
+        self.max_memories = max_memories
         self._records = records
         self._dimensions = dimensions
         self._budget = budget
@@ -104,7 +104,7 @@ class ImageCache:
         """Return whether the rows are few enough to be held."""
         if space in self._held:
             return True
-        if space not in self._too_many and self._count(space) > self.most_memories:
+        if space not in self._too_many and self._count(space) > self.max_memories:
             self._too_many.add(space)
         return space not in self._too_many
 

@@ -45,7 +45,7 @@ class Intent(NamedTuple):
 
 
 # Characters. The intents of longer questions are not kept, or they would fill the memory.
-_LONGEST_KEPT = 1000
+_MAX_CACHED_LENGTH = 1000
 
 _POLITE = r"^(?:so |ok |hey |and |please )*"
 _SINGULAR = r"(?!(?:hours|days|times|is|was|does|class|address|bus|business|boss|gas|series|us|process)\b)"
@@ -101,7 +101,7 @@ _NOT_NAMES = frozenset([
 
 def read_intent(query: str) -> Intent:
     """Return what kind of answer a question wants."""
-    return _read_short(query) if len(query) <= _LONGEST_KEPT else _read(query)
+    return _read_short(query) if len(query) <= _MAX_CACHED_LENGTH else _read(query)
 
 
 def _read(query: str) -> Intent:

@@ -38,7 +38,7 @@ EXAMINED = 24
 FEW = 16
 
 # How many updates of one fact are followed.
-LONGEST_CHAIN = 3
+MAX_UPDATES = 3
 
 # A newer candidate takes an older one's place if the odds for it are at least 3 to 7.
 UPDATE_SHARE = 0.3
@@ -56,7 +56,7 @@ class Bounds(NamedTuple):
     minimum: float
     share: float
 
-    def find_least(self, best: float) -> float:
+    def find_minimum(self, best: float) -> float:
         return max(self.minimum, self.share * best) if self.share else self.minimum
 
 
@@ -191,7 +191,7 @@ def _follow_updates(
     chance that the first one still stands."""
     chain = [int(topic.argmax())]
     first_stands = 1.0
-    while len(chain) <= LONGEST_CHAIN and found.likeness[chain[-1]] < VERBATIM:
+    while len(chain) <= MAX_UPDATES and found.likeness[chain[-1]] < VERBATIM:
         newer = np.flatnonzero(found.when > found.when[chain[-1]])
         if not len(newer):
             break

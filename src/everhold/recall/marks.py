@@ -44,7 +44,7 @@ _MARK_OF = {term: mark for mark, words in _WORDS.items() for term in extract_ter
 DATE_TERMS = frozenset(term for term, mark in _MARK_OF.items() if mark == DATE)
 
 
-_SHORTEST_CODE, _LONGEST_CODE = 3, 6
+_MIN_CODE_LENGTH, _MAX_CODE_LENGTH = 3, 6
 # Digits of a long number: in one word, or in all numbers of a text, because telephone numbers are written in parts.
 _LONG_WORD = 6
 _LONG_TOGETHER = 9
@@ -90,6 +90,6 @@ def _mark_number(word: str) -> int:
     marks = NUMBER
     if len(word) >= _LONG_WORD:
         marks |= LONG_NUMBER
-    if _SHORTEST_CODE <= len(word) <= _LONGEST_CODE:
+    if _MIN_CODE_LENGTH <= len(word) <= _MAX_CODE_LENGTH:
         marks |= CODE
     return marks

@@ -15,7 +15,7 @@ from everhold.recall.intent import GENERAL_TERMS, TIME_TERMS, Intent
 from everhold.recall.marks import ADDITION, CHANGE, CODE, DATE, LONG_NUMBER, NUMBER, SUPPOSITION
 from everhold.recall.postings import Rows
 from everhold.recall.question import Question
-from everhold.recall.signals import DAY, MOST_SIMILAR, Word
+from everhold.recall.signals import DAY, MAX_SIMILAR_WORDS, Word
 
 Numbers = NDArray[np.float64]
 # Numbers by name: one for each candidate, or one for all of them.
@@ -118,7 +118,7 @@ def find_terms(rows: Rows, words: Sequence[Word], find_rows: Callable[[str], Row
         own = found[place]
         if len(word.rows):
             own[:] = _has(rows, word.rows)
-        for term, likeness in thesaurus.find_similar(word.term)[:MOST_SIMILAR]:
+        for term, likeness in thesaurus.find_similar(word.term)[:MAX_SIMILAR_WORDS]:
             alike = find_rows(term)
             if len(alike):
                 np.maximum(own, likeness * _has(rows, alike), out=own)

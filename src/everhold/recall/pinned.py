@@ -9,7 +9,7 @@ from everhold.recall.filters import make_visibility_check
 from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Condition, Op, Where
 
-MOST_PINNED = 200
+MAX_PINNED = 200
 
 
 def list_pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime) -> tuple[Memory, ...]:
@@ -22,11 +22,11 @@ def list_pinned(records: Records, scope: Scope, include: Sequence[str], now: dat
             found += _scan(records, scope, [*reaching, Where("user_id", Op.EQ, user)])
     is_visible = make_visibility_check(scope, include)
     own = {one.id: one for one in found if is_visible(one) and one.is_current_at(now)}
-    return tuple(sorted(own.values(), key=lambda one: (-one.importance, one.id))[:MOST_PINNED])
+    return tuple(sorted(own.values(), key=lambda one: (-one.importance, one.id))[:MAX_PINNED])
 
 
 def _scan(records: Records, scope: Scope, where: Sequence[Condition]) -> list[Memory]:
     current = Where("superseded_by", Op.EQ, None)
     return records.scan(
-        Memory, scope.organization, [*where, current], order="importance", descending=True, limit=2 * MOST_PINNED
+        Memory, scope.organization, [*where, current], order="importance", descending=True, limit=2 * MAX_PINNED
     )

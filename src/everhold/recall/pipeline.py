@@ -39,7 +39,7 @@ from everhold.text.dates import Anchor, find_anchor
 
 T = TypeVar("T")
 
-MOST = 1000
+_READ_BATCH = 1000
 _SLACK = 1
 # Days. A longer distance from an event says too little to narrow the search.
 _FAR = 366
@@ -56,7 +56,7 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
         while True:
             scored = rank_answers(image_views, prepared, enough, statistics)
             best = scored[0].score if scored else 0.0
-            least = choose_bounds(scored, request, prepared.question.intent).find_least(best)
+            least = choose_bounds(scored, request, prepared.question.intent).find_minimum(best)
             found, more = _read_hits(deps.records, scope, request, *_split_admitted(scored, least, after))
             if more or len(scored) < enough or scored[-1].score < least:
                 return found, more, statistics
@@ -208,8 +208,8 @@ def _read_hits(
 def _read_visible(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[Found]:
     """Return those that the records still have and that the scope may see, each with its record."""
     readable: list[Found] = []
-    for start in range(0, len(scored), MOST):
-        part = scored[start : start + MOST]
+    for start in range(0, len(scored), _READ_BATCH):
+        part = scored[start : start + _READ_BATCH]
         if len(request.among) == 1:
             rows = _read_kind(records, scope, request, request.among[0], part)
             readable += [(one, rows[one.owner_id]) for one in part if one.owner_id in rows]

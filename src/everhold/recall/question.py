@@ -11,8 +11,8 @@ from everhold.recall.intent import Intent, read_intent, split_before
 from everhold.text.dates import find_time_spans, is_when_question
 from everhold.text.terms import extract_terms, fold
 
-LONGEST_NAME = 4
-_SHORTEST_NAME = 3
+MAX_NAME_WORDS = 4
+_MIN_NAME_LENGTH = 3
 
 
 class Question(NamedTuple):
@@ -91,7 +91,7 @@ def read_times(query: str, now: datetime, zone: tzinfo) -> tuple[tuple[int, int]
 
 def map_speaker_names(names: Iterable[str]) -> dict[str, str]:
     """Map the names of speakers to full names: each full name, and each first name that only one speaker has."""
-    whole = {fold(name): name for name in names if 1 <= len(fold(name).split()) <= LONGEST_NAME}
+    whole = {fold(name): name for name in names if 1 <= len(fold(name).split()) <= MAX_NAME_WORDS}
     firsts: dict[str, set[str]] = {}
     for name in whole.values():
         firsts.setdefault(fold(name).split()[0], set()).add(name)
@@ -106,7 +106,7 @@ def _find_speaker_names(query: str, speakers: Mapping[str, str]) -> tuple[str, .
     found = list(_WORD.finditer(query))
     names: list[str] = []
     taken: set[int] = set()
-    for size in range(min(LONGEST_NAME, len(found)), 0, -1):
+    for size in range(min(MAX_NAME_WORDS, len(found)), 0, -1):
         for at in range(len(found) - size + 1):
             name = query[found[at].start() : found[at + size - 1].end()]
             if fold(name) in speakers and taken.isdisjoint(range(at, at + size)):
@@ -119,7 +119,7 @@ def rewrite_in_first_person(query: str, user: str, speakers: Mapping[str, str]) 
     """Return the question with "I" and "my" for the user's own name, unless it is known as a speaker's."""
     folded = query.lower()
     for name in user.split():
-        if name.lower() in folded and len(name) >= _SHORTEST_NAME and fold(name) not in speakers:
+        if name.lower() in folded and len(name) >= _MIN_NAME_LENGTH and fold(name) not in speakers:
             query = re.sub(rf"\b{re.escape(name)}['’]s\b", "my", query, flags=re.IGNORECASE)
             query = re.sub(rf"\b{re.escape(name)}\b", "I", query, flags=re.IGNORECASE)
     return query

@@ -23,7 +23,7 @@ GROUPS = {
 }  # fmt: skip
 SCORE_DECIMALS = 6
 # math.exp overflows for the negative of a lower total.
-_LOWEST = -700.0
+_MIN_TOTAL = -700.0
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Recipe:
     plain sum, which begins at `base`, and for a turn of a conversation, of which there are many, at `base` + `turn`.
     Hits below `minimum`, or below `share` of the best one, are not relevant enough to be returned. A recipe that
     `judges` looks at the best plain memories together (`judging.py`), which has bounds of its own.
-    The best one gains `lead` for each unit, up to `lead_most`, by which it stands out from the next: an answer does,
+    The best one gains `lead` for each unit, up to `max_lead`, by which it stands out from the next: an answer does,
     while what is merely near has others as near. Where there is no next, it is measured against a memory that has
     `unrelated` more than nothing, as one about something else usually has. `heir` and `related` are what is lost on
     the way from a replaced memory to the one that took its place, and from a strong hit to a related memory. The last
@@ -51,7 +51,7 @@ class Recipe:
     minimum: float = 0.0
     share: float = 0.0
     lead: float = 0.0
-    lead_most: float = 2.0
+    max_lead: float = 2.0
     judges: bool = False
     unrelated: float = 1.7
     heir: float = 0.1
@@ -101,7 +101,7 @@ class Recipe:
         if not self.calibrated:
             return [round(total, SCORE_DECIMALS) for total in totals]
         exp = math.exp
-        return [round(1 / (1 + exp(-total)), SCORE_DECIMALS) if total > _LOWEST else 0.0 for total in totals]
+        return [round(1 / (1 + exp(-total)), SCORE_DECIMALS) if total > _MIN_TOTAL else 0.0 for total in totals]
 
     def without(self, group: str) -> "Recipe":
         """Return this recipe without one retriever."""

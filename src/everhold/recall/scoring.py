@@ -22,7 +22,7 @@ from everhold.recall.recipe import SCORE_DECIMALS, Recipe
 from everhold.recall.signals import DAY, STANDING, Signal, Word, compute_signals, compute_standing, find_words
 from everhold.recall.threads import Threads
 
-_LEAST_POOL = 8
+_MIN_POOL_SIZE = 8
 _MARGIN = 1e-5
 _TIES = 2
 
@@ -178,7 +178,7 @@ def find_best(
     words = _weigh_words(image_views, prepared, statistics)
     best: dict[str | tuple[str, str], Scored] = {}
     for image_view, own in zip(image_views, words, strict=True):
-        pool = _make_pool(image_view, prepared, own, max(limit, _LEAST_POOL), plain)
+        pool = _make_pool(image_view, prepared, own, max(limit, _MIN_POOL_SIZE), plain)
         kind, has_kinds = image_view.image.kind, len(image_views) > 1  # ids are unique within a kind
         scores = prepared.recipe.score_all(pool.totals)
         for at, (owner_id, score) in enumerate(zip(pool.owners, scores, strict=True)):
@@ -196,7 +196,7 @@ def add_lead(found: Sequence[Scored], recipe: Recipe) -> Scored:
         if not _share_origin(best, one):
             next_best = one.total
             break
-    lead = recipe.lead * max(min(best.total - next_best, recipe.lead_most), 0.0)
+    lead = recipe.lead * max(min(best.total - next_best, recipe.max_lead), 0.0)
     return best._replace(score=recipe.score(best.total + lead), lead=lead)
 
 

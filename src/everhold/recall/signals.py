@@ -31,7 +31,7 @@ _LONG = 8 * DAY
 _STORED_SHARE = 0.2
 _HALF_AGE = 30
 # How many similar words count for a term of the question: those further away mean something else.
-MOST_SIMILAR = 8
+MAX_SIMILAR_WORDS = 8
 _WORDS_AS_MEANING = 0.6
 _TIME_WORDS = (
     "yesterday", "today", "tonight", "tomorrow", "last", "next", "ago", "week", "month", "year", "weekend", "recent",
@@ -199,7 +199,7 @@ def _score_similar_words(image: Image, words: Sequence[Word], thesaurus: Thesaur
     for word in words:
         others = [
             (image.postings.find(term).rows, likeness)
-            for term, likeness in thesaurus.find_similar(word.term)[:MOST_SIMILAR]
+            for term, likeness in thesaurus.find_similar(word.term)[:MAX_SIMILAR_WORDS]
         ]
         if not any(len(rows) for rows, _ in others):
             continue

@@ -16,13 +16,13 @@ from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.text.terms import STOP_WORDS, extract_terms
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_LEAST_LETTERS = 4
-_LEAST_BASE = 3
+_MIN_LETTERS = 4
+_MIN_BASE_LETTERS = 3
 _LONG = 8
-_MOST_LETTERS = 32  # about 54 spellings are tried per letter; no word that people misspell is longer
+_MAX_LETTERS = 32  # about 54 spellings are tried per letter; no word that people misspell is longer
 
 # Characters. Trying the spellings of a longer question would take long, and a slip in it matters little.
-LONGEST_MENDED = 1000
+MAX_CORRECTED_LENGTH = 1000
 
 _WORD = re.compile(r"\b[A-Za-z]{4,32}\b")
 _ENDINGS = ("s", "es", "ed", "ing", "ly")
@@ -36,7 +36,7 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
     letters are swapped or the word is long: the list of words is not complete, and short words are often near another.
     A capitalised word may be a name, and names are left to `find_respellings`.
     """
-    if thesaurus is NO_THESAURUS or len(query) > LONGEST_MENDED:
+    if thesaurus is NO_THESAURUS or len(query) > MAX_CORRECTED_LENGTH:
         return query
 
     def is_likely(word: str) -> bool:
@@ -67,7 +67,7 @@ def _exists(word: str, thesaurus: Thesaurus) -> bool:
 def _base_forms(word: str) -> Iterator[str]:
     for ending in _ENDINGS:
         base = word.removesuffix(ending)
-        if base != word and len(base) >= _LEAST_BASE:
+        if base != word and len(base) >= _MIN_BASE_LETTERS:
             yield from (base + after for after in _AFTER_ENDING)
             if base[-1] == base[-2]:
                 yield base[:-1]
@@ -97,7 +97,7 @@ def _spell_otherwise(word: str, places: range) -> Iterator[str]:
 
 def find_respellings(term: str, known: Collection[str]) -> list[str]:
     """Return the known terms that an unknown one may be a slip of."""
-    if not _LEAST_LETTERS <= len(term) <= _MOST_LETTERS or not (term.isascii() and term.isalpha()):
+    if not _MIN_LETTERS <= len(term) <= _MAX_LETTERS or not (term.isascii() and term.isalpha()):
         return []
     found = set(_spell_otherwise(term, range(1, len(term) - 1))) - {term}
     return sorted(one for one in found if one in known)

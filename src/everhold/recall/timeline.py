@@ -22,7 +22,7 @@ def make_timeline(hits: Sequence[Hit]) -> list[Period]:
     if not hits or hits[0].score < ONE_ANSWER.minimum:
         return []
     by_id = {hit.id: hit for hit in hits}
-    chosen = {hit.id for hit in hits if hit.score >= ONE_ANSWER.find_least(hits[0].score)}
+    chosen = {hit.id for hit in hits if hit.score >= ONE_ANSWER.find_minimum(hits[0].score)}
     chosen |= _find_linked(hits[0].id, by_id)
     ordered = sorted((_find_start(by_id[hit_id].memory), hit_id) for hit_id in chosen)
     ends: list[datetime | None] = [start for start, _ in ordered[1:]]

@@ -75,7 +75,7 @@ def _find_bound(
     if place > request.k:
         reason = f"it is at place {place}, and {request.k} were asked for"
         admitted_by["k"] = place
-    if score < bounds.find_least(best):
+    if score < bounds.find_minimum(best):
         if score < bounds.minimum:
             reason = f"its score {score:.3f} is below the minimum of {bounds.minimum:.3f}"
         else:

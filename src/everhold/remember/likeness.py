@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.facts.conflicts import LEAST_LIKENESS
+from everhold.facts.conflicts import MIN_SIMILARITY
 from everhold.model import Chunk, Memory, Scope
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.ports.records import Records
@@ -19,9 +19,9 @@ from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms
 
 # The largest group in which every memory is compared with every other; the work grows with the square of this.
-MOST = 10_000
+MAX_COMPARED = 10_000
 
-# So many rows of cosines are in memory at once: with MOST columns of 4 bytes, 10 MB.
+# So many rows of cosines are in memory at once: with MAX_COMPARED columns of 4 bytes, 10 MB.
 _ROWS_AT_ONCE = 256
 _BATCH = 500
 _GROUP_COLUMNS = ("project_id", "user_id", "agent_id", "session_id", "namespace", "kind", "speaker")
@@ -51,12 +51,14 @@ def find_similar_pairs(records: Records, scope: Scope, model: str, now: datetime
     for group in _group_memories(records, scope, now):
         # Too large a group is compared in parts. Sorted by their words, similar texts mostly are in the same part.
         ordered = (
-            group if len(group) <= MOST else sorted(group, key=lambda candidate: sorted(extract_terms(candidate.text)))
+            group
+            if len(group) <= MAX_COMPARED
+            else sorted(group, key=lambda candidate: sorted(extract_terms(candidate.text)))
         )
-        exhaustive = exhaustive and len(group) <= MOST
-        for start in range(0, len(ordered), MOST):
+        exhaustive = exhaustive and len(group) <= MAX_COMPARED
+        for start in range(0, len(ordered), MAX_COMPARED):
             pairs += _compare(
-                records, scope, model, [candidate.memory_id for candidate in ordered[start : start + MOST]]
+                records, scope, model, [candidate.memory_id for candidate in ordered[start : start + MAX_COMPARED]]
             )
     return pairs, exhaustive
 
@@ -81,7 +83,7 @@ def _compare(records: Records, scope: Scope, model: str, ids: Sequence[str]) -> 
     for start in range(0, len(names), _ROWS_AT_ONCE):
         cosines = matrix[start : start + _ROWS_AT_ONCE] @ matrix[start:].T
         # Above the diagonal only: every pair once, and no memory with itself.
-        for row, column in np.argwhere(np.triu(cosines >= LEAST_LIKENESS, k=1)):
+        for row, column in np.argwhere(np.triu(cosines >= MIN_SIMILARITY, k=1)):
             yield SimilarPair(names[start + row], names[start + column], float(cosines[row, column]))
 
 

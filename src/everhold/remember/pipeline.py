@@ -36,7 +36,7 @@ from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
 
 BATCH = 2048
 # The most messages that a memory names as repeating it. Without a limit, each repetition would make its row larger.
-MOST_REPETITIONS = 200
+MAX_REPETITIONS = 200
 
 # Fewer attempts than CONFLICTS has, because each of them plans the whole write again.
 _RETRIES = replace(CONFLICTS, attempts=8)
@@ -312,7 +312,7 @@ def _note_repetition(stored: Memory, repeated: Sequence[Draft]) -> dict[str, Any
     told_in = [draft.memory.message_id for draft in repeated if draft.memory.message_id is not None]
     if stored.message_id is not None and len(told_in) == len(repeated):
         others = [name for name in dict.fromkeys((*stored.message_ids, *told_in)) if name != stored.message_id]
-        return {**stored.provenance, "messages": others[-MOST_REPETITIONS:]} if others else stored.provenance
+        return {**stored.provenance, "messages": others[-MAX_REPETITIONS:]} if others else stored.provenance
     is_said_apart = stored.message_id is not None or any(draft.source_id is None for draft in repeated)
     rests_on_message = stored.source_id is not None or stored.message_id is not None
     return {**stored.provenance, "restated": True} if is_said_apart and rests_on_message else stored.provenance

@@ -18,10 +18,10 @@ from everhold.text.dates import EARLIEST
 CONFIDENCE = 0.8
 
 # Characters. A longer memory makes more than one statement.
-LONGEST_STATEMENT = 400
+MAX_STATEMENT_LENGTH = 400
 
 # Characters. A longer message is a document, and reading it would delay the write.
-LONGEST_MESSAGE = 20_000
+MAX_MESSAGE_LENGTH = 20_000
 
 # The most words of a memory outside its statement. More words say something that would be lost with the statement.
 _WORDS_AROUND = 4
@@ -77,7 +77,7 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
 
     A memory that says more must not be superseded when a single statement of it is replaced.
     """
-    if memory.kind in REPEATABLE_KINDS or len(memory.text) > LONGEST_STATEMENT:
+    if memory.kind in REPEATABLE_KINDS or len(memory.text) > MAX_STATEMENT_LENGTH:
         return None
     statements = read_statements(
         memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True
@@ -92,7 +92,7 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
 
 def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
     """Return drafts of the facts in a message; they belong to the message's owner and outlive its session."""
-    if len(message.text) > LONGEST_MESSAGE:
+    if len(message.text) > MAX_MESSAGE_LENGTH:
         return []
     statements = read_statements(message.text, speaker=message.speaker, now=find_event_time(message), zone=zone)
     # Reversed twice: of equal statements the first stays, and the order is that of the message.

@@ -20,7 +20,7 @@ from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms, fold
 
 # How many letters at the end of a stem its word may spell differently, and the fewest letters of a probe.
-_ENDING, _SHORTEST = 2, 3
+_ENDING, _MIN_PROBE_LETTERS = 2, 3
 
 
 _SHARED_BY_RIVALS = ("user_id", "project_id", "agent_id", "namespace")
@@ -253,7 +253,7 @@ def _make_probes(statement: Statement) -> tuple[str, ...]:
     """Return beginnings of words that a text must mostly contain to be replaced; none if any text may be."""
     # They dismiss rows by their text alone, before whole memories are loaded and parsed.
     words = () if statement.exclusive else extract_terms(statement.value.partition(",")[0])
-    return tuple(word[: max(_SHORTEST, len(word) - _ENDING)] for word in words)
+    return tuple(word[: max(_MIN_PROBE_LETTERS, len(word) - _ENDING)] for word in words)
 
 
 def _has_probe(probes: set[tuple[str, ...]], text: str) -> bool:

@@ -20,7 +20,7 @@ from everhold.schema.catalog import TABLES, get_key, get_table
 from everhold.schema.operations import Ensure, Hide, Increment, Operation, Patch, Put
 from everhold.schema.table import TENANT, Column, Kind, Reference, Table, Unique
 
-_LARGEST = 2**63 - 1  # the largest integer that every database stores
+_MAX_INTEGER = 2**63 - 1  # the largest integer that every database stores
 
 
 class Reader(Protocol):
@@ -147,7 +147,7 @@ def _describe_problem(column: Column, value: Any) -> str:
         return "" if column.nullable else "is missing; pass a value"
     if column.kind is Kind.TEXT:
         return _describe_text_problem(column, value)
-    if column.kind is Kind.INTEGER and not -_LARGEST - 1 <= value <= _LARGEST:
+    if column.kind is Kind.INTEGER and not -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER:
         return f"is {value}, which does not fit 64 bits; use a smaller number"
     if (column.low is not None and value < column.low) or (column.high is not None and value > column.high):
         return f"is {value}; it must lie between {column.low} and {column.high}"
@@ -178,7 +178,7 @@ def is_storable(value: Any) -> bool:
     """Return whether stores can hold a value. They cannot hold lone surrogates and integers beyond 64 bits."""
     if isinstance(value, str):
         return value.isascii() or _is_unicode(value)
-    return not isinstance(value, int) or -_LARGEST - 1 <= value <= _LARGEST
+    return not isinstance(value, int) or -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER
 
 
 # keys and unique rules

@@ -31,8 +31,8 @@ from everhold.schema.rules import check_changes, check_fields, check_row_rules, 
 from everhold.schema.sql import Dialect, quote, quote_names
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
-_MOST_VALUES = 10_000  # values of one IN, bound one by one; SQLite usually allows 32,766 in a statement
-_MOST_BOUND = 30_000  # values of one statement, with some to spare for the rest of it
+_MAX_IN_VALUES = 10_000  # values of one IN, bound one by one; SQLite usually allows 32,766 in a statement
+_MAX_BOUND_VALUES = 30_000  # values of one statement, with some to spare for the rest of it
 _COMPARISONS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 _EXACT_REAL = 2**53  # a float holds every integer up to this one exactly
 _PUSHED_TYPES: dict[Kind, type | tuple[type, ...]] = {
@@ -257,7 +257,7 @@ class Compiler:
             parts.append(f'"is_deleted" = {self.dialect.false}')
         for condition in where:
             pushed = self._compile_condition(entity, condition)
-            if pushed is None or (not self.dialect.among and len(values) + len(pushed[1]) > _MOST_BOUND):
+            if pushed is None or (not self.dialect.among and len(values) + len(pushed[1]) > _MAX_BOUND_VALUES):
                 residual.append(condition)
             else:
                 parts.append(pushed[0])
@@ -319,7 +319,7 @@ class Compiler:
         return f"{name} {_COMPARISONS[condition.op]} {mark}", [encode(column.name, condition.value)]
 
     def _has_too_many_values(self, condition: Where) -> bool:
-        return condition.op is Op.IN and not self.dialect.among and len(condition.value) > _MOST_VALUES
+        return condition.op is Op.IN and not self.dialect.among and len(condition.value) > _MAX_IN_VALUES
 
     def match_any(self, name: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
         """Return the condition that a column has one of these values, and the values to bind."""

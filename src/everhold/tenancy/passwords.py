@@ -11,7 +11,7 @@ from everhold.schema.operations import Op, Where
 if TYPE_CHECKING:
     from argon2 import PasswordHasher  # slow to import, and needed only for passwords
 
-SHORTEST_PASSWORD = 8
+MIN_PASSWORD_LENGTH = 8
 
 
 @cache
@@ -24,8 +24,8 @@ def _make_hasher() -> "PasswordHasher":
 
 def hash_password(password: str) -> str:
     """Return the hash of a new password; raise InvalidInput if the password is too short."""
-    if len(password) < SHORTEST_PASSWORD:
-        raise InvalidInput(f"the password has {len(password)} characters", remedy=f"use at least {SHORTEST_PASSWORD}")
+    if len(password) < MIN_PASSWORD_LENGTH:
+        raise InvalidInput(f"the password has {len(password)} characters", remedy=f"use at least {MIN_PASSWORD_LENGTH}")
     return _make_hasher().hash(password)
 
 

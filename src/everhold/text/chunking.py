@@ -46,11 +46,11 @@ class _Cuts(NamedTuple):
 
 
 # In tokens: room for one repeated and one new character of four tokens each, so that every chunk makes progress.
-SMALLEST_CHUNK = 8
+MIN_CHUNK_TOKENS = 8
 
 # In characters. A longer token is a word that the model does not know: a long run of Thai is *one* unknown token. It is
 # counted and cut in pieces of half this length; otherwise a whole book could be one chunk.
-LONGEST_TOKEN = 16
+MAX_TOKEN_LENGTH = 16
 
 # The most bytes of one character in UTF-8, and so the most tokens that one character can have.
 BYTES_PER_CHARACTER = 4
@@ -73,10 +73,10 @@ def split_into_chunks(text: str, tokenizer: Tokenizer, *, limit: int = 512, over
     share at most `overlap` tokens of the whole text. Every character except space is in some chunk.
     """
     budget = limit - tokenizer.special_tokens
-    if budget < SMALLEST_CHUNK or not 0 <= overlap <= budget // 2:
+    if budget < MIN_CHUNK_TOKENS or not 0 <= overlap <= budget // 2:
         raise InvalidInput(
             f"chunks of {limit} tokens cannot overlap by {overlap}",
-            remedy=f"use chunks of at least {SMALLEST_CHUNK + tokenizer.special_tokens} tokens "
+            remedy=f"use chunks of at least {MIN_CHUNK_TOKENS + tokenizer.special_tokens} tokens "
             "and an overlap of at most half of them",
         )
     if not text or text.isspace():
@@ -93,7 +93,7 @@ def _is_sure_to_fit(text: str, budget: int) -> bool:
 
 def _generate_chunks(text: str, tokenizer: Tokenizer, budget: int, overlap: int) -> Iterator[Span]:
     # The text between two cuts must fit into a chunk, however many tokens it has on its own.
-    longest = min(LONGEST_TOKEN, budget // BYTES_PER_CHARACTER)
+    longest = min(MAX_TOKEN_LENGTH, budget // BYTES_PER_CHARACTER)
     cuts = _find_cuts(text, tokenizer.offsets(text), longest)
     last = len(cuts.positions) - 1
     first, reached = 0, 0

@@ -34,7 +34,7 @@ EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 # In characters. Times later in a text are not read.
-LONGEST_TEXT = 32_000
+MAX_TEXT_LENGTH = 32_000
 
 UNBOUNDED_DAYS = 36_500  # a century: "after the trip" has no upper limit
 SOON_DAYS = 14  # the most that "shortly after" can mean
@@ -97,7 +97,7 @@ def find_time_spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
     if len(lower) != len(text):
         # A letter whose lower-case form is longer would shift the positions of all matches.
         lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
-    text, lower = text[:LONGEST_TEXT], lower[:LONGEST_TEXT]
+    text, lower = text[:MAX_TEXT_LENGTH], lower[:MAX_TEXT_LENGTH]
     time_spans = [
         _make_span(text, piece, now, zone) for piece in _join_ranges(lower, _find_pieces(text, lower, now, zone))
     ]

@@ -50,11 +50,11 @@ STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 QUESTION_MARK = "?"
 
 # In characters. Longer words are cut to this length: indexes refuse long terms, and the stemmer caches words.
-LONGEST_WORD = 128
+MAX_WORD_LENGTH = 128
 
 # The most combining marks after one letter, as in Unicode's stream-safe text format. Python's normalisation sorts a run
 # of marks in quadratic time, so a long run would block the process.
-_LONGEST_MARKS = 30
+_MAX_MARKS = 30
 
 _stemmer = Stemmer.Stemmer("english", 0)
 
@@ -65,9 +65,9 @@ def _stem(word: str) -> str:
 
 
 def _split_ascii(folded: str) -> list[str]:
-    """Return the words of an ASCII text, each cut to LONGEST_WORD characters."""
+    """Return the words of an ASCII text, each cut to MAX_WORD_LENGTH characters."""
     words: list[str] = _ASCII_WORDS.findall(folded)
-    return words if len(folded) <= LONGEST_WORD else [word[:LONGEST_WORD] for word in words]
+    return words if len(folded) <= MAX_WORD_LENGTH else [word[:MAX_WORD_LENGTH] for word in words]
 
 
 def fold(text: str) -> str:
@@ -80,11 +80,11 @@ def fold(text: str) -> str:
 
 def _shorten_marks(text: str) -> str:
     """Cut runs of combining marks to the first 30."""
-    if len(text) <= _LONGEST_MARKS:
+    if len(text) <= _MAX_MARKS:
         return text
     marks, long_run = _compile_mark_patterns()
     # A run that is too long contains two neighbouring samples. Testing every character would be slow.
-    return long_run.sub(r"\1", text) if marks.search(text[:: _LONGEST_MARKS // 2]) else text
+    return long_run.sub(r"\1", text) if marks.search(text[:: _MAX_MARKS // 2]) else text
 
 
 @cache
@@ -92,7 +92,7 @@ def _compile_mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of two marks, and of a run that is too long, whose group is the part to keep."""
     last = 0x1E94A  # the last character with a combining class, in Unicode 15
     marks = "".join(chr(code) for code in range(0x300, last + 1) if unicodedata.combining(chr(code)))
-    return re.compile(f"[{marks}]{{2}}"), re.compile(f"([{marks}]{{{_LONGEST_MARKS}}})[{marks}]+")
+    return re.compile(f"[{marks}]{{2}}"), re.compile(f"([{marks}]{{{_MAX_MARKS}}})[{marks}]+")
 
 
 def extract_terms(text: str) -> list[str]:
@@ -103,11 +103,11 @@ def extract_terms(text: str) -> list[str]:
     result: list[str] = []
     for word in _compile_words().findall(folded):
         if word.isascii():
-            result += [_stem(word[:LONGEST_WORD])] if word not in STOP_WORDS else []
+            result += [_stem(word[:MAX_WORD_LENGTH])] if word not in STOP_WORDS else []
         else:
             for run in _UNSPACED_RUN.split(word):
                 result += (
-                    _pair_characters(run) if _UNSPACED_RUN.match(run) else [_stem(run[:LONGEST_WORD])] if run else []
+                    _pair_characters(run) if _UNSPACED_RUN.match(run) else [_stem(run[:MAX_WORD_LENGTH])] if run else []
                 )
     return result
 

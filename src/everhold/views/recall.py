@@ -29,7 +29,7 @@ from everhold.views.base import ScopedView
 
 P = ParamSpec("P")
 
-MOST_OF_OVERVIEW = 1000
+MAX_OVERVIEW_ITEMS = 1000
 # The least score by words: one word in common is enough.
 _ANY_WORD = 1e-6
 
@@ -107,7 +107,7 @@ class RecallVerbs(ScopedView):
         """
         from everhold.context.counting import count
         from everhold.context.pipeline import assemble
-        from everhold.context.providers import MOST_TURNS, ContextSource, choose_zone, make_providers
+        from everhold.context.providers import MAX_TURNS, ContextSource, choose_zone, make_providers
         from everhold.recall.pinned import list_pinned
         from everhold.sessions.working import read_last_messages
 
@@ -121,7 +121,7 @@ class RecallVerbs(ScopedView):
         providers = make_providers(
             ContextSource(records, scope, now, zone),
             lambda: list_pinned(records, scope, included, now),
-            lambda: read_last_messages(self._parts.session_deps, self.scope, MOST_TURNS),
+            lambda: read_last_messages(self._parts.session_deps, self.scope, MAX_TURNS),
             lambda: [hit.memory for hit in recall(recall_deps, scope, request)],
         )
         section = assemble(providers, budget, functools.partial(count, self._parts.write_deps.chunking.tokenizer))
@@ -204,7 +204,7 @@ class RecallVerbs(ScopedView):
         project, use a view of the project and `list`.
         """
         scope, recall_deps = self._narrow(only), self._parts.find_recall_deps(None)
-        named = Request(about, MOST_OF_OVERVIEW, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
+        named = Request(about, MAX_OVERVIEW_ITEMS, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
         by_name = find_named(recall(recall_deps, scope, named), about)
         tagged = named._replace(wanted=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
         chosen = order_by_weight([*by_name, *(hit.memory for hit in recall(recall_deps, scope, tagged))])[:k]

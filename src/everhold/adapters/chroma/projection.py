@@ -21,7 +21,7 @@ from everhold.adapters.chroma.state import State
 from everhold.errors import EverholdError
 from everhold.interrupts import uninterrupted
 from everhold.model import ProjectionState
-from everhold.ports.feed_follower import LONGEST_ABSENCE, PAGE, FeedFollower, FeedPage
+from everhold.ports.feed_follower import MAX_ABSENCE, PAGE, FeedFollower, FeedPage
 from everhold.ports.records import Records
 
 _INLINE = 500
@@ -280,7 +280,7 @@ class Projection:
     def _begin_generation(self) -> ProjectionState:
         """Return the interrupted generation if building it can continue, or a new one."""
         building = self.state.get_building()
-        if building is not None and clock.now() - clock.from_micros(building.generation) < LONGEST_ABSENCE:
+        if building is not None and clock.now() - clock.from_micros(building.generation) < MAX_ABSENCE:
             with suppress(Damaged):
                 self._chroma.ask("count", self.name(building.generation))
                 return building

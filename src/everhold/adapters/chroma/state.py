@@ -13,7 +13,7 @@ from everhold import clock
 from everhold.adapters.chroma.failures import Behind
 from everhold.errors import StaleVersion
 from everhold.model import ProjectionState
-from everhold.ports.feed_follower import LONGEST_ABSENCE
+from everhold.ports.feed_follower import MAX_ABSENCE
 from everhold.ports.leases import HeldLease, take_lease
 from everhold.ports.records import Records
 from everhold.schema.catalog import get_key
@@ -116,7 +116,7 @@ class State:
 
     def has_slept(self, serving: ProjectionState) -> bool:
         """Return whether lines of the feed that this generation has not seen may have been trimmed."""
-        return serving.caught_up_at is not None and clock.now() - serving.caught_up_at > LONGEST_ABSENCE
+        return serving.caught_up_at is not None and clock.now() - serving.caught_up_at > MAX_ABSENCE
 
     def begin(self, generation: int, position: int) -> None:
         """Begin another generation, which will follow the feed from a position."""

@@ -27,7 +27,7 @@ from everhold.ports.records import Records
 from everhold.ports.search_indexes import VectorIndex
 from everhold.ports.search_space import SearchSpace
 
-_LONGEST_PAUSE = 30.0
+_MAX_PAUSE = 30.0
 # Seconds that doctor waits for the thread's first check: before it, nothing is known.
 _FIRST_LOOK = 20.0
 
@@ -194,7 +194,7 @@ class ChromaVectors:
             with self._turned:
                 self._looked = len(begun) == len(self._projections)
                 self._turned.notify_all()
-            pause = min(2 * pause, _LONGEST_PAUSE) if failed else self._poll_seconds
+            pause = min(2 * pause, _MAX_PAUSE) if failed else self._poll_seconds
             if failed and self._stop.wait(pause):
                 return
 

@@ -16,7 +16,7 @@ from everhold.schema.planning import RowChange
 from everhold.schema.sql import quote, quote_names
 from everhold.schema.statements import Compiler, SqlStatement
 
-_MOST_ROWS = 10_000
+_MAX_ROWS = 10_000
 
 
 class _Form(NamedTuple):
@@ -35,8 +35,8 @@ def compile_changes(compiler: Compiler, changes: Iterable[RowChange]) -> Iterato
         if form.act != "update" or form.names:
             rows_by_form.setdefault(form, []).append(values)
     for form, rows in rows_by_form.items():
-        for start in range(0, len(rows), _MOST_ROWS):
-            batch = rows[start : start + _MOST_ROWS]
+        for start in range(0, len(rows), _MAX_ROWS):
+            batch = rows[start : start + _MAX_ROWS]
             yield SqlStatement(_compile_form(form, len(batch) > 1), bind_rows(batch))
 
 

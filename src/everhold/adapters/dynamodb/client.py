@@ -17,17 +17,17 @@ from everhold.retries import RetryPolicy, TryAgain, retry
 T = TypeVar("T")
 
 # Items of a batch write.
-MOST_WRITTEN = 25
+MAX_BATCH_WRITES = 25
 # Keys of a batch read.
-MOST_READ = 100
+MAX_BATCH_READS = 100
 # Items of a transaction.
-MOST_TRANSACTED = 100
+MAX_TRANSACTION_ITEMS = 100
 TRANSACTION_BYTES = 4 * 1024 * 1024
 ITEM_BYTES = 400 * 1024
 BATCH_BYTES = 16 * 1024 * 1024
 
 _FIRST_PAUSE = 0.025
-_LONGEST_PAUSE = 2.0
+_MAX_PAUSE = 2.0
 _THROTTLED = frozenset((
     "ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "LimitExceededException",
     "TransactionInProgressException", "InternalServerError", "ServiceUnavailable", "ThrottlingError",
@@ -64,7 +64,7 @@ class Dynamo:
 
     def __init__(self, options: DynamoOptions) -> None:
         self.options = options
-        self._policy = RetryPolicy(options.retries + 1, first_pause=_FIRST_PAUSE, longest_pause=_LONGEST_PAUSE)
+        self._policy = RetryPolicy(options.retries + 1, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
         config = Config(
             region_name=options.region,
             connect_timeout=options.seconds,
@@ -127,8 +127,8 @@ class Dynamo:
 
     def get_many(self, places: Sequence[ItemKey]) -> Iterator[Item]:
         """Yield the items with these keys that exist, in no particular order."""
-        for start in range(0, len(places), MOST_READ):
-            keys = [place.key for place in dict.fromkeys(places[start : start + MOST_READ])]
+        for start in range(0, len(places), MAX_BATCH_READS):
+            keys = [place.key for place in dict.fromkeys(places[start : start + MAX_BATCH_READS])]
             yield from self._get_batch(keys)
 
     def _get_batch(self, keys: list[Item]) -> list[Item]:
@@ -191,7 +191,7 @@ class Dynamo:
         requests = [{"PutRequest": {"Item": item}} for item in puts]
         requests += [{"DeleteRequest": {"Key": place.key}} for place in deletes]
         for batch in split_batches(
-            ((request, _measure_request(request)) for request in requests), MOST_WRITTEN, BATCH_BYTES
+            ((request, _measure_request(request)) for request in requests), MAX_BATCH_WRITES, BATCH_BYTES
         ):
             self._write_batch(batch)
 
@@ -210,7 +210,7 @@ class Dynamo:
     def transact(self, actions: Sequence[Mapping[str, Any]], token: str) -> None:
         """Run all actions in one transaction. Overtaken if a condition fails."""
         sizes = [measure(action["Put"]["Item"]) for action in actions if "Put" in action]
-        assert len(actions) <= MOST_TRANSACTED, len(actions)
+        assert len(actions) <= MAX_TRANSACTION_ITEMS, len(actions)
         assert max(sizes, default=0) <= ITEM_BYTES, max(sizes)
         assert sum(sizes) <= TRANSACTION_BYTES, sum(sizes)
         table = self.options.table
@@ -284,12 +284,12 @@ def _get_code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def split_batches(sized: Iterable[tuple[T, int]], most: int, most_bytes: int) -> Iterator[list[T]]:
-    """Yield the values in order, in batches of at most `most` values and `most_bytes` bytes."""
+def split_batches(sized: Iterable[tuple[T, int]], most: int, max_bytes: int) -> Iterator[list[T]]:
+    """Yield the values in order, in batches of at most `most` values and `max_bytes` bytes."""
     batch: list[T] = []
     batch_bytes = 0
     for value, size in sized:
-        if batch and (len(batch) == most or batch_bytes + size > most_bytes):
+        if batch and (len(batch) == most or batch_bytes + size > max_bytes):
             yield batch
             batch, batch_bytes = [], 0
         batch.append(value)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from everhold.adapters.dynamodb.client import ITEM_BYTES, MOST_TRANSACTED, Dynamo, Overtaken, split_batches
+from everhold.adapters.dynamodb.client import ITEM_BYTES, MAX_TRANSACTION_ITEMS, Dynamo, Overtaken, split_batches
 from everhold.adapters.dynamodb.head import LEASE, STAGES, Head, Stage, make_head_update, make_stage_check, read_head
 from everhold.adapters.dynamodb.items import LAYOUTS, Item, ItemKey, Layout, get_item_key, measure
 from everhold.adapters.dynamodb.staging import (
@@ -55,7 +55,7 @@ class Writer:
         actions = [put_or_delete(place, sides.after) for place, sides in contents.items()]
         actions += [{"Put": {"Item": make_blob_tombstone(blob)}} for blob in gone]
         try:
-            if len(actions) < MOST_TRANSACTED and _measure_contents(contents) < ITEMS_BYTES:
+            if len(actions) < MAX_TRANSACTION_ITEMS and _measure_contents(contents) < ITEMS_BYTES:
                 head = seen.make_next(name, generated)
                 self._transact([make_head_update(seen, head), *actions], name)
                 self._sweep(gone)
@@ -170,7 +170,9 @@ class Writer:
             gone = find_unneeded_blobs(items, stage)
             self._dynamo.write([make_blob_tombstone(blob) for blob in gone], ())
             with suppress(Overtaken):  # another process settles it too; the next round sees what is left
-                for part in split_batches(((item, measure(item)) for item in items), MOST_TRANSACTED, ITEMS_BYTES):
+                for part in split_batches(
+                    ((item, measure(item)) for item in items), MAX_TRANSACTION_ITEMS, ITEMS_BYTES
+                ):
                     self._dynamo.transact([settle_item(item, stage) for item in part], make_id("part"))
             self._sweep(gone)
         self._dynamo.write((), [get_item_key(manifest)])

@@ -30,10 +30,10 @@ INDEXES = ("by1", "by2", "by3", "by4", "by5")
 STRETCH = 100_000
 
 # Bytes of a sort key; DynamoDB allows 1,024.
-_LONGEST_KEY = 1000
+_MAX_KEY_BYTES = 1000
 
 # Bytes of one value in a key. A longer value is cut and ends in a digest, so that equal values stay equal.
-_LONGEST_PART, _KEPT_PART = 150, 60
+_MAX_PART_LENGTH, _KEPT_PART = 150, 60
 
 # The lookups that get an index, for tables with more than five: those that every write or recall needs.
 _INDEXED_LOOKUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -62,7 +62,7 @@ def encode_value(value: Any) -> str:
         return f"={value + 2**63:020d}"
     text = f"={value}".replace("%", "%25").replace("#", "%23")
     content = text.encode()
-    if len(content) <= _LONGEST_PART:
+    if len(content) <= _MAX_PART_LENGTH:
         return text
     kept = content[:_KEPT_PART].decode("utf-8", "ignore")
     return f"{kept}%:{hashlib.sha256(content).hexdigest()}"  # no value has "%:": its "%" is written "%25"
@@ -160,7 +160,7 @@ class Layout:
 
 
 def _cut(text: str) -> str:
-    return text.encode()[:_LONGEST_KEY].decode("utf-8", "ignore")
+    return text.encode()[:_MAX_KEY_BYTES].decode("utf-8", "ignore")
 
 
 def _find_guarded_columns(table: Table) -> dict[frozenset[str], Unique]:

@@ -32,14 +32,14 @@ logger = logging.getLogger(__name__)
 
 E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 100_000
-_MOST_READS = 10  # of rows that change during each read; then the last ones are returned
+_MAX_READS = 10  # of rows that change during each read; then the last ones are returned
 # Seconds for which a head that was read is used again. If it has changed since, the rows are read once more.
 _FRESH = 0.1
 # How often a commit is tried while others may commit. Then it reserves the head, or short commits could always overtake
 # a long one.
 _TRIES = 3
 _FIRST_PAUSE = 0.025
-_LONGEST_PAUSE = 0.4
+_MAX_PAUSE = 0.4
 # Seconds that a commit waits for other commits.
 _PATIENCE = 60.0
 
@@ -118,7 +118,7 @@ class DynamoRecords(ReadRecords):
         rows: list[Row] = []
         last_seen = self._last_seen
         seen = last_seen.head if last_seen.is_fresh else self._read_head()
-        for _ in range(_MOST_READS):
+        for _ in range(_MAX_READS):
             rows = list(read(seen))
             head = self._read_head()
             if head.commits == seen.commits:
@@ -167,7 +167,7 @@ class DynamoRecords(ReadRecords):
             with uninterrupted:  # half a commit would block other writers until its reservation ends
                 self._attempt(operations, alone=attempt >= _TRIES)
 
-        policy = RetryPolicy(seconds=_PATIENCE, first_pause=_FIRST_PAUSE, longest_pause=_LONGEST_PAUSE)
+        policy = RetryPolicy(seconds=_PATIENCE, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
         retry("commit", commit, policy, on=Overtaken, give_up=self._explain_overtaken)
 
     def _explain_overtaken(self, _: Exception) -> StoreBusy:

@@ -8,7 +8,7 @@ new content, or only the old one again. A manifest, written together with the it
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from everhold.adapters.dynamodb.client import MOST_TRANSACTED, TRANSACTION_BYTES, split_batches
+from everhold.adapters.dynamodb.client import MAX_TRANSACTION_ITEMS, TRANSACTION_BYTES, split_batches
 from everhold.adapters.dynamodb.head import STAGES, Stage
 from everhold.adapters.dynamodb.items import Item, ItemKey, get_item_key, measure
 
@@ -57,7 +57,7 @@ def stage_in_batches(name: str, contents: Contents) -> Iterator[list[Action]]:
     """Yield the actions that stage the contents, as many at a time as fit one transaction."""
     items = [_make_staged_item(place, sides, name) for place, sides in contents.items()]
     sized = [(item, measure(item) + _MANIFEST_BYTES) for item in items]
-    for number, part in enumerate(split_batches(sized, MOST_TRANSACTED - _OTHER_ACTIONS, ITEMS_BYTES)):
+    for number, part in enumerate(split_batches(sized, MAX_TRANSACTION_ITEMS - _OTHER_ACTIONS, ITEMS_BYTES)):
         keys = [{"M": {"p": item["p"], "s": item["s"]}} for item in part]
         manifest = {**ItemKey(STAGES, f"{name}#{number:06d}").key, "places": {"L": keys}}
         yield [{"Put": {"Item": item}} for item in (manifest, *part)]

@@ -13,7 +13,7 @@ from typing import TypeVar
 from everhold.model.base import Row
 from everhold.ports.session_cache import SessionKey, Step, Usage, WorkingMemory
 
-MOST_SESSIONS = 1000
+MAX_SESSIONS = 1000
 R = TypeVar("R", bound=Row)
 
 
@@ -33,12 +33,12 @@ class InProcessSessions:
         *,
         ttl_seconds: float,
         history: int,
-        most_sessions: int = MOST_SESSIONS,
+        max_sessions: int = MAX_SESSIONS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.history = history
         self._ttl = ttl_seconds
-        self._most_sessions = most_sessions
+        self._max_sessions = max_sessions
         self._now = now
         self._entries: OrderedDict[SessionKey, _Entry] = OrderedDict()
         self._peak = 0
@@ -57,7 +57,7 @@ class InProcessSessions:
         history = tuple(map(_copy, working.history[: self.history]))
         with self._lock:
             self._renew(key, _Entry(replace(working, session=_copy(working.session), history=history), 0.0))
-            while len(self._entries) > self._most_sessions:
+            while len(self._entries) > self._max_sessions:
                 self._entries.popitem(last=False)
 
     def advance(self, key: SessionKey, step: Step) -> bool:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 SPECIAL_TOKENS = 2
 # Tokens. The model has 512 positions.
-LONGEST_TEXT = 512 - SPECIAL_TOKENS
+MAX_TOKENS = 512 - SPECIAL_TOKENS
 
 # Letters. A key of 200 characters is one unknown word, and weighs no more than a long one.
-LONGEST_WORD = 16
+MAX_WORD_LETTERS = 16
 
 # Counting padding. Larger batches need more memory and are no faster.
 BATCH_TEXTS = 32
@@ -108,10 +108,10 @@ class MiniLM:
         tokenised = {}
         for place, encoding in enumerate(encodings):
             ids = np.array(encoding.ids, np.int64)
-            if len(ids) > LONGEST_TEXT + SPECIAL_TOKENS:
+            if len(ids) > MAX_TOKENS + SPECIAL_TOKENS:
                 raise InvalidInput(
                     f"text {begin + place} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
-                    f" most {LONGEST_TEXT}",
+                    f" most {MAX_TOKENS}",
                     remedy="cut it with everhold.text.chunking.split_into_chunks first",
                 )
             if self._understands(texts[place], ids):
@@ -127,7 +127,7 @@ class MiniLM:
         if not unknown.any():
             return len(unknown) > 0
         known = self._words[ids[1:-1]]
-        letters = np.minimum([end - start for start, end in self.offsets(text)], LONGEST_WORD)
+        letters = np.minimum([end - start for start, end in self.offsets(text)], MAX_WORD_LETTERS)
         return bool(known.sum() > unknown.sum() and letters[known].sum() > letters[unknown].sum())
 
     def _run(self, batch: list[NDArray[np.int64]]) -> NDArray[np.float32]:

@@ -33,7 +33,7 @@ INPUT = "ids"
 OUTPUT = "vector"
 
 # Bytes. Smaller constants stay in the graph, where onnxruntime looks at them while it optimizes.
-_SMALLEST_APART = 1024
+_MIN_EXTERNAL_BYTES = 1024
 _PAGE = 4096
 
 Tensors = Mapping[str, NDArray[np.float32]]
@@ -103,7 +103,7 @@ def _save(model: "onnx.ModelProto", file: Path, constants: str) -> None:
     with file.with_name(constants).open("xb") as stream:
         for tensor in model.graph.initializer:
             content = tensor.raw_data
-            if len(content) >= _SMALLEST_APART:
+            if len(content) >= _MIN_EXTERNAL_BYTES:
                 stream.seek(-stream.tell() % _PAGE, os.SEEK_CUR)  # a mapping must begin at a page
                 set_external_data(tensor, constants, offset=stream.tell(), length=len(content))
                 tensor.ClearField("raw_data")

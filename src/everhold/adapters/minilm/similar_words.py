@@ -28,9 +28,9 @@ WORD_VECTORS = "embeddings.word_embeddings.weight"
 # Ids in the vocabulary: before them are marks and single letters, after them the words grow rare.
 COMMON_WORDS = range(1996, 12_000)
 
-SHORTEST_WORD = 3
+MIN_WORD_LENGTH = 3
 NEAREST = 16
-LEAST_COSINE = 0.2
+MIN_COSINE = 0.2
 # Words compared with all others at once: 35 MB of cosines, not 280.
 BLOCK = 1024
 
@@ -141,7 +141,7 @@ def build(model: Path) -> Pairs:
     stem_of = np.array([places[stem] for stem in stems])
     one, other, cosine = _find_nearest(_compute_directions(model, list(words.values())))
     of, alike = stem_of[one], stem_of[other]
-    likeness = (cosine - LEAST_COSINE) / (1 - LEAST_COSINE)
+    likeness = (cosine - MIN_COSINE) / (1 - MIN_COSINE)
     kept = _keep_best_pairs(of, alike, likeness)
     listed = np.frombuffer(" ".join(known).encode("ascii"), np.uint8)
     return Pairs(listed, of[kept].astype(np.uint16), alike[kept].astype(np.uint16), likeness[kept])
@@ -164,7 +164,7 @@ def _read_common_words(model: Path) -> dict[str, int]:
 
 
 def _is_word(piece: str) -> bool:
-    return len(piece) >= SHORTEST_WORD and piece.isascii() and piece.isalpha() and piece not in STOP_WORDS
+    return len(piece) >= MIN_WORD_LENGTH and piece.isascii() and piece.isalpha() and piece not in STOP_WORDS
 
 
 def _compute_directions(model: Path, numbers: list[int]) -> NDArray[np.float32]:
@@ -186,7 +186,7 @@ def _find_nearest(
         cosines[rows, begin + rows] = -1
         others = np.argpartition(cosines, -NEAREST, axis=1)[:, -NEAREST:]
         values = np.take_along_axis(cosines, others, axis=1)
-        near = values > LEAST_COSINE
+        near = values > MIN_COSINE
         found.append((np.repeat(begin + rows, near.sum(axis=1)), others[near], values[near]))
     one, other, cosine = (np.concatenate(column) for column in zip(*found, strict=True))
     return one, other, cosine

@@ -15,7 +15,7 @@ except ImportError as missing:
 
 FIRST_PAUSE = 0.6
 # Seconds. An endpoint that asks for more is, for the caller, unavailable.
-LONGEST_PAUSE = 60.0
+MAX_PAUSE = 60.0
 
 
 class Endpoint:
@@ -29,7 +29,7 @@ class Endpoint:
         self._setting = setting
         self._url = url.rstrip("/").removesuffix(path) + path
         self._key = (api_key or "").strip()
-        self._policy = RetryPolicy(retries + 1, first_pause=FIRST_PAUSE, longest_pause=LONGEST_PAUSE)
+        self._policy = RetryPolicy(retries + 1, first_pause=FIRST_PAUSE, longest_pause=MAX_PAUSE)
         self._check()
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         self._client = httpx.Client(headers=headers, timeout=timeout)
@@ -56,7 +56,7 @@ class Endpoint:
                 return self._require_accepted(response)
             failure = f"status {response.status_code}"
             pause = _read_requested_pause(response) or None
-            if pause is not None and pause > LONGEST_PAUSE:
+            if pause is not None and pause > MAX_PAUSE:
                 raise explain()
             raise TryAgain(f"{failure} from {self}", pause=pause)
 

@@ -24,7 +24,7 @@ from everhold.schema.statements import Compiler, SqlStatement
 from everhold.schema.table import TENANT, Kind, Reference
 
 # The number of rows from which COPY is worth its extra round trips, even over a network.
-LEAST_ROWS = 50
+MIN_ROWS = 50
 _ORDER = {entity: position for position, entity in enumerate(CATALOG)}
 _HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _END = struct.pack(">h", -1)
@@ -64,7 +64,7 @@ def load(connection: psycopg.Connection[tuple[Any, ...]], bulk: Bulk) -> None:
 
 def collect_bulks(operations: Sequence[Operation], compiler: Compiler) -> list[Part] | None:
     """Return the operations as COPYs and the statements between them; None if there are few rows, or order matters."""
-    if len(operations) < LEAST_ROWS:
+    if len(operations) < MIN_ROWS:
         return None
     parts: list[Part] = []
     for adding, run in groupby(operations, key=lambda operation: isinstance(operation, Put)):
@@ -84,7 +84,7 @@ def _group_rows(rows: Sequence[Row], compiler: Compiler) -> Iterator[Part]:
         by_entity.setdefault(type(row), []).append(row)
     for entity in sorted(by_entity, key=_ORDER.__getitem__):
         group = by_entity[entity]
-        if len(group) < LEAST_ROWS:
+        if len(group) < MIN_ROWS:
             yield [statement for row in group for statement in compiler.compile(Put(row))]
         else:
             yield _encode_bulk(compiler.codec(entity), group)

@@ -10,7 +10,7 @@ from everhold.adapters.postgres.dialect import CHUNK_WORDS, encode_vector
 from everhold.adapters.postgres.nearest import (
     BUILT,
     EXACT_UP_TO,
-    MOST_DIMENSIONS,
+    MAX_DIMENSIONS,
     cast_vector,
     make_search_settings,
     match_index,
@@ -94,7 +94,7 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
 
     def _index_settings(self, space: SearchSpace, dimensions: int) -> Mapping[str, str]:
         """Return the settings for a search by the index; empty if an exact search is fast enough or no index exists."""
-        if dimensions > MOST_DIMENSIONS:
+        if dimensions > MAX_DIMENSIONS:
             return {}
         scope, values = self._compile_space(space)
         some = f'SELECT count(*) FROM (SELECT FROM "chunks" AS c WHERE {scope} LIMIT %s) AS counted'

@@ -35,7 +35,7 @@ from everhold.schema.sql import name_index
 T = TypeVar("T")
 
 _FIRST_PAUSE = 0.07
-_LONGEST_PAUSE = 30.0
+_MAX_PAUSE = 30.0
 _PREPARE_AFTER = 3
 # Queries find rows by key, so compiling them just in time costs more than running them. Tables grow, so an index scan
 # must not look expensive while they are small. A stream is always read to its end.
@@ -233,7 +233,7 @@ def retry_transient(
     name: str, work: Callable[[], T], options: PostgresOptions, before_retry: Callable[[], object] = lambda: None
 ) -> T:
     """Return what `work` returns, trying it again after errors that are transient."""
-    policy = RetryPolicy(attempts=options.retries + 1, first_pause=_FIRST_PAUSE, longest_pause=_LONGEST_PAUSE)
+    policy = RetryPolicy(attempts=options.retries + 1, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
     return retry(name, lambda _: work(), policy, on=psycopg.Error, should_retry=is_transient, before_retry=before_retry)
 
 

@@ -19,7 +19,7 @@ from everhold.schema.codec import decode_json, encode_json
 from everhold.schema.sql import Dialect, quote
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
-_LONGEST_EXACT = 1e16
+_MIN_INEXACT_FLOAT = 1e16
 _MILLENNIUM = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECONDS = struct.Struct(">q")
 _VECTOR_HEAD = struct.Struct(">HH")
@@ -64,7 +64,7 @@ def _write_without_exponents(value: Any) -> str:
             )
         case list() | tuple():
             return "[" + ",".join(map(_write_without_exponents, value)) + "]"
-        case float() if abs(value) >= _LONGEST_EXACT:
+        case float() if abs(value) >= _MIN_INEXACT_FLOAT:
             return f"{value:.1f}"
         case _:
             return encode_json(value)

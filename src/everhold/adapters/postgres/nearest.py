@@ -21,7 +21,7 @@ from everhold.model.searchable import SEARCHABLE
 from everhold.schema.sql import quote
 
 EXACT_UP_TO = 100_000
-MOST_DIMENSIONS = 4000
+MAX_DIMENSIONS = 4000
 _ONE_AT_A_TIME = 0x6E656172657374  # the advisory lock of the process that builds; any number would do
 _OWN_CHOICE = (16, 64)  # pgvector's defaults, which the server does not list
 _IN_ITS_ORDER = {"enable_sort": "off"}  # so that the index's order is used, not a sort of the whole scope
@@ -34,7 +34,7 @@ _HNSW = {
 }
 _IVFFLAT = {"ivfflat.iterative_scan": "relaxed_order", **_IN_ITS_ORDER}
 _LARGE = f"""SELECT DISTINCT "owner_kind", "dimensions" FROM "chunks"
-WHERE {CURRENT_CHUNKS} AND "dimensions" BETWEEN 1 AND {MOST_DIMENSIONS} AND "vector" IS NOT NULL
+WHERE {CURRENT_CHUNKS} AND "dimensions" BETWEEN 1 AND {MAX_DIMENSIONS} AND "vector" IS NOT NULL
 GROUP BY "organization_id", "owner_kind", "dimensions" HAVING count(*) > %s"""
 
 

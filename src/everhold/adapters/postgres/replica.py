@@ -26,7 +26,7 @@ from everhold.schema.statements import SqlStatement
 _WRITTEN = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 logger = logging.getLogger(__name__)
 
-_LONGEST_REST = 60.0
+_MAX_PAUSE = 60.0
 _GONE, _PROMOTED = -2, -1
 _DESCRIPTIONS = {_GONE: "cannot be reached", _PROMOTED: "follows no primary"}
 _REPLAYED = f"""SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint
@@ -63,7 +63,7 @@ class ReplicaReading(PostgresReading):
         )
         self._primary = primary
         self._patience, self._rest_seconds, self._lag_seconds = patience_seconds, rest_seconds, lag_seconds
-        self._next_rest = rest_seconds
+        self._next_pause = rest_seconds
         self._is_suspected = False
         self._lock = threading.Lock()
         self._needed = 0
@@ -152,18 +152,18 @@ class ReplicaReading(PostgresReading):
         with self._lock:
             if not self._is_suspected:  # otherwise it is paused already, by another reader that failed
                 self._is_suspected = True
-                logger.warning("the replica does not answer; the primary is asked for %.1f s", self._next_rest)
+                logger.warning("the replica does not answer; the primary is asked for %.1f s", self._next_pause)
                 self._pause_longer()
 
     def _pause_longer(self) -> None:
-        self._pause(self._next_rest)
-        self._next_rest = min(2 * self._next_rest, _LONGEST_REST)
+        self._pause(self._next_pause)
+        self._next_pause = min(2 * self._next_pause, _MAX_PAUSE)
 
     def _clear_suspicion(self) -> None:
         with self._lock:
             if self._is_suspected:
                 logger.info("the replica answers again")
-                self._is_suspected, self._next_rest, self._resting_until = False, self._rest_seconds, 0.0
+                self._is_suspected, self._next_pause, self._resting_until = False, self._rest_seconds, 0.0
 
     # streams
 

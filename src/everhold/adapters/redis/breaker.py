@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 # Seconds. Each failure in a row doubles the pause.
 FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0
+MAX_PAUSE = 5.0
 
 
 class Breaker:
@@ -61,7 +61,7 @@ class Breaker:
         with self._lock:
             if alone or not self._failed:  # many that fail at once are one failure
                 self._failed += 1
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._failed - 1))
+                pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** (self._failed - 1))
                 self._until = self._now() + pause
                 level = logging.WARNING if self._failed == 1 else logging.INFO
                 logger.log(level, "Redis failed (%s); it is not asked for %.1f s", type(error).__name__, pause)

@@ -41,7 +41,7 @@ class Mark(NamedTuple):
 
 _MARK = ("stamp", "owners", "generation", "last_message", "limit", "newest_code")
 # In one entry; a hundred messages of the longest text that the settings allow by default have fewer.
-_MOST_CHARACTERS = 256_000_000
+_MAX_CHARACTERS = 256_000_000
 
 
 def to_hash(session: Session, mark: Mark) -> dict[str, str]:
@@ -66,7 +66,7 @@ def to_item(message: Message, generation: str, before: str) -> str:
 
 def read_mark(fields: Mapping[str, str], key: str, seal: Seal) -> Mark | None:
     """Return the mark that a hash holds; None if there is no hash, or its seal is wrong."""
-    if sum(map(len, fields.values())) > _MOST_CHARACTERS or not seal.has_sealed_fields(key, fields):
+    if sum(map(len, fields.values())) > _MAX_CHARACTERS or not seal.has_sealed_fields(key, fields):
         return None
     try:
         stamp, owners, generation, last_message, limit, newest_code = (fields[name] for name in _MARK)
@@ -77,7 +77,7 @@ def read_mark(fields: Mapping[str, str], key: str, seal: Seal) -> Mark | None:
 
 def read_items(items: Sequence[str], key: str, mark: Mark, wanted: int, seal: Seal) -> list[dict[str, Any]] | None:
     """Return the messages of a list, newest first; None if a seal is wrong or a message is missing."""
-    if sum(map(len, items)) > _MOST_CHARACTERS:
+    if sum(map(len, items)) > _MAX_CHARACTERS:
         return None
     messages, code = [], mark.newest_code
     for item in items:

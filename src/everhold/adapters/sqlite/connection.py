@@ -32,7 +32,7 @@ C = TypeVar("C", bound=sqlite3.Connection)
 _PRIMARY = 0xFF  # the lowest byte of an extended result code is the primary code
 _DUCKDB, _DUCKDB_OFFSET = b"DUCK", 8  # how a DuckDB file is recognized
 _FIRST_PAUSE = 0.005
-_LONGEST_PAUSE = 0.05
+_MAX_PAUSE = 0.05
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def retry_locked(work: Callable[[], T], seconds: float) -> T:
 
     For work that SQLite refuses at once although it waits for others: opening a file and changing its journal mode.
     """
-    policy = RetryPolicy(seconds=seconds, first_pause=_FIRST_PAUSE, longest_pause=_LONGEST_PAUSE)
+    policy = RetryPolicy(seconds=seconds, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
     name = "open a SQLite file that another process has locked"
     return retry(name, lambda _: work(), policy, on=sqlite3.OperationalError, should_retry=_is_busy)
 

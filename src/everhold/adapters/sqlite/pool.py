@@ -18,7 +18,7 @@ from everhold.errors import StoreUnavailable
 from everhold.interrupts import uninterrupted
 
 T = TypeVar("T")
-MOST_IDLE: Final = 8
+MAX_IDLE: Final = 8
 # How long closing waits for running statements before it interrupts them, and how long after.
 CLOSING_SECONDS: Final = 5.0
 _STREAMED_ROWS: Final = 256
@@ -142,7 +142,7 @@ class ReaderPool:
             return reader
 
     def _give_back(self, reader: GuardedConnection) -> None:
-        if self._is_closed or len(self._idle) >= MOST_IDLE:
+        if self._is_closed or len(self._idle) >= MAX_IDLE:
             reader.close_within(CLOSING_SECONDS)
         else:
             self._idle.append(reader)

@@ -11,10 +11,10 @@ from everhold.interfaces.cli.call import Call
 _HELP = "A memory's id or its first characters, or your own key for it."
 MemoryName = Annotated[str, typer.Argument(metavar="ID", help=_HELP)]
 OptionalMemoryName = Annotated[str | None, typer.Argument(metavar="ID", help=_HELP)]
-SHORTEST_PREFIX = 4
+MIN_PREFIX_LENGTH = 4
 _GENERATED_ID = re.compile(r"mem_[0-9a-z]{26}")
 _AFTER_EVERY_CHARACTER = "\U0010ffff"
-_MOST_CANDIDATES = 5
+_MAX_CANDIDATES = 5
 
 
 def resolve_id(call: Call, name: str) -> str:
@@ -24,18 +24,18 @@ def resolve_id(call: Call, name: str) -> str:
     """
     if name.isdecimal() and 1 <= int(name) <= len(call.shown_ids):
         return call.shown_ids[int(name) - 1]
-    if len(name) < SHORTEST_PREFIX or _GENERATED_ID.fullmatch(name):
+    if len(name) < MIN_PREFIX_LENGTH or _GENERATED_ID.fullmatch(name):
         return name
     within = {"id": {">=": name, "<": name + _AFTER_EVERY_CHARACTER}}
-    page = call.view.list(where=within, limit=_MOST_CANDIDATES + 1)
+    page = call.view.list(where=within, limit=_MAX_CANDIDATES + 1)
     ids = [memory.id for memory in page.memories]
     if not ids or call.view.count(where={"or": [{"id": name}, {"key": name}]}):
         return name
     if len(ids) == 1:
         return ids[0]
-    others = ", …" if len(ids) > _MOST_CANDIDATES else ""
+    others = ", …" if len(ids) > _MAX_CANDIDATES else ""
     raise InvalidInput(
-        f"several ids begin with {name!r}: {', '.join(ids[:_MOST_CANDIDATES])}{others}",
+        f"several ids begin with {name!r}: {', '.join(ids[:_MAX_CANDIDATES])}{others}",
         value=name,
         remedy="type more characters of the one you mean",
     )

@@ -38,7 +38,7 @@ Among = Annotated[
         autocompletion=lambda: list(SEARCHABLE),
     ),
 ]
-_MOST_SHOWN = 50
+_MAX_SHOWN = 50
 _NOTHING_RELEVANT = f"{show.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
 
 
@@ -73,10 +73,10 @@ def show_memories(
     """Return memories with their tags; the table shows the first of very many, with numbers if `numbered`."""
     tags = call.view.tags_of([memory.id for memory in memories])
     parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
-    rows = memories[:_MOST_SHOWN]
+    rows = memories[:_MAX_SHOWN]
     parts.append(show.make_memories_table(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
-    if len(memories) > _MOST_SHOWN and heading:
-        parts.append(Text(f"… and {len(memories) - _MOST_SHOWN:,} more; --json shows all", style="dim"))
+    if len(memories) > _MAX_SHOWN and heading:
+        parts.append(Text(f"… and {len(memories) - _MAX_SHOWN:,} more; --json shows all", style="dim"))
     return CommandResult({"memories": add_tags(memories, tags)}, Group(*parts))
 
 

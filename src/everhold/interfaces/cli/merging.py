@@ -12,7 +12,7 @@ from everhold.remember.merge import Merged
 
 app = typer.Typer()
 
-_LONGEST = 200
+_MAX_TEXT_LENGTH = 200
 
 
 @command(app, "merge")
@@ -31,7 +31,9 @@ def _render_merged(merged: Merged) -> RenderableType:
     heading = Text(f"{count} {done if merged.count else 'to merge'}", style="bold")
     table = show.make_table("likeness", "stays", "goes")
     for pair in merged.pairs:
-        kept, gone = (show.render_text(f"{memory.id}\n{memory.text}", _LONGEST) for memory in (pair.kept, pair.merged))
+        kept, gone = (
+            show.render_text(f"{memory.id}\n{memory.text}", _MAX_TEXT_LENGTH) for memory in (pair.kept, pair.merged)
+        )
         table.add_row(f"{pair.likeness:.3f}", kept, gone)
     hidden = merged.count - len(merged.pairs)
     rest = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []

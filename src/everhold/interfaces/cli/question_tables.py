@@ -15,7 +15,7 @@ from everhold.interfaces.cli import show
 _HEADERS = {"stale_on_top": "stale\non top", "lookalike": "look-\nalike"}
 _NONE = "–"
 _PADDING = (0, 1, 0, 0)  # narrow, so that all figures fit into 80 columns
-_LONGEST_TEXT = 110
+_MAX_TEXT_LENGTH = 110
 
 
 def make_report_tables(report: QuestionsReport, *, failures: bool) -> RenderableType:
@@ -62,10 +62,10 @@ def _describe_failure(verdict: QuestionVerdict) -> Iterator[Text]:
     returned = {hit.id for hit in verdict.hits}
     for memory_id in question.expect:
         if memory_id not in returned:
-            yield show.render_text(f"    missing         {memory_id}  {texts[memory_id]}", _LONGEST_TEXT)
+            yield show.render_text(f"    missing         {memory_id}  {texts[memory_id]}", _MAX_TEXT_LENGTH)
     for hit in verdict.hits:
         mark = _mark_hit(question, hit.id)
-        yield show.render_text(f"    {hit.score:.3f} {mark:9} {hit.id}  {texts.get(hit.id, '')}", _LONGEST_TEXT)
+        yield show.render_text(f"    {hit.score:.3f} {mark:9} {hit.id}  {texts.get(hit.id, '')}", _MAX_TEXT_LENGTH)
 
 
 def _mark_hit(question: LifeQuestion, memory_id: str) -> str:

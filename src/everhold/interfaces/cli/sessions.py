@@ -21,7 +21,7 @@ from everhold.schema.codec import encode_json
 app = typer.Typer(help="Sessions and their messages; --session names one.")
 
 ROLES = ("user", "assistant", "system", "tool")
-_LONGEST = 400
+_MAX_TEXT_LENGTH = 400
 
 
 def list_roles() -> list[str]:
@@ -134,6 +134,6 @@ def make_messages_table(messages: Iterable[Message]) -> RenderableType:
         grid.add_row(
             position,
             show.render_text(message.name or message.sender_id or message.role),
-            show.render_text(text, _LONGEST),
+            show.render_text(text, _MAX_TEXT_LENGTH),
         )
     return grid

@@ -22,7 +22,7 @@ from everhold.recall.hit import Why
 from everhold.recall.recipe import GROUPS
 
 _VISIBLE = {code: 0xFFFD for code in [*range(0x20), *range(0x7F, 0xA0)] if chr(code) not in "\n\t"}
-_LONGEST = 400
+_MAX_TEXT_LENGTH = 400
 _BAR = "▇"
 _BAR_LENGTH = 10
 _STRONGEST = 3
@@ -126,7 +126,7 @@ def describe_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = (), ow
 
 def render_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = (), owner: str = "") -> Group:
     details = Padding(describe_memory(memory, zone, tags, owner), (0, 0, 0, 2))
-    return Group(render_text(memory.text or memory.content, _LONGEST), details)
+    return Group(render_text(memory.text or memory.content, _MAX_TEXT_LENGTH), details)
 
 
 def make_memories_table(
@@ -221,7 +221,9 @@ def _render_hit(hit: Hit, zone: ZoneInfo, owner: str) -> Group:
     parts += [owner] if owner else []
     if hit.kind == "message":
         parts += [part for part in (hit.message.session_id, hit.message.name or hit.message.role) if part]
-    return Group(render_text(hit.text, _LONGEST), Padding(render_text(" · ".join(parts), style="dim"), (0, 0, 0, 2)))
+    return Group(
+        render_text(hit.text, _MAX_TEXT_LENGTH), Padding(render_text(" · ".join(parts), style="dim"), (0, 0, 0, 2))
+    )
 
 
 def make_answers_table(hits: Iterable[Hit]) -> RenderableType:
