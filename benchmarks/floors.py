@@ -2,7 +2,8 @@
 
 One SQLite file with the engine's pragmas. A memory is a row, an entry in an FTS5 index under its words and under a word
 for its scope, and a float32 vector, in one transaction. A search is a pass over the scope's matrix, the ten
-best by BM25, and the rows of the ten that both rank highest.
+best by BM25, and the rows of the ten that both rank highest. A message is a row, its vector and its words, a line in
+a log, a line in a change feed and the update of its session's row.
 """
 
 import json
@@ -29,9 +30,34 @@ CREATE INDEX memories_by_time ON memories (organization, user, created_at);
 CREATE TABLE vectors (row INTEGER PRIMARY KEY REFERENCES memories, vector BLOB NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5(scope, text, content='');
 """
+_SESSION_TABLES = """
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY, organization TEXT NOT NULL, user TEXT NOT NULL, last_active INTEGER NOT NULL,
+  version INTEGER NOT NULL
+);
+CREATE TABLE messages (
+  row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, organization TEXT NOT NULL, user TEXT NOT NULL,
+  session TEXT NOT NULL REFERENCES sessions, position INTEGER NOT NULL, role TEXT NOT NULL, text TEXT NOT NULL,
+  content TEXT NOT NULL, created_at INTEGER NOT NULL, metadata TEXT NOT NULL, UNIQUE (session, position)
+);
+CREATE INDEX messages_by_time ON messages (organization, user, created_at);
+CREATE TABLE vectors (row INTEGER PRIMARY KEY REFERENCES messages, vector BLOB NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5(scope, text, content='');
+CREATE TABLE log (
+  row INTEGER PRIMARY KEY, organization TEXT NOT NULL, user TEXT NOT NULL, session TEXT NOT NULL,
+  operation TEXT NOT NULL, at INTEGER NOT NULL, request TEXT NOT NULL
+);
+CREATE TABLE feed (row INTEGER PRIMARY KEY, organization TEXT NOT NULL, entity TEXT NOT NULL, id TEXT NOT NULL);
+"""
 _ADD = "INSERT INTO memories VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_VECTOR = "INSERT INTO vectors VALUES (?, ?)"
 _ADD_WORDS = "INSERT INTO words (rowid, scope, text) VALUES (?, ?, ?)"
+_BEGIN_SESSION = "INSERT OR IGNORE INTO sessions VALUES (?, ?, ?, ?, 0)"
+_LAST_POSITION = "SELECT max(position) FROM messages WHERE session = ?"
+_ADD_MESSAGE = "INSERT INTO messages VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_TOUCH_SESSION = "UPDATE sessions SET last_active = ?, version = version + 1 WHERE id = ?"
+_ADD_LINE = "INSERT INTO log VALUES (NULL, ?, ?, ?, ?, ?, ?)"
+_ADD_EVENT = "INSERT INTO feed VALUES (NULL, ?, ?, ?)"
 _BEST = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT 10"
 _FETCH = f"SELECT * FROM memories WHERE row IN ({', '.join('?' * 10)})"
 _WORD = re.compile(r"\w+")
@@ -39,23 +65,29 @@ _K = 10
 _RANK_OFFSET = 60
 
 
+def _connect(path: Path, synchronous: Literal["FULL", "NORMAL"], tables: str) -> sqlite3.Connection:
+    """Create a file with these tables and the engine's pragmas."""
+    settings = Sqlite()
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=512)
+    for pragma in (
+        "auto_vacuum = INCREMENTAL",
+        "journal_mode = WAL",
+        f"synchronous = {synchronous}",
+        "foreign_keys = ON",
+        f"cache_size = {-1000 * settings.cache_megabytes}",
+        f"mmap_size = {settings.mmap_megabytes * 1024 * 1024}",
+        "temp_store = MEMORY",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.executescript(tables)
+    return connection
+
+
 class Floor:
     """A hand-written store of memories in one file."""
 
     def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
-        settings = Sqlite()
-        self._connection = sqlite3.connect(path, isolation_level=None, cached_statements=512)
-        for pragma in (
-            "auto_vacuum = INCREMENTAL",
-            "journal_mode = WAL",
-            f"synchronous = {synchronous}",
-            "foreign_keys = ON",
-            f"cache_size = {-1000 * settings.cache_megabytes}",
-            f"mmap_size = {settings.mmap_megabytes * 1024 * 1024}",
-            "temp_store = MEMORY",
-        ):
-            self._connection.execute(f"PRAGMA {pragma}")
-        self._connection.executescript(_TABLES)
+        self._connection = _connect(path, synchronous, _TABLES)
 
     def remember(self, user: str, text: str, vector: Vector) -> None:
         """Store one memory in one transaction."""
@@ -87,6 +119,33 @@ class Floor:
             vectors.append(vector)
         matrix = np.frombuffer(b"".join(vectors), np.float32).reshape(len(rows), -1)
         return FloorScope(self._connection, user, np.array(rows), matrix)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class MessageFloor:
+    """A hand-written store of messages in one file, with one user's sessions."""
+
+    def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
+        self._connection = _connect(path, synchronous, _SESSION_TABLES)
+
+    def say(self, user: str, session: str, text: str, vector: Vector) -> None:
+        """Store one message as the last of its session, in one transaction."""
+        execute = self._connection.execute
+        message_id, now = clock.make_id("msg"), clock.micros(clock.now())
+        execute("BEGIN IMMEDIATE")
+        execute(_BEGIN_SESSION, (session, "default", user, now))
+        last = execute(_LAST_POSITION, (session,)).fetchone()[0]
+        position = 0 if last is None else last + 1
+        message = (message_id, "default", user, session, position, "user", text, json.dumps([]), now, json.dumps({}))
+        row = execute(_ADD_MESSAGE, message).lastrowid
+        execute(_ADD_VECTOR, (row, vector.tobytes()))
+        execute(_ADD_WORDS, (row, user, text))
+        execute(_TOUCH_SESSION, (now, session))
+        execute(_ADD_LINE, ("default", user, session, "create", now, json.dumps({"message": message_id})))
+        execute(_ADD_EVENT, ("default", "messages", message_id))
+        execute("COMMIT")
 
     def close(self) -> None:
         self._connection.close()
