@@ -5,16 +5,32 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from everhold import clock
-from everhold.adapters.dynamodb import DynamoRecords
+from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
 from everhold.adapters.dynamodb import client as limits
+from everhold.adapters.dynamodb.client import make_client
 from everhold.adapters.dynamodb.items import measure
 from everhold.model import Memory
 from everhold.schema.operations import Where
 
 ORGANIZATION = "acme"
+REQUESTS = frozenset((
+    "transact_write_items", "batch_write_item", "batch_get_item", "get_item", "query", "create_table",
+))  # fmt: skip
 NUMBERS = itertools.count()
+
+
+def use_options(**options: Any) -> pytest.MarkDecorator:
+    """Give the table of a test these options."""
+    return pytest.mark.parametrize("options", [options], indirect=True, ids=[""])
+
+
+def make_client_error(code: str, *reasons: str) -> ClientError:
+    """Return the driver's error for an answer with this code; for a transaction, with the reasons of its actions."""
+    answer = {"Error": {"Code": code}, "CancellationReasons": [{"Code": reason} for reason in reasons]}
+    return ClientError(answer, "a test")
 
 
 def memory(name: str, **fields: Any) -> Memory:
@@ -28,20 +44,30 @@ def texts(records: DynamoRecords, *where: Where) -> set[str]:
 
 
 class Spy:
-    """Notes every request that is sent, and does something before some."""
+    """A client that notes every request it sends, calls `before` first, and returns what `after` makes of the answer.
 
-    def __init__(self, records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+    `before` or `after` may raise an error, as if the request or its answer had been lost.
+    """
+
+    def __init__(self, options: DynamoOptions) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
-        self.before: Callable[[str, dict[str, Any]], None] = lambda _, __: None
-        client = records._dynamo._client
-        for name in ("transact_write_items", "batch_write_item", "batch_get_item", "get_item", "query"):
-            monkeypatch.setattr(client, name, self._record_calls(name, getattr(client, name)))
+        self._client = make_client(options)
+        self.reset()
 
-    def _record_calls(self, name: str, request: Callable[..., Any]) -> Callable[..., Any]:
-        def send(**what: Any) -> Any:
-            self.before(name, what)
-            self.sent.append((name, what))
-            return request(**what)
+    def reset(self) -> None:
+        """Let all requests and answers pass."""
+        self.before: Callable[[str, dict[str, Any]], object] = lambda _, __: None
+        self.after: Callable[[str, dict[str, Any], Any], Any] = lambda _, __, answer: answer
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        if name not in REQUESTS:
+            return method
+
+        def send(**request: Any) -> Any:
+            self.before(name, request)
+            self.sent.append((name, request))
+            return self.after(name, request, method(**request))
 
         return send
 

@@ -4,22 +4,23 @@ import itertools
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import EndpointConnectionError
 
 from everhold import clock
 from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
-from everhold.adapters.dynamodb.client import Dynamo, Overtaken
+from everhold.adapters.dynamodb.client import Dynamo
 from everhold.adapters.dynamodb.head import HEAD, read_head
 from everhold.adapters.dynamodb.items import LAYOUTS
 from everhold.adapters.files import FileBlobs
 from everhold.errors import AlreadyExists, StoreBusy, StoreUnavailable
 from everhold.model import Memory, User
 from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Where
-from tests.dynamo_table import ORGANIZATION, Spy, assert_within_limits, memory, texts
+from tests.dynamo_table import ORGANIZATION, Spy, assert_within_limits, make_client_error, memory, texts, use_options
 
 
 def test_until_its_last_transaction_a_large_commit_is_not_there(records: DynamoRecords, spy: Spy) -> None:
@@ -36,11 +37,17 @@ def test_until_its_last_transaction_a_large_commit_is_not_there(records: DynamoR
     changes = [Patch(Memory, (ORGANIZATION, f"old{at}"), {"importance": 0.9}) for at in range(50)]
     purged = [Delete(Memory, (ORGANIZATION, f"old{at}")) for at in range(50, 60)]
     records.commit([*changes, *purged, *[Put(memory(f"new{at}")) for at in range(100)]])
-    spy.before = lambda _, __: None
+    spy.reset()
     after = {f"{row.id} {row.importance}" for row in records.scan(Memory, ORGANIZATION)}
     assert len(after) == 150
     assert before in seen
     assert all(one in (before, after) for one in seen), "nothing in between"
+
+
+def fail_condition(name: str, _: dict[str, Any]) -> None:
+    """Fail a transaction as DynamoDB does if another commit came first."""
+    if name == "transact_write_items":
+        raise make_client_error("TransactionCanceledException", "ConditionalCheckFailed")
 
 
 def cut_short(records: DynamoRecords, spy: Spy, after: int) -> None:
@@ -55,45 +62,41 @@ def cut_short(records: DynamoRecords, spy: Spy, after: int) -> None:
     patches = [Patch(Memory, (ORGANIZATION, f"old{at}"), {"text": "changed"}) for at in range(30)]
     with pytest.raises(KeyboardInterrupt):
         records.commit([*[Put(memory(f"new{at}")) for at in range(250)], *patches])
-    spy.before = lambda _, __: None
+    spy.reset()
 
 
+@use_options(lease_seconds=0.2)
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
 def test_a_commit_that_was_cut_short_leaves_nothing(
-    records: DynamoRecords, options: DynamoOptions, spy: Spy, monkeypatch: pytest.MonkeyPatch, after: int
+    records: DynamoRecords, options: DynamoOptions, spy: Spy, dynamo: Dynamo, after: int
 ) -> None:
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     before = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
-    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.2)
     cut_short(records, spy, after)
     assert {row.id: row.text for row in records.scan(Memory, ORGANIZATION)} == before
     time.sleep(0.3)  # until the lease has ended
     records.commit([Put(memory("next"))])
-    assert read_head(records._dynamo).stage is None
+    assert read_head(dynamo).stage is None
     assert {row.id: row.text for row in records.scan(Memory, ORGANIZATION)} == {**before, "next": "next"}
     records.commit([Put(memory(f"new{at}")) for at in range(250)])
     assert len(texts(records)) == 281
-    left = list(Dynamo(options).query(LAYOUTS["memories"].partition({"organization_id": ORGANIZATION})))
+    left = list(dynamo.query(LAYOUTS["memories"].partition({"organization_id": ORGANIZATION})))
     assert len(left) == 281, "what was left behind is gone"
 
 
-def test_maintenance_takes_back_what_was_cut_short(
-    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@use_options(lease_seconds=0.1)
+def test_maintenance_takes_back_what_was_cut_short(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
-    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.1)
     cut_short(records, spy, 3)
     time.sleep(0.2)
     records.maintain()
-    assert read_head(records._dynamo).stage is None
+    assert read_head(dynamo).stage is None
     assert len(texts(records)) == 30
 
 
-def test_who_was_taken_for_dead_can_write_no_more(
-    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@use_options(lease_seconds=0.1)
+def test_who_was_taken_for_dead_can_write_no_more(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
     """Another process commits while a large commit sleeps beyond its lease: the large one retries on the new state."""
-    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.1)
     asleep = itertools.count()
 
     def oversleep(name: str, _: dict[str, Any]) -> None:
@@ -104,20 +107,23 @@ def test_who_was_taken_for_dead_can_write_no_more(
     spy.before = oversleep
     with pytest.raises(AlreadyExists):
         records.commit([Put(memory(f"m{at}")) for at in range(250)])
-    spy.before = lambda _, __: None
+    spy.reset()
     assert texts(records) == {"m7"}
 
 
-def test_an_answer_lost_after_the_deed_is_no_failure(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = records._dynamo.transact
+def test_an_answer_lost_after_the_commit_is_no_failure(records: DynamoRecords, spy: Spy) -> None:
+    lost: list[str] = []
 
-    def lose(actions: Sequence[Any], token: str) -> None:
-        send(actions, token)
-        raise StoreUnavailable("the line was cut")
+    def lose(name: str, _: dict[str, Any], answer: Any) -> Any:
+        if name == "transact_write_items":
+            lost.append(name)
+            raise EndpointConnectionError(endpoint_url="http://lost")
+        return answer
 
-    monkeypatch.setattr(records._dynamo, "transact", lose)
+    spy.after = lose
     records.commit([Put(memory("once"))])
-    monkeypatch.undo()
+    spy.reset()
+    assert len(lost) == 1
     assert texts(records) == {"once"}
 
 
@@ -139,16 +145,11 @@ def test_two_that_plan_at_once_do_not_both_happen(
     other.close()
 
 
-def test_overtaken_never_leaves(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("everhold.adapters.dynamodb.records._PATIENCE", 0.0)
-
-    def always(*_: Any) -> None:
-        raise Overtaken
-
-    monkeypatch.setattr(records._dynamo, "transact", always)
-    with pytest.raises(Exception, match="try again") as raised:
+@use_options(busy_seconds=0.0)
+def test_a_commit_that_others_always_overtake_raises_store_busy(records: DynamoRecords, spy: Spy) -> None:
+    spy.before = fail_condition
+    with pytest.raises(StoreBusy, match="try again"):
         records.commit([Put(memory("never"))])
-    assert not isinstance(raised.value, Overtaken)
 
 
 def open_second_store(options: DynamoOptions, tmp_path: Path) -> DynamoRecords:
@@ -174,14 +175,14 @@ def cut_short_when_done(records: DynamoRecords, spy: Spy, operations: Sequence[A
     spy.before = end
     with pytest.raises(KeyboardInterrupt):
         records.commit(operations)
-    spy.before = lambda _, __: None
+    spy.reset()
 
 
+@use_options(lease_seconds=0.2)
 def test_taking_back_a_commit_takes_back_no_other(
-    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, monkeypatch: pytest.MonkeyPatch
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, dynamo: Dynamo
 ) -> None:
     """Who takes back what was cut short sleeps over it, and meanwhile others take it back and commit."""
-    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.2)
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     cut_short(records, spy, 4)
     time.sleep(0.3)
@@ -196,19 +197,19 @@ def test_taking_back_a_commit_takes_back_no_other(
 
     spy.before = oversleep
     records.commit([Put(memory("ours"))])
-    spy.before = lambda _, __: None
+    spy.reset()
     found = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
     theirs = {**{f"old{at}": "theirs" for at in range(30)}, **{f"new{at}": "theirs" for at in range(50)}}
     assert found == {**theirs, "ours": "ours"}
-    assert read_head(records._dynamo).stage is None
-    assert list(records._dynamo.query("*stages")) == []
+    assert read_head(dynamo).stage is None
+    assert list(dynamo.query("*stages")) == []
     other.close()
 
 
+@use_options(lease_seconds=0.3)
 def test_what_happened_before_a_crash_is_found_by_its_new_values(
-    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
+    records: DynamoRecords, spy: Spy, dynamo: Dynamo
 ) -> None:
-    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.3)
     now = clock.now()
     records.commit([Put(User(id="u", organization_id=ORGANIZATION, name="u", created_at=now, updated_at=now))])
     records.commit([Put(memory(f"m{at}", user_id="u")) for at in range(150)])
@@ -224,10 +225,8 @@ def test_what_happened_before_a_crash_is_found_by_its_new_values(
     assert records.find_problems() == []
 
 
-def test_a_commit_that_cannot_be_settled_at_once_has_happened(
-    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.2)
+@use_options(lease_seconds=0.2)
+def test_a_commit_that_cannot_be_settled_at_once_has_happened(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
 
     def fail(name: str, what: dict[str, Any]) -> None:
         if is_settling(name, what):
@@ -235,18 +234,16 @@ def test_a_commit_that_cannot_be_settled_at_once_has_happened(
 
     spy.before = fail
     records.commit([Put(memory(f"m{at}")) for at in range(150)])
-    spy.before = lambda _, __: None
+    spy.reset()
     assert len(texts(records)) == 150
     time.sleep(0.3)
     records.maintain()
-    assert read_head(records._dynamo).stage is None
+    assert read_head(dynamo).stage is None
     assert len(texts(records)) == 150
-    assert not any(
-        "stage" in item for item in records._dynamo.query(LAYOUTS["memories"].partition(memory("m").__dict__))
-    )
+    assert not any("stage" in item for item in dynamo.query(LAYOUTS["memories"].partition(memory("m").__dict__)))
 
 
-def test_a_commit_that_fails_half_way_lets_the_next_begin(records: DynamoRecords, spy: Spy) -> None:
+def test_a_commit_that_fails_half_way_lets_the_next_begin(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
     sent = itertools.count()
 
     def fail(name: str, _: dict[str, Any]) -> None:
@@ -256,8 +253,8 @@ def test_a_commit_that_fails_half_way_lets_the_next_begin(records: DynamoRecords
     spy.before = fail
     with pytest.raises(StoreUnavailable):
         records.commit([Put(memory(f"m{at}")) for at in range(250)])
-    spy.before = lambda _, __: None
-    assert read_head(records._dynamo).stage is None, "nobody waits for the end of a lease"
+    spy.reset()
+    assert read_head(dynamo).stage is None, "nobody waits for the end of a lease"
     assert texts(records) == set()
 
 
@@ -266,11 +263,7 @@ def test_a_passing_conflict_is_tried_again_where_it_was(records: DynamoRecords, 
 
     def conflict(name: str, _: dict[str, Any]) -> None:
         if name == "transact_write_items" and next(sent) == 1:
-            reasons = [{"Code": "None"}, {"Code": "TransactionConflict"}]
-            raise ClientError(
-                {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons},
-                "TransactWriteItems",
-            )
+            raise make_client_error("TransactionCanceledException", "None", "TransactionConflict")
 
     spy.before = conflict
     records.commit([Put(memory(f"m{at}")) for at in range(150)])
@@ -306,58 +299,52 @@ def test_rows_that_are_read_together_are_of_one_moment(
     other.close()
 
 
-def test_maintenance_does_not_mind_others_who_do_the_same(
-    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.1)
+@use_options(lease_seconds=0.1)
+def test_maintenance_does_not_mind_others_who_do_the_same(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     cut_short(records, spy, 2)
     time.sleep(0.2)
 
-    settled: list[object] = []
+    tried: list[str] = []
 
-    def lose_to_another(stage: object) -> None:
-        settled.append(stage)
-        raise Overtaken
+    def lose_to_another(name: str, request: dict[str, Any]) -> None:
+        tried.append(name)
+        fail_condition(name, request)
 
-    monkeypatch.setattr(records._writer, "settle", lose_to_another)
+    spy.before = lose_to_another
     records.maintain()
-    assert len(settled) == 1
+    assert tried.count("transact_write_items") == 1
 
 
 @pytest.mark.parametrize("rows", [5, 150])
 def test_a_long_commit_comes_through_between_short_ones(
-    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, monkeypatch: pytest.MonkeyPatch, rows: int
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, dynamo: Dynamo, rows: int
 ) -> None:
     """While it is planned, another commits. After some tries the other has to wait."""
-    other = open_second_store(options, tmp_path)
+    other = open_second_store(replace(options, busy_seconds=0.0), tmp_path)
     numbers = itertools.count()
 
     def overtake(name: str, _: dict[str, Any]) -> None:
         if name == "batch_get_item" and next(numbers) < 50:
-            monkeypatch.setattr("everhold.adapters.dynamodb.records._PATIENCE", 0.0)
             with suppress(StoreBusy):
                 other.commit([Put(memory(f"theirs{next(numbers)}"))])
-            monkeypatch.setattr("everhold.adapters.dynamodb.records._PATIENCE", 60.0)
 
     spy.before = overtake
     records.commit([Put(memory(f"ours{at}")) for at in range(rows)])
-    spy.before = lambda _, __: None
+    spy.reset()
     ours = {name for name in texts(records) if name.startswith("ours")}
     assert len(ours) == rows
     assert next(numbers) < 50, "it did not wait until the others had enough"
-    assert read_head(records._dynamo).stage is None
+    assert read_head(dynamo).stage is None
     other.close()
 
 
-def test_a_commit_that_others_wait_for_and_that_fails_lets_them_go_on(
-    records: DynamoRecords, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("everhold.adapters.dynamodb.records._TRIES", 0)
+@use_options(shared_tries=0)
+def test_a_commit_that_others_wait_for_and_that_fails_lets_them_go_on(records: DynamoRecords, dynamo: Dynamo) -> None:
     records.commit([Put(memory("m"))])
     with pytest.raises(AlreadyExists):
         records.commit([Put(memory("m"))])
-    assert read_head(records._dynamo).stage is None
+    assert read_head(dynamo).stage is None
     records.commit([Delete(Memory, (ORGANIZATION, "nothing"))])
-    assert read_head(records._dynamo).stage is None
+    assert read_head(dynamo).stage is None
     assert texts(records) == {"m"}

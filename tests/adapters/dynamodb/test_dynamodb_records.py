@@ -1,7 +1,6 @@
 """What is particular to DynamoDB: its limits, commits of several transactions, rows too large for an item."""
 
 import json
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from everhold.adapters.files import FileBlobs
 from everhold.errors import InvalidSettings, StoreBusy, StoreUnavailable
 from everhold.model import Memory, Organization, Outbox, Tag, User
 from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Where
-from tests.dynamo_table import NUMBERS, ORGANIZATION, Spy, assert_within_limits, memory, texts
+from tests.dynamo_table import NUMBERS, ORGANIZATION, Spy, assert_within_limits, memory, texts, use_options
 from tests.engines import Store
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 
@@ -137,14 +136,14 @@ def test_nobody_listens() -> None:
         DynamoRecords(nowhere, FileBlobs("memory://nowhere"))
 
 
-def test_a_purged_row_leaves_no_blob(records: DynamoRecords, tmp_path: Path) -> None:
+def test_a_purged_row_leaves_no_blob(records: DynamoRecords, dynamo: Dynamo, tmp_path: Path) -> None:
     records.commit([Put(memory(name, text=name * 200_000)) for name in ("a", "b")])
     records.commit([Patch(Memory, (ORGANIZATION, "a"), {"importance": 0.9})])
     records.commit([Delete(Memory, (ORGANIZATION, "b")), *[Put(memory(f"m{at}")) for at in range(120)]])
     assert len(blobs_in(tmp_path)) == 1
     records.commit([Delete(Memory, (ORGANIZATION, "a"))])
     assert blobs_in(tmp_path) == []
-    assert list(records._dynamo.query("*gone")) == []
+    assert list(dynamo.query("*gone")) == []
 
 
 def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: DynamoRecords, tmp_path: Path) -> None:
@@ -158,54 +157,54 @@ def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: Dynam
 
 
 def test_a_blob_that_could_not_be_deleted_goes_with_maintenance(
-    records: DynamoRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path
 ) -> None:
-    def fail(*_: str) -> None:
-        raise StoreUnavailable("the disk is gone")
+    class UndeletableBlobs(FileBlobs):
+        def delete(self, *_: str) -> None:
+            raise StoreUnavailable("the disk is gone")
 
-    records.commit([Put(memory("a", text="a" * 200_000))])
-    monkeypatch.setattr(FileBlobs, "delete", fail)
-    records.commit([Delete(Memory, (ORGANIZATION, "a"))])
+    other = DynamoRecords(options, UndeletableBlobs(str(tmp_path / "blobs")))
+    other.commit([Put(memory("a", text="a" * 200_000))])
+    other.commit([Delete(Memory, (ORGANIZATION, "a"))])
+    other.close()
     assert len(blobs_in(tmp_path)) == 1
-    monkeypatch.undo()
     records.maintain()
     assert blobs_in(tmp_path) == []
 
 
 def test_a_row_is_read_while_it_moves_to_another_blob(
-    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path
 ) -> None:
     records.commit([Put(memory("a", text="a" * 200_000))])
-    other = DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")))
-    read, once = FileBlobs.get, iter([True])
+    once = iter([True])
 
-    def overtaken(blobs: FileBlobs, *where: str) -> bytes:
-        if next(once, False):
-            other.commit([Patch(Memory, (ORGANIZATION, "a"), {"importance": 0.9})])
-        return read(blobs, *where)
+    class OvertakenBlobs(FileBlobs):
+        def get(self, organization_id: str, address: str) -> bytes:
+            if next(once, False):
+                records.commit([Patch(Memory, (ORGANIZATION, "a"), {"importance": 0.9})])
+            return super().get(organization_id, address)
 
-    monkeypatch.setattr(FileBlobs, "get", overtaken)
-    assert records.get(Memory, ORGANIZATION, ["a"])["a"].importance == 0.9
+    other = DynamoRecords(options, OvertakenBlobs(str(tmp_path / "blobs")))
+    assert other.get(Memory, ORGANIZATION, ["a"])["a"].importance == 0.9
+    assert next(once, None) is None
     other.close()
 
 
-def test_more_keys_than_can_be_left_are_no_answer(
-    records: DynamoRecords, options: DynamoOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@use_options(retries=1)
+def test_more_keys_than_can_be_left_are_no_answer(records: DynamoRecords, options: DynamoOptions, spy: Spy) -> None:
     """DynamoDB may leave out what it has no capacity for; a row that is left out is not a row that is not there."""
     records.commit([Put(memory("a"))])
-    records = DynamoRecords(replace(options, retries=1), FileBlobs("memory://unused"))
-    send = records._dynamo._client.batch_get_item
 
-    def throttle(**what: Any) -> Any:
-        return {**send(**what), "Responses": {}, "UnprocessedKeys": what["RequestItems"]}
+    def throttle(name: str, request: dict[str, Any], answer: Any) -> Any:
+        if name != "batch_get_item":
+            return answer
+        return {**answer, "Responses": {}, "UnprocessedKeys": request["RequestItems"]}
 
-    monkeypatch.setattr(records._dynamo._client, "batch_get_item", throttle)
+    spy.after = throttle
     with pytest.raises(StoreBusy):
         records.get(Memory, ORGANIZATION, ["a"])
     with pytest.raises(StoreBusy):
         records.commit([Put(memory("a", text="another"))])
-    records.close()
 
 
 def test_a_value_that_was_cut_equals_no_short_one() -> None:
@@ -233,22 +232,21 @@ def test_a_number_below_the_first_is_before_all(records: DynamoRecords) -> None:
     assert len(records.scan(Outbox, ORGANIZATION, [Where("sequence", Op.GT, -1)])) == 1
 
 
-def test_a_column_younger_than_a_row_has_its_default(records: DynamoRecords) -> None:
+def test_a_column_younger_than_a_row_has_its_default(records: DynamoRecords, dynamo: Dynamo) -> None:
     layout = LAYOUTS["memories"]
     row = memory("old")
     values = json.loads(layout.encode(row)["row"]["S"])
     del values["pinned"], values["aliases"], values["expires_at"]
     place = layout.make_key((ORGANIZATION, "old"))
-    records._dynamo.write([{**place.key, "row": {"S": json.dumps(values)}}], ())
+    dynamo.write([{**place.key, "row": {"S": json.dumps(values)}}], ())
     [found] = records.scan(Memory, ORGANIZATION)
     assert (found.pinned, found.aliases, found.expires_at) == (False, row.aliases, None)
 
 
 def test_a_table_that_is_there_needs_no_permission_to_make_one(
-    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    records: DynamoRecords, options: DynamoOptions, spy: Spy, tmp_path: Path
 ) -> None:
-    def refuse(_: object) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(Dynamo, "create_table", refuse)
-    DynamoRecords(options, FileBlobs(str(tmp_path / "blobs"))).close()
+    spy.sent.clear()
+    DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")), spy)
+    assert spy.sent
+    assert spy.list_calls("create_table") == []

@@ -1,4 +1,4 @@
-"""Access to one DynamoDB table through boto3: pages, batches, retries, AWS's limits and translate_errors errors."""
+"""Access to one DynamoDB table through boto3: pages, batches, retries, AWS's limits and its errors."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,7 +42,12 @@ _REJECTED = frozenset((
 
 @dataclass(frozen=True)
 class DynamoOptions:
-    """The table and how to reach it. `read_units` and `write_units` are for provisioned capacity."""
+    """The table and how to reach it.
+
+    `read_units` and `write_units` are for provisioned capacity. A commit waits up to `busy_seconds` for other commits;
+    after `shared_tries` it reserves the table, or short commits could always overtake a long one. A commit of several
+    transactions counts as abandoned after `lease_seconds`, unless it extends its lease.
+    """
 
     region: str
     table: str
@@ -52,6 +57,9 @@ class DynamoOptions:
     write_units: int = 5
     retries: int = 8
     seconds: float = 10.0
+    busy_seconds: float = 60.0
+    shared_tries: int = 3
+    lease_seconds: float = 30.0
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -60,22 +68,16 @@ class Overtaken(Exception):
 
 
 class Dynamo:
-    """Sends requests for the table. All reads are strongly consistent. Thread-safe."""
+    """Sends requests for the table. All reads are strongly consistent. Thread-safe.
 
-    def __init__(self, options: DynamoOptions) -> None:
+    `client` takes the place of the boto3 client that is made from the options.
+    """
+
+    def __init__(self, options: DynamoOptions, client: Any = None) -> None:
         self.options = options
         self._policy = RetryPolicy(options.retries + 1, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
-        config = Config(
-            region_name=options.region,
-            connect_timeout=options.seconds,
-            read_timeout=options.seconds,
-            retries={"mode": "standard", "total_max_attempts": 3},
-            max_pool_connections=32,
-            parameter_validation=False,
-            user_agent="everhold",  # building the default one takes a tenth of the time of a request
-        )
         with self.translate_errors():
-            self._client = boto3.client("dynamodb", endpoint_url=options.endpoint, config=config, **options.credentials)
+            self._client = client if client is not None else make_client(options)
 
     # the table
 
@@ -274,6 +276,20 @@ class Dynamo:
             f"DynamoDB failed on table {self.options.table!r}: {code}: {error}",
             remedy="check the table and its settings",
         )
+
+
+def make_client(options: DynamoOptions) -> Any:
+    """Return a boto3 client for the options' region, endpoint and credentials."""
+    config = Config(
+        region_name=options.region,
+        connect_timeout=options.seconds,
+        read_timeout=options.seconds,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        max_pool_connections=32,
+        parameter_validation=False,
+        user_agent="everhold",  # building the default one takes a tenth of the time of a request
+    )
+    return boto3.client("dynamodb", endpoint_url=options.endpoint, config=config, **options.credentials)
 
 
 def _make_key_schema(sort: str) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from everhold.adapters.dynamodb.client import ITEM_BYTES, MAX_TRANSACTION_ITEMS, Dynamo, Overtaken, split_batches
-from everhold.adapters.dynamodb.head import LEASE, STAGES, Head, Stage, make_head_update, make_stage_check, read_head
+from everhold.adapters.dynamodb.head import STAGES, Head, Stage, make_head_update, make_stage_check, read_head
 from everhold.adapters.dynamodb.items import LAYOUTS, Item, ItemKey, Layout, get_item_key, measure
 from everhold.adapters.dynamodb.staging import (
     GONE,
@@ -42,12 +42,13 @@ class Writer:
 
     def __init__(self, dynamo: Dynamo, blobs: Blobs) -> None:
         self._dynamo = dynamo
+        self._lease_seconds = dynamo.options.lease_seconds
         self._blobs = blobs
 
     def write(self, seen: Head, changes: Sequence[RowChange], generated: Mapping[str, int]) -> Head:
         """Commit the changes and return the new head. Overtaken if the head is no longer `seen`.
 
-        `seen` names no commit, or the one that it was reserve for (see `reserve`).
+        `seen` names no commit, or the one that it was reserved for (see `reserve`).
         """
         name = make_id("commit") if seen.stage is None else seen.stage.name
         contents = self._build_contents(name, changes)
@@ -68,7 +69,7 @@ class Writer:
 
     def reserve(self, seen: Head) -> Head:
         """Return the head after reserving it for one commit. Other commits wait until this one is made or settled."""
-        return self._replace_head(seen, seen.make_staging(make_id("commit")))
+        return self._replace_head(seen, seen.make_staging(make_id("commit"), self._lease_seconds))
 
     # contents of items
 
@@ -135,12 +136,14 @@ class Writer:
     # several transactions
 
     def _write_staged(self, name: str, seen: Head, contents: Contents, generated: Mapping[str, int]) -> Head:
-        staging = seen if seen.stage is not None else self._replace_head(seen, seen.make_staging(name))
+        staging = seen
+        if seen.stage is None:
+            staging = self._replace_head(seen, seen.make_staging(name, self._lease_seconds))
         try:
             for actions in stage_in_batches(name, contents):
                 self._dynamo.transact([make_stage_check(_require_stage(staging)), *actions], make_id("part"))
                 staging = self._extend_lease(staging)
-            done = staging.make_next(name, generated).make_staging(name, "done")
+            done = staging.make_next(name, generated).make_staging(name, self._lease_seconds, "done")
             self._transact([make_head_update(staging, done)], name)
         except (EverholdError, Overtaken):
             with suppress(StoreError, Overtaken):
@@ -153,13 +156,15 @@ class Writer:
     def _extend_lease(self, staging: Head) -> Head:
         """Extend the lease if half of it has passed."""
         stage = _require_stage(staging)
-        return staging if stage.left > LEASE / 2 else self._replace_head(staging, staging.make_staging(stage.name))
+        if stage.left > self._lease_seconds / 2:
+            return staging
+        return self._replace_head(staging, staging.make_staging(stage.name, self._lease_seconds))
 
     def settle(self, head: Head) -> Head:
         """End the commit that the head names: undo it unless it is committed. Other processes may do the same."""
         stage = _require_stage(head)
         if stage.outcome == "open":
-            head = self._replace_head(head, head.make_staging(stage.name, "undone"))
+            head = self._replace_head(head, head.make_staging(stage.name, self._lease_seconds, "undone"))
         for manifest in list(self._dynamo.query(STAGES, prefix=f"{stage.name}#")):
             self._settle_part(_require_stage(head), manifest)
         return self._replace_head(head, head._replace(stage=None))

@@ -16,8 +16,6 @@ from everhold.adapters.dynamodb.items import Item, ItemKey
 
 HEAD = ItemKey("*head", "*")
 STAGES = "*stages"
-# Seconds after which a commit of several transactions counts as abandoned, unless it extends its lease.
-LEASE = 30.0
 
 # How many names of commits the head keeps, so that a commit whose answer was lost can be looked up.
 _REMEMBERED = 20
@@ -53,9 +51,10 @@ class Head(NamedTuple):
         """Return the head after a commit."""
         return Head(self.commits + 1, {**self.generated, **generated}, (name, *self.last)[:_REMEMBERED], None)
 
-    def make_staging(self, name: str, outcome: StageOutcome = "open") -> "Head":
+    def make_staging(self, name: str, lease_seconds: float, outcome: StageOutcome = "open") -> "Head":
         """Return the head while a commit of several transactions runs."""
-        return self._replace(stage=Stage(name, clock.now() + timedelta(seconds=LEASE), outcome), exists=True)
+        until = clock.now() + timedelta(seconds=lease_seconds)
+        return self._replace(stage=Stage(name, until, outcome), exists=True)
 
     @property
     def indexes_lag(self) -> bool:

@@ -35,13 +35,8 @@ COMMIT_LIMIT = 100_000
 _MAX_READS = 10  # of rows that change during each read; then the last ones are returned
 # Seconds for which a head that was read is used again. If it has changed since, the rows are read once more.
 _FRESH = 0.1
-# How often a commit is tried while others may commit. Then it reserves the head, or short commits could always overtake
-# a long one.
-_TRIES = 3
 _FIRST_PAUSE = 0.025
 _MAX_PAUSE = 0.4
-# Seconds that a commit waits for other commits.
-_PATIENCE = 60.0
 
 
 class _SeenHead(NamedTuple):
@@ -56,15 +51,18 @@ class _SeenHead(NamedTuple):
 
 
 class DynamoRecords(ReadRecords):
-    """Stores rows as items. Commits are serialized, and each becomes visible at once."""
+    """Stores rows as items. Commits are serialized, and each becomes visible at once.
 
-    def __init__(self, options: DynamoOptions, blobs: Blobs) -> None:
+    `client` takes the place of the boto3 client that is made from the options.
+    """
+
+    def __init__(self, options: DynamoOptions, blobs: Blobs, client: Any = None) -> None:
         details = {"table": options.table, "at": options.endpoint or options.region, "large rows": str(blobs)}
         super().__init__(
             Traits("dynamodb", words="portable", vectors="portable", commit_limit=COMMIT_LIMIT, details=details)
         )
         self.options = options
-        self._dynamo = Dynamo(options)
+        self._dynamo = Dynamo(options, client)
         self._blobs = blobs
         self._finder = Finder(self._dynamo, blobs)
         self._writer = Writer(self._dynamo, blobs)
@@ -165,13 +163,15 @@ class DynamoRecords(ReadRecords):
 
         def commit(attempt: int) -> None:
             with uninterrupted:  # half a commit would block other writers until its reservation ends
-                self._attempt(operations, alone=attempt >= _TRIES)
+                self._attempt(operations, alone=attempt >= self.options.shared_tries)
 
-        policy = RetryPolicy(seconds=_PATIENCE, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
+        seconds = self.options.busy_seconds
+        policy = RetryPolicy(seconds=seconds, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
         retry("commit", commit, policy, on=Overtaken, give_up=self._explain_overtaken)
 
     def _explain_overtaken(self, _: Exception) -> StoreBusy:
-        return StoreBusy(f"{self.options.table} was written to by others for {_PATIENCE:g} s", remedy="try again")
+        seconds = f"{self.options.busy_seconds:g} s"
+        return StoreBusy(f"{self.options.table} was written to by others for {seconds}", remedy="try again")
 
     def _attempt(self, operations: Sequence[Operation], *, alone: bool) -> None:
         """Plan the commit by the rows as they are now, and write it unless another commit comes first."""
