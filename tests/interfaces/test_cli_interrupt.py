@@ -34,11 +34,12 @@ from everhold_command import main
 sys.exit(main())
 """
 ENDING = """
-import atexit, os, signal, sys
+import os, signal, sys
 from everhold_command import main
-atexit.register(os.kill, os.getpid(), signal.SIGINT)
+sys.stdout.flush = lambda: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(main())
 """
+COMMAND = "import sys; from everhold_command import main; sys.exit(main())"
 LOADED = ("everhold", "numpy", "typer")
 
 
@@ -53,10 +54,19 @@ def test_an_interrupt_while_modules_load_ends_quietly(module: str, tmp_path: Pat
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_an_interrupt_while_the_interpreter_ends_is_quiet(tmp_path: Path) -> None:
+def test_an_interrupt_while_the_output_is_written_is_quiet(tmp_path: Path) -> None:
     done = run_program(ENDING, tmp_path)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
+
+
+def test_output_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    store_memories(tmp_path / "everhold.db", 1)
+    arguments = [sys.executable, "-c", COMMAND, "list", "--user", "alice", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(arguments, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode != 0
+    assert b"No space left" in done.stderr
 
 
 @pytest.fixture
