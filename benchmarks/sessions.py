@@ -81,7 +81,7 @@ def main() -> int:
         folder = Path(name)
         compare_say(folder, model, texts).add_to(report, "say", 1.2)
         compare_say_without_embedding(folder, texts, "FULL").add_to(report, "say_without_embedding_full", 3.0)
-        compare_say_without_embedding(folder, texts, "NORMAL").add_to(report, "say_without_embedding_normal", 3.0)
+        report.add("say_without_embedding_normal_ratio", compare_say_without_embedding(folder, texts, "NORMAL").ratio)
     return report.finish()
 
 

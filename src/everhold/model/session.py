@@ -26,6 +26,8 @@ class Session(Entity):
     topic: Text | None = None
     context: JsonObject = Field(default_factory=dict)
     last_active: Time
+    last_position: Count | None = None
+    """The position of the message that was said last; None before the first one."""
     ended_at: Time | None = None
     is_archived: Flag = False
 

@@ -2,13 +2,14 @@
 
     find the session → take the position after its last message → commit message and session → update the cache
 
-Several callers may write to one session at the same time. Each commit names the session version that the caller read,
-so one of them succeeds and the others read the session again and retry.
+The session's row tells the position and the time of its last message, so nothing else is read. Several callers may
+write to one session at the same time. Each commit names the session version that the caller read, so one of them
+succeeds and the others read the session again and retry.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from everhold import clock
 from everhold.errors import (
@@ -42,6 +43,13 @@ _MESSAGES = get_table(Message).name
 _SAME_TIME = timedelta(seconds=1)  # other systems keep times to the second
 
 
+class LastMessage(NamedTuple):
+    """The place of a session's last message."""
+
+    position: int
+    said_at: datetime
+
+
 def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
     """Store a message as the last of its session, and the session's row with it.
 
@@ -55,36 +63,43 @@ def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
         return retried
     # Chunks do not depend on the position, so they are embedded once and not at every attempt.
     chunks = deps.cut(draft)
+    is_import = values.get("created_at") is not None
+    tried_versions: set[int] = set()
     return retry(
         "append a message to a session",
-        lambda attempt: _append(deps, scope, draft, chunks, values.get("created_at"), attempt),
+        lambda _: _append(deps, scope, draft, chunks, is_import, tried_versions),
         CONFLICTS,
         give_up=lambda _: _make_busy_error(place, "something was said in it"),
     )
 
 
 def _append(
-    deps: SessionDeps, scope: Scope, draft: Message, chunks: Sequence[Chunk], created_at: datetime | None, attempt: int
+    deps: SessionDeps,
+    scope: Scope,
+    draft: Message,
+    chunks: Sequence[Chunk],
+    is_import: bool,
+    tried_versions: set[int],
 ) -> Message:
     """Commit the message after the last one of its session; raise TryAgain if another caller changed the session."""
     place = make_session_key(scope)
     session = find_session(deps.records, scope)
     if session is not None and session.ended_at is not None:
         return _require_retry(deps.records, scope, session, draft)
-    last = _find_last(deps.records, place, by_position=attempt > 1)
     now = clock.now()
-    said_at = _place_in_time(created_at, last, now)
-    message = draft.evolve(position=_next_position(last), created_at=said_at, updated_at=now)
-    rows = [*deps.scope_rows.make_missing_rows(scope, now), *make_missing_conversation(deps.records, message)]
+    rows = deps.scope_rows.make_missing_rows(scope, now)
     before = session or _find_added_session(rows)
     if before is None:
         deps.scope_rows.invalidate()
         raise TryAgain("the session's row is missing")
-    if before.project_id is not None:
-        message = message.evolve(project_id=before.project_id)
-    stamps = _make_session_stamps(session, before, said_at, now)
+    # A commit that failed although the session has not changed was refused for a position that the row does not know.
+    last = _find_last(deps.records, before, is_import=is_import, by_position=before.version in tried_versions)
+    tried_versions.add(before.version)
+    message = _place_message(draft, before, last, draft.created_at if is_import else None, now)
+    rows += make_missing_conversation(deps.records, message)
+    after = _update_session(session, before, message, now)
     try:
-        deps.records.commit([*rows, *_make_operations(deps, scope, before, message, chunks, stamps)])
+        deps.records.commit([*rows, *_make_operations(deps, scope, before, after, message, chunks)])
     except AlreadyExists as error:
         if error.table != _MESSAGES or error.rule == "position":
             raise TryAgain("another caller took this position, or began the session or the conversation") from error
@@ -93,7 +108,7 @@ def _append(
         deps.scope_rows.invalidate()
         raise TryAgain("another writer changed the session") from error
     deps.scope_rows.confirm(scope)
-    _update_cache(deps, place, before, before.evolve(**stamps, version=before.version + 1), message)
+    _update_cache(deps, place, before, after, message)
     return message
 
 
@@ -132,12 +147,31 @@ def _make_busy_error(place: SessionKey, meanwhile: str) -> StoreBusy:
     )
 
 
-def _make_session_stamps(
-    session: Session | None, before: Session, said_at: datetime, now: datetime
-) -> dict[str, datetime]:
-    """Return the times that a message sets in its session; an imported message sets its own time, not the present."""
-    active = said_at if session is None else max(session.last_active, said_at)
-    return {"last_active": active, "updated_at": max(now, before.updated_at)}
+def _place_message(
+    draft: Message, session: Session, last: LastMessage | None, created_at: datetime | None, now: datetime
+) -> Message:
+    """Return the message with its position and its time, in the project of its session if that has one."""
+    values = {
+        **draft.__dict__,
+        "position": 0 if last is None else last.position + 1,
+        "created_at": _place_in_time(created_at, last, now),
+        "updated_at": now,
+    }
+    if session.project_id is not None:
+        values["project_id"] = session.project_id
+    return Message.build_complete(values)
+
+
+def _update_session(session: Session | None, before: Session, message: Message, now: datetime) -> Session:
+    """Return the session's row after a message; an imported message sets its own time, not the present."""
+    said_at = message.created_at
+    changes = {
+        "last_active": said_at if session is None else max(session.last_active, said_at),
+        "last_position": message.position,
+        "updated_at": max(now, before.updated_at),
+        "version": before.version + 1,
+    }
+    return Session.build_complete({**before.__dict__, **changes})
 
 
 def draft_message(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
@@ -180,21 +214,28 @@ def _find_added_session(operations: list[Operation]) -> Session | None:
     return next((row for row in rows if isinstance(row, Session)), None)
 
 
-def _find_last(records: Records, place: SessionKey, *, by_position: bool) -> Message | None:
+def _find_last(records: Records, session: Session, *, is_import: bool, by_position: bool) -> LastMessage | None:
     """Return the last message of a session, deleted ones included: a restored message needs its position back.
 
-    Imported messages may have times in another order than their positions. `by_position` reads every position, for
-    callers that found the next one taken.
+    `last_active` may be later than the last message, so an import reads the message itself. `by_position` reads every
+    position, for messages that came into the session in another way than by `say`.
     """
-    where = [Where("session_id", Op.EQ, place.session), Where("position", Op.GE, 0)]
-    newest = records.scan(Message, place.organization, where, order=NEWEST, descending=True, limit=1, deleted=True)
-    if not newest or not by_position:
-        return newest[0] if newest else None
-    positions = records.columns(Message, place.organization, ["position"], where, deleted=True)
-    return newest[0].evolve(position=max(position for (position,) in positions))
+    known = None if session.last_position is None else LastMessage(session.last_position, session.last_active)
+    if not is_import and not by_position:
+        return known
+    where = [Where("session_id", Op.EQ, session.id), Where("position", Op.GE, 0)]
+    organization = session.organization_id
+    newest = records.scan(Message, organization, where, order=NEWEST, descending=True, limit=1, deleted=True)
+    if not newest:
+        return known
+    highest = max(newest[0].position or 0, session.last_position or 0)
+    if by_position:
+        positions = records.columns(Message, organization, ["position"], where, deleted=True)
+        highest = max(position for (position,) in positions)
+    return LastMessage(highest, newest[0].created_at)
 
 
-def _place_in_time(created_at: datetime | None, last: Message | None, now: datetime) -> datetime:
+def _place_in_time(created_at: datetime | None, last: LastMessage | None, now: datetime) -> datetime:
     """Return a time after the session's last message: the caller's own, or now.
 
     A message of the same second as the last one is placed right after it.
@@ -202,34 +243,26 @@ def _place_in_time(created_at: datetime | None, last: Message | None, now: datet
     said_at = created_at or now
     if last is None:
         return said_at
-    if created_at is not None and created_at <= last.created_at - _SAME_TIME:
+    if created_at is not None and created_at <= last.said_at - _SAME_TIME:
         raise InvalidInput(
             f"created_at {created_at.isoformat()} is before the session's last message",
             value=created_at,
             remedy="import the messages of a session oldest first",
         )
     # Messages are read in the order of their times, so a later position needs a later time.
-    return max(said_at, last.created_at + timedelta(microseconds=1))
-
-
-def _next_position(last: Message | None) -> int:
-    return 0 if last is None or last.position is None else last.position + 1
+    return max(said_at, last.said_at + timedelta(microseconds=1))
 
 
 def _make_operations(
-    deps: SessionDeps,
-    scope: Scope,
-    session: Session,
-    message: Message,
-    chunks: Sequence[Chunk],
-    stamps: Mapping[str, datetime],
+    deps: SessionDeps, scope: Scope, before: Session, after: Session, message: Message, chunks: Sequence[Chunk]
 ) -> list[Operation]:
     request = {"message": message.id, "role": message.role}
+    changes = {name: after.__dict__[name] for name in ("last_active", "last_position", "updated_at")}
     return [
+        # First, so that two callers who append at the same time fail on the version and not on the position.
+        Patch(Session, (before.organization_id, before.id), changes, before.version),
         Put(message),
-        # The expected version makes two callers who append at the same time exclude each other.
-        Patch(Session, (session.organization_id, session.id), stamps, session.version),
-        Put(make_access_line(scope, "create", stamps["updated_at"], request, interface=deps.interface)),
+        Put(make_access_line(scope, "create", after.updated_at, request, interface=deps.interface)),
         *[Put(Chunk.build_unchecked({**chunk.__dict__, "known_from": message.created_at})) for chunk in chunks],
         *([Put(make_announcement(message))] if chunks else []),
     ]

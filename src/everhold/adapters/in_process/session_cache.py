@@ -14,6 +14,7 @@ from everhold.model.base import Row
 from everhold.ports.session_cache import SessionKey, Step, Usage, WorkingMemory
 
 MAX_SESSIONS = 1000
+_MUTABLE = (dict, list)
 R = TypeVar("R", bound=Row)
 
 
@@ -136,7 +137,8 @@ def _estimate_size(working: WorkingMemory) -> int:
 
 def _copy(row: R) -> R:
     """Return a copy with its own lists and dictionaries, so that a caller's later changes do not reach the cache."""
-    fields = row.__dict__.items()
-    return type(row).build_complete(
-        {name: copy.deepcopy(value) if isinstance(value, dict | list) else value for name, value in fields}
-    )
+    values = row.__dict__.copy()
+    for name, value in values.items():
+        if type(value) in _MUTABLE:
+            values[name] = copy.deepcopy(value) if value else type(value)()  # most are empty
+    return type(row).build_complete(values)
