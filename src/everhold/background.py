@@ -1,19 +1,22 @@
-"""Background threads that survive any error.
+"""Background threads whose errors are never lost.
 
-An exception that leaves a thread's function would end the thread silently. Here it is logged to the logger `everhold`,
-kept for `doctor`, and the work is tried again.
+An exception that leaves a thread's function would end the thread silently. A `BackgroundThread` logs it to the logger
+`everhold`, keeps it for `doctor`, and tries the work again. A `BackgroundValue` raises it where the value is needed.
 """
 
 import logging
 import threading
 import traceback
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
-from everhold.interrupts import uninterrupted
+from everhold.interrupts import GuardedEvent, uninterrupted
 
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
+
+T = TypeVar("T")
 
 
 def format_without_messages(error: BaseException) -> str:
@@ -33,7 +36,7 @@ class BackgroundThread:
     """A daemon thread that runs `work` until it returns.
 
     If `work` raises, it is started again after `retry_seconds`, until `stop` is set. `failure` is the latest error of
-    the thread, or None once its work has succeeded again. It is the only place that catches every exception.
+    the thread, or None once its work has succeeded again.
     """
 
     def __init__(
@@ -100,3 +103,33 @@ class BackgroundThread:
         else:
             logger.info("%s failed again: %s", self._name, type(error).__name__)
         self.failure = error
+
+
+class BackgroundValue(Generic[T]):
+    """A value that a thread computes while the caller does other work.
+
+    The interpreter waits for the thread before it ends, because a library in C++ must not be unloaded while it works.
+    """
+
+    def __init__(self, name: str, compute: Callable[[], T]) -> None:
+        self._compute = compute
+        self._values: list[T] = []
+        self._error: Exception | None = None
+        self._done = GuardedEvent()
+        with uninterrupted:
+            threading.Thread(target=self._run, name=name, daemon=False).start()
+
+    def wait(self) -> T:
+        """Return the value once it is computed, or raise the error that computing it has raised."""
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._values[0]
+
+    def _run(self) -> None:
+        try:
+            self._values.append(self._compute())
+        except Exception as error:
+            self._error = error
+        finally:
+            self._done.set()

@@ -11,7 +11,7 @@ import pytest
 from everhold import parts
 from everhold.access.buffer import AccessBuffer
 from everhold.adapters.usearch.vectors import UsearchVectors
-from everhold.background import BackgroundThread
+from everhold.background import BackgroundThread, BackgroundValue
 from everhold.maintenance import reembedding
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import Store, make_store
@@ -54,6 +54,20 @@ def test_it_ends_when_it_is_asked_to() -> None:
     stop.set()
     thread.join(SECONDS)
     assert not thread.is_alive()
+
+
+def test_a_value_is_computed_while_the_caller_works() -> None:
+    begun = threading.Event()
+    value = BackgroundValue("everhold-test", lambda: (begun.wait(SECONDS), threading.current_thread().name))
+    begun.set()
+    assert value.wait() == value.wait() == (True, "everhold-test")
+
+
+def test_an_error_is_raised_wherever_the_value_is_needed() -> None:
+    value = BackgroundValue("everhold-test", fail_times(1, threading.Event()))
+    for _ in range(2):
+        with pytest.raises(KeyError, match="hash"):
+            value.wait()
 
 
 def test_nothing_is_printed_unless_logging_is_configured(capfd: pytest.CaptureFixture[str]) -> None:

@@ -267,6 +267,20 @@ def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path,
         MiniLM(own_copy, data=tmp_path, cache=own)
 
 
+def test_a_graph_that_cannot_be_loaded_is_reported_when_it_is_needed(
+    minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = weights.Fingerprint.from_file
+    fake = staticmethod(lambda file: real(file) if isinstance(file, Path) else None)  # another file was opened
+    monkeypatch.setattr(weights.Fingerprint, "from_file", fake)
+    opened = MiniLM(None, data=cache, cache=cache)
+    told = r"\.bin keeps changing while it is loaded; stop the program that writes to it"
+    [problem] = opened.find_problems()
+    assert re.search(told, problem)
+    with pytest.raises(ModelDamaged, match=told):
+        opened.embed(["hello"])
+
+
 def test_each_file_is_read_once_per_process(minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert minilm.find_problems() == []
     monkeypatch.setattr(verification, "_BLOCK", 0)  # a file that is read now has the digest of an empty one

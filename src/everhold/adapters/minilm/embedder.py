@@ -3,10 +3,10 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from everhold.adapters.minilm import graph, weights
 from everhold.adapters.minilm.similar_words import SimilarWords
 from everhold.adapters.minilm.verification import FileCheck, ModelVerification
-from everhold.errors import InvalidInput, ModelDamaged
+from everhold.background import BackgroundValue
+from everhold.errors import EverholdError, InvalidInput, ModelDamaged
 from everhold.files import make_private_folder
 from everhold.ports.embedder import Vector, round_to_half_precision
 from everhold.ports.thesaurus import Thesaurus
@@ -50,12 +51,26 @@ class MiniLM:
 
     def __init__(self, weights: Path | None, *, data: Path, cache: Path, threads: int | None = None) -> None:
         """`weights` is a folder that holds the model, or None to look for it; no `threads` is all cores."""
-        folder, private, self._session, self._verification = _open_model(
-            weights, data=data, cache=cache, threads=threads or os.cpu_count() or 1
-        )
-        self._tokenizer = _load_tokenizer(folder)
-        self._unknown = self._tokenizer.token_to_id("[UNK]")
-        self._thesaurus = SimilarWords(folder, private, self._tokenizer.token_to_id)
+        files = _find_model(weights, data=data, cache=cache)
+        # Loading takes a tenth of a second, during which the caller can open its store.
+        self._loading = BackgroundValue("everhold-model", partial(_load_model, files, threads or os.cpu_count() or 1))
+        self._thesaurus = SimilarWords(files.folder, files.cache, self._find_token)
+
+    @cached_property
+    def _loaded(self) -> "_LoadedModel":
+        return self._loading.wait()
+
+    @property
+    def _tokenizer(self) -> "tokenizers.Tokenizer":
+        return self._loaded.tokenizer
+
+    def _find_token(self, word: str) -> int | None:
+        number: int | None = self._tokenizer.token_to_id(word)
+        return number
+
+    @cached_property
+    def _unknown(self) -> int | None:
+        return self._find_token("[UNK]")
 
     @cached_property
     def _words(self) -> NDArray[np.bool_]:
@@ -88,11 +103,14 @@ class MiniLM:
 
     def find_problems(self) -> list[str]:
         """Wait for the verification of the model's files and return what is wrong with them."""
-        damage = self._verification.wait()
+        try:
+            damage = self._loaded.verification.wait()
+        except EverholdError as error:
+            return [str(error)]
         return [] if damage is None else [damage]
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        self._verification.require_intact()
+        self._loaded.verification.require_intact()
         vectors: list[Vector | None] = [None] * len(texts)
         for begin in range(0, len(texts), TOKENISED_TOGETHER):
             tokenised = self._tokenise(texts[begin : begin + TOKENISED_TOGETHER], begin)
@@ -134,44 +152,57 @@ class MiniLM:
         padded = np.full((len(batch), max(map(len, batch))), graph.PAD, np.int64)
         for row, ids in zip(padded, batch, strict=True):
             row[: len(ids)] = ids
-        vectors: NDArray[np.float32] = self._session.run([graph.OUTPUT], {graph.INPUT: padded})[0]
+        vectors: NDArray[np.float32] = self._loaded.session.run([graph.OUTPUT], {graph.INPUT: padded})[0]
         return vectors
 
 
-def _open_model(
-    configured: Path | None, *, data: Path, cache: Path, threads: int
-) -> tuple[Path, Path | None, "onnxruntime.InferenceSession", ModelVerification]:
-    """Return the model's folder, the cache if it is usable, the loaded graph and the verification of its files."""
+class _ModelFiles(NamedTuple):
+    """The folder of a model, the cache if it is usable, and the graph that is built from the model."""
+
+    folder: Path
+    cache: Path | None
+    graph: graph.BuiltGraph
+
+
+class _LoadedModel(NamedTuple):
+    """A model that is ready to embed texts, and the verification of its files."""
+
+    session: "onnxruntime.InferenceSession"
+    tokenizer: "tokenizers.Tokenizer"
+    verification: ModelVerification
+
+
+def _find_model(configured: Path | None, *, data: Path, cache: Path) -> _ModelFiles:
+    """Return the files of the model, verified or with a receipt of it. The graph is built if it is not cached."""
     folder = weights.find(configured, data=data)
     try:
         private = make_private_folder(cache / "minilm")
         receipts = weights.Receipts(private)
         weights.verify(folder, receipts)
-        built = graph.load_cached(folder, private, receipts)
+        return _ModelFiles(folder, private, graph.load_cached(folder, private, receipts))
     except OSError as unusable:
         logger.warning("the model is built at every start; the cache %s is unusable: %s", cache, unusable)
-        built = graph.BuiltGraph(graph.build(graph.read_tensors(folder)).SerializeToString())
-        return folder, None, _create_session(built, threads), ModelVerification([])
+        return _ModelFiles(folder, None, graph.BuiltGraph(graph.build(graph.read_tensors(folder)).SerializeToString()))
+
+
+def _load_model(files: _ModelFiles, threads: int) -> _LoadedModel:
+    """Load the graph and the tokenizer, and begin to verify the large files."""
+    folder, private, built = files
+    if private is None:
+        return _LoadedModel(_create_session(built, threads), _load_tokenizer(folder), ModelVerification([]))
     session, opened = _load_unchanged(built, threads)
-    tensors = folder / weights.TENSORS
-    cached = graph.find_cache_files(private)
-    return (
-        folder,
-        private,
-        session,
-        ModelVerification(
-            [
-                FileCheck(cached[1], opened, built.constants_sha256, _REBUILD, lambda: receipts.discard(*cached)),
-                FileCheck(
-                    tensors,
-                    FileIO(tensors),
-                    weights.PUBLISHED[weights.TENSORS],
-                    f"delete it and {weights.REMEDY}",
-                    lambda: receipts.discard(tensors),
-                ),
-            ]
+    receipts, tensors, cached = weights.Receipts(private), folder / weights.TENSORS, graph.find_cache_files(private)
+    checks = [
+        FileCheck(cached[1], opened, built.constants_sha256, _REBUILD, lambda: receipts.discard(*cached)),
+        FileCheck(
+            tensors,
+            FileIO(tensors),
+            weights.PUBLISHED[weights.TENSORS],
+            f"delete it and {weights.REMEDY}",
+            lambda: receipts.discard(tensors),
         ),
-    )
+    ]
+    return _LoadedModel(session, _load_tokenizer(folder), ModelVerification(checks))
 
 
 _REBUILD = "open the store again to build it from the weights, then embed what was stored since this process began"
