@@ -94,7 +94,13 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("conversations", view.conversations, [("read", None)]),
         ("say", lambda: view.say("Hello", conversation="c"), [("create", None)]),
         ("update_conversation", lambda: view.update_conversation("c", name="Tea"), [("update", None)]),
-        ("end_session", view.end_session, [("update", None)]),
+        ("end_session", lambda: view.end_session(summary="Tea"), [("update", None)]),
+        ("archive_session", view.archive_session, [("update", None)]),
+        ("reopen_session", view.reopen_session, [("update", None)]),
+        ("open_session", view.open_session, [("create", None)]),
+        ("delete_session", lambda: view.delete_session(preview=True), [("read", None)]),
+        ("delete_session", view.delete_session, [("delete", None)]),
+        ("restore_session", view.restore_session, [("update", None)]),
     ]  # fmt: skip
     assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED)
     without_log_as = {name for name in verbs_of(View) if "logged_operation" not in vars(getattr(View, name))}

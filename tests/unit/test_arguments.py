@@ -234,7 +234,7 @@ def test_the_calls_that_raised_something_else(store: Store) -> None:
         (lambda: alice.messages(limit="5"), InvalidInput, "limit is '5'"),  # type: ignore[arg-type]
         (lambda: alice.remember_many("hello"), InvalidInput, "items is text; pass a list"),
         (lambda: alice.remember_many({"text": "x"}), InvalidInput, "pass a list"),  # type: ignore[arg-type]
-        (lambda: alice.update_session(is_archived="yes"), InvalidInput, "is_archived is 'yes'"),  # type: ignore[typeddict-item]
+        (lambda: alice.update_session(topic=5), InvalidInput, "topic is 5"),  # type: ignore[typeddict-item]
         (lambda: alice.remember("x", level=5), InvalidInput, "level is 5"),  # type: ignore[typeddict-item]
         (lambda: alice.remember_many([{"text": "x", "level": 5}]), InvalidInput, "level"),
         (lambda: alice.recall("x", where={5: 1}), InvalidInput, "keys are text"),  # type: ignore[dict-item]

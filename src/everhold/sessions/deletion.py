@@ -53,14 +53,7 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
     deletion_id = message.deletion_id
     if deletion_id is None:
         raise NotFound(f"message {message_id!r} is not deleted", value=message_id, remedy="there is nothing to restore")
-    for column, entity in _OWNERS.items():
-        # Rows with one deletion id are restored together, so this would also restore the session or the user.
-        owner = _find(deps.records, entity, message.organization_id, message.__dict__[column])
-        if owner is not None and owner.deletion_id == deletion_id:
-            kind = column.removesuffix("_id")
-            raise NotFound(
-                f"message {message_id!r} was deleted with its {kind}", value=message_id, remedy=f"restore the {kind}"
-            )
+    require_own_deletion(deps.records, message, "message")
 
     def make_operations(now: datetime) -> list[Operation]:
         request = {"message": message.id, "restored": True}
@@ -69,6 +62,15 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
 
     _commit(deps, message, make_operations)
     return deps.records.get(Message, message.organization_id, [message.id])[message.id]
+
+
+def require_own_deletion(records: Records, row: Message | Session, kind: str) -> None:
+    """Raise NotFound if a row was deleted with its owner: restoring it would restore the owner too."""
+    for column, entity in _OWNERS.items():
+        owner = _find(records, entity, row.organization_id, row.__dict__.get(column))
+        if owner is not None and owner.deletion_id == row.deletion_id:
+            name = column.removesuffix("_id")
+            raise NotFound(f"{kind} {row.id!r} was deleted with its {name}", value=row.id, remedy=f"restore the {name}")
 
 
 def _commit(deps: SessionDeps, message: Message, make_operations: Callable[[datetime], list[Operation]]) -> None:

@@ -9,7 +9,7 @@ succeeds and the others read the session again and retry.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from everhold import clock
 from everhold.errors import (
@@ -17,9 +17,11 @@ from everhold.errors import (
     BrokenReference,
     Conflict,
     InvalidInput,
+    Remedy,
     StaleVersion,
     StoreBusy,
     StoreError,
+    Verb,
 )
 from everhold.model import Chunk, Message, Scope, Session
 from everhold.model.access import make_access_line
@@ -112,7 +114,9 @@ def _append(
     return message
 
 
-def change_session(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Session:
+def change_session(
+    deps: SessionDeps, scope: Scope, values: Mapping[str, Any], *, operation: Literal["create", "update"] = "update"
+) -> Session:
     """Set fields of the scope's session and return it; create the session if it does not exist."""
     place = make_session_key(scope)
 
@@ -127,7 +131,7 @@ def change_session(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -
         now = max(now, before.updated_at)
         after = validate_row(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
         changes = {name: after.__dict__[name] for name in values}
-        line = make_access_line(scope, "update", now, {"fields": sorted(values)}, interface=deps.interface)
+        line = make_access_line(scope, operation, now, {"fields": sorted(values)}, interface=deps.interface)
         patch = Patch(Session, make_row_key(place), {**changes, "updated_at": now}, before.version)
         try:
             deps.records.commit([*rows, patch, Put(line)])
@@ -204,7 +208,7 @@ def _require_retry(records: Records, scope: Scope, session: Session, draft: Mess
         raise Conflict(
             f"session {session.id!r} has ended ({session.ended_at:%Y-%m-%d %H:%M})",
             value=session.id,
-            remedy="begin another one",
+            remedy=Remedy("call {}, or begin another one", Verb("reopen_session")),
         )
     return retried
 

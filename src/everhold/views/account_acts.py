@@ -65,32 +65,17 @@ class AccountActs:
             )
 
     def _delete(self, kind: str, scope: Scope, name: str, hard: bool, preview: bool) -> Deleted:
-        records, organization = self._parts.records, scope.organization
         with self._log_failure(scope, "delete", kind):
-            rows = _count_rows(self._parts, kind, organization, name, hard=hard)
+            rows = count_rows(self._parts, kind, scope.organization, name, hard=hard)
             if preview:
                 self._note_account(scope, "read", kind, {"preview": sum(rows.values())})
                 return Deleted(rows, preview=True)
-            self._parts.access.flush()
-            if hard:
-                self._erase_traces(kind, organization, name)
-            session_keys = find_sessions_under(records, kind, organization, name)
             line = None
             if not (hard and kind == "organization"):
                 # an account that is purged cannot be named by a column that refers to it
                 line = self._make_line(scope, "delete", kind, {"hard": hard})
-            deletion.delete(records, kind, organization, name, hard=hard, line=line)
-        self._parts.write_deps.scope_rows.invalidate()
-        self._parts.clear_images()
-        self._parts.session_deps.cache.drop(session_keys)
+            delete_rows(self._parts, kind, scope.organization, name, hard=hard, line=line)
         return Deleted(rows)
-
-    def _erase_traces(self, kind: str, organization: str, name: str) -> None:
-        chain.seal(self._parts.records, self._parts.heads)  # what the purge's record counts
-        if kind == "organization":
-            forget.erase_keys(self._parts.write_deps, organization)
-        else:
-            forget.erase_under(self._parts.write_deps, kind, organization, name)
 
     # lines of the access log
 
@@ -116,10 +101,31 @@ class AccountActs:
             raise
 
 
-def _count_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: bool) -> dict[str, int]:
+def count_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: bool) -> dict[str, int]:
+    """Count the live rows that a deletion would delete, by table; none for a hidden account that is purged."""
     try:
         return deletion.count_rows_under(parts.records, kind, organization, name)
     except NotFound:
         if not hard:  # a hidden account can still be purged
             raise
         return {}
+
+
+def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: bool, line: Put | None) -> None:
+    """Hide or purge an account or a session with all that belongs to it, and drop what is cached of it."""
+    parts.access.flush()
+    if hard:
+        _erase_traces(parts, kind, organization, name)
+    session_keys = find_sessions_under(parts.records, kind, organization, name)
+    deletion.delete(parts.records, kind, organization, name, hard=hard, line=line)
+    parts.write_deps.scope_rows.invalidate()
+    parts.clear_images()
+    parts.session_deps.cache.drop(session_keys)
+
+
+def _erase_traces(parts: Parts, kind: str, organization: str, name: str) -> None:
+    chain.seal(parts.records, parts.heads)  # what the purge's record counts
+    if kind == "organization":
+        forget.erase_keys(parts.write_deps, organization)
+    else:
+        forget.erase_under(parts.write_deps, kind, organization, name)

@@ -9,16 +9,28 @@ from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import InvalidInput, UnknownField, format_value
 from everhold.model import Conversation, Message, Session
+from everhold.model.access import LoggedOperation, make_access_line
 from everhold.model.validation import suggest_name
 from everhold.ports.session_cache import WorkingMemory
 from everhold.remember.forget import make_message_eraser
 from everhold.remember.message_facts import remember_facts
+from everhold.schema.operations import Put
 from everhold.sessions.conversations import list_conversations, update_conversation
 from everhold.sessions.deletion import delete_message, restore_message
 from everhold.sessions.deps import require_session
+from everhold.sessions.lifecycle import (
+    archive_session,
+    end_session,
+    open_session,
+    reopen_session,
+    require_deleted_session,
+    require_own_session,
+)
 from everhold.sessions.messages import Added, Messages, list_messages, list_sessions
 from everhold.sessions.pipeline import change_session, draft_message, say
 from everhold.sessions.working import read_working_memory, select_own_history
+from everhold.tenancy.deletion import Deleted, restore
+from everhold.views.account_acts import count_rows, delete_rows
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
@@ -53,7 +65,6 @@ class SessionFields(TypedDict, total=False):
     summary: Body | None
     title: str | None
     session_type: str
-    is_archived: bool
     metadata: Mapping[str, Any]
 
 
@@ -162,17 +173,63 @@ class SessionVerbs(ScopedView):
     def update_session(self, /, **fields: Unpack[SessionFields]) -> Session:
         """Change the fields of the scope's session, which begins with this call if it does not exist.
 
-        Fields: topic, context, summary, title, session_type, is_archived, metadata. Each replaces what was there.
+        Fields: topic, context, summary, title, session_type, metadata. Each replaces what was there.
         """
         return change_session(self._parts.session_deps, self.scope, fields)
 
+    @log_as("create")
+    def open_session(self, /, **fields: Unpack[SessionFields]) -> Session:
+        """Begin the scope's session, or return it if it exists, and set these fields of it.
+
+        Fields: those of `update_session`. Without a user in the scope it is a group session: every user may take part.
+        Conflict if the session has ended.
+        """
+        return open_session(self._parts.session_deps, self.scope, fields)
+
     @log_as("update")
-    def end_session(self) -> Session:
-        """End the scope's session: it can still be read, but takes no more messages."""
-        session = require_session(self._parts.records, self.scope)
-        if session.ended_at is not None:
-            return session
-        return change_session(self._parts.session_deps, self.scope, {"ended_at": clock.now()})
+    def end_session(self, *, summary: Body | None = None) -> Session:
+        """End the scope's session, with a summary if there is one: it can be read, but takes no more messages."""
+        return end_session(self._parts.session_deps, self.scope, summary)
+
+    @log_as("update")
+    def reopen_session(self) -> Session:
+        """Let the scope's session take messages again, also if it is archived."""
+        return reopen_session(self._parts.session_deps, self.scope)
+
+    @log_as("update")
+    def archive_session(self) -> Session:
+        """End the scope's session and mark it for cold storage, to which maintenance moves its messages."""
+        return archive_session(self._parts.session_deps, self.scope)
+
+    @log_as("delete")
+    def delete_session(self, *, hard: bool = False, preview: bool = False) -> Deleted:
+        """Hide the scope's session with its messages and memories until `restore_session`.
+
+        With `hard` it is purged; with `preview` its rows are only counted. Conflict if the scope names a user, a
+        project or an agent and the session belongs to none: others may take part in it.
+        """
+        session = require_own_session(self._parts.records, self.scope, deleted=hard)
+        organization = session.organization_id
+        rows = count_rows(self._parts, "session", organization, session.id, hard=hard)
+        if preview:
+            self._note("read", {"preview": sum(rows.values())})
+            return Deleted(rows, preview=True)
+        line = self._make_line("delete", {"hard": hard})
+        delete_rows(self._parts, "session", organization, session.id, hard=hard, line=line)
+        return Deleted(rows)
+
+    @log_as("update")
+    def restore_session(self) -> Session:
+        """Restore the scope's session with exactly what its deletion hid."""
+        records = self._parts.records
+        session = require_deleted_session(records, self.scope)
+        restore(records, "session", session.organization_id, session.id, self._make_line("update", {"restored": True}))
+        self._parts.write_deps.scope_rows.invalidate()
+        return require_session(records, self.scope)
+
+    def _make_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:
+        interface = self._parts.settings.interface
+        return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
 
 def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:
@@ -208,4 +265,9 @@ class AsyncSessionVerbs(AsyncFacade):
     conversations = Awaited(SessionVerbs.conversations)
     update_conversation = Awaited(SessionVerbs.update_conversation)
     update_session = Awaited(SessionVerbs.update_session)
+    open_session = Awaited(SessionVerbs.open_session)
     end_session = Awaited(SessionVerbs.end_session)
+    reopen_session = Awaited(SessionVerbs.reopen_session)
+    archive_session = Awaited(SessionVerbs.archive_session)
+    delete_session = Awaited(SessionVerbs.delete_session)
+    restore_session = Awaited(SessionVerbs.restore_session)
