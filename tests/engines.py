@@ -129,6 +129,10 @@ def copy_empty_file(path: Path) -> Path:
     return path
 
 
+def parts_of(engine: Everhold) -> Parts:
+    return engine._parts
+
+
 def records_of(engine: Everhold) -> Records:
     return engine._parts.records
 

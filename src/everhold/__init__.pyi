@@ -44,6 +44,7 @@ from everhold.model import (
     AccessLog,
     Change,
     Conversation,
+    MaintenanceRun,
     Memory,
     Message,
     Organization,
@@ -69,6 +70,7 @@ from everhold.remember.draft import MemoryFields
 from everhold.remember.forget import Forgotten
 from everhold.remember.merge import Merged, MergedPair
 from everhold.remember.relate import Related
+from everhold.remember.undo_run import SkippedChange, UndoneRun
 from everhold.report import Report
 from everhold.sessions.messages import Added, Messages
 from everhold.settings import Settings
@@ -113,6 +115,7 @@ __all__ = [
     "Listing",
     "Loaded",
     "MaintenanceReport",
+    "MaintenanceRun",
     "MalformedId",
     "Memory",
     "MemoryFields",
@@ -149,6 +152,7 @@ __all__ = [
     "Settings",
     "SettingsFields",
     "SignInRefused",
+    "SkippedChange",
     "StaleVersion",
     "StepProgress",
     "StoreBusy",
@@ -158,6 +162,7 @@ __all__ = [
     "StoreMissing",
     "StoreReadOnly",
     "StoreUnavailable",
+    "UndoneRun",
     "UnknownField",
     "User",
     "UserFields",

@@ -36,6 +36,8 @@ class AsyncEverhold(AsyncAccountVerbs):
     accept_log = Awaited(Everhold.accept_log)
     doctor = Awaited(Everhold.doctor)
     maintain = Awaited(Everhold.maintain)
+    runs = Awaited(Everhold.runs)
+    undo_run = Awaited(Everhold.undo_run)
     extract = Awaited(Everhold.extract)
     tokens = Awaited(Everhold.tokens)
     drop_model = Awaited(Everhold.drop_model)

@@ -15,7 +15,7 @@ import everhold
 from everhold import clock, parts, settings, stores
 from everhold.access import chain
 from everhold.adapters.address import read_file, scheme_of
-from everhold.arguments.checks import Body, Identifier, JobName, PathText
+from everhold.arguments.checks import Body, Identifier, JobName, PageSize, PathText
 from everhold.arguments.verbs import check_verbs
 from everhold.errors import Argument, InvalidInput, Remedy
 from everhold.exchange import places
@@ -27,7 +27,7 @@ from everhold.model.validation import validate_row
 from everhold.parts import Parts
 from everhold.ports.embedder import Embedder
 from everhold.ports.records import Records
-from everhold.progress import ReportProgress, ignore_progress
+from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.settings_fields import SettingsFields
 from everhold.settings_sections import hide_password
 from everhold.views import View
@@ -188,6 +188,22 @@ class Everhold(AccountVerbs):
 
         chosen = select_jobs(JOBS, jobs)
         return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, report=progress or ignore_progress)
+
+    def runs(self, *, limit: PageSize = 20) -> "Sequence[everhold.MaintenanceRun]":
+        """Return the latest runs of maintenance, latest first, with the report on each job."""
+        from everhold.maintenance.pipeline import read_runs
+
+        return read_runs(self._parts.records, limit)
+
+    def undo_run(self, run_id: Identifier, *, progress: ReportProgress | None = None) -> "everhold.UndoneRun":
+        """Undo everything that a run of maintenance changed in memories, their tags and relationships.
+
+        Purges cannot be undone, nor what the grace period has purged since. A change of a memory that was changed again
+        later is skipped and reported. NotFound if there is no such run.
+        """
+        from everhold.remember.undo_run import undo_run
+
+        return undo_run(self._parts.write_deps, run_id, StepCounter(progress or ignore_progress, "undoing").add)
 
     def extract(self) -> "everhold.Extracted":
         """Let the settings' language model read messages that it has not read yet; without a model, do nothing.

@@ -96,6 +96,10 @@ class Parts:
         chunking = report_embedding(self.write_deps.chunking, report)
         return replace(self, write_deps=replace(self.write_deps, chunking=chunking))
 
+    def journal_under(self, run_id: str) -> "Parts":
+        """Return the same parts with all that they write journalled under a run of maintenance."""
+        return replace(self, write_deps=replace(self.write_deps, run_id=run_id))
+
     def clear_images(self) -> None:
         """Drop the images of all models from memory."""
         for recall_deps in (self.recall_deps, *(beside.recall_deps for beside in self.beside.values())):

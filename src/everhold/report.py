@@ -8,13 +8,16 @@ from everhold.embedding import MissingEmbedder
 from everhold.errors import EverholdError, InvalidInput
 from everhold.exchange import moving
 from everhold.maintenance.integrity import find_impossible_rows
+from everhold.maintenance.pipeline import read_runs
 from everhold.maintenance.serving import WordsOnly
-from everhold.model import Chunk, Job, MaintenanceRun, Memory, Organization
+from everhold.model import Chunk, Job, Memory, Organization
 from everhold.parts import Parts
 from everhold.ports.records import Records
 from everhold.remember.forget import find_running_jobs, read_job
 from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Op, Where
+
+_RUNS = 50  # how many of the latest runs `doctor` reads
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,17 @@ def _describe_sessions(parts: Parts) -> str:
 
 
 def _describe_maintenance(records: Records) -> str:
-    """Return when maintenance jobs last ran, and which of them failed then."""
-    runs = records.scan(MaintenanceRun, None)
+    """Return when maintenance last ran, and which jobs failed when they last ran."""
+    runs = read_runs(records, _RUNS)
     if not runs:
         return "has not run yet; run `everhold maintain`"
-    last = max(run.finished_at for run in runs)
-    failed = ", ".join(run.job for run in runs if run.outcome == "failed")
-    return f"last ran at {last:%Y-%m-%d %H:%M} UTC" + (f"; failed: {failed}" if failed else "")
+    latest: dict[str, str] = {}
+    for run in runs:
+        for name, report in run.jobs.items():
+            if report["outcome"] != "held":  # another process ran it then
+                latest.setdefault(name, report["outcome"])
+    failed = ", ".join(sorted(name for name, outcome in latest.items() if outcome == "failed"))
+    return f"last ran at {runs[0].started_at:%Y-%m-%d %H:%M} UTC" + (f"; failed: {failed}" if failed else "")
 
 
 def _find_problems(parts: Parts) -> list[str]:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, Literal, TypeVar
 
@@ -68,10 +68,14 @@ class JobReport:
 
 @dataclass(frozen=True)
 class MaintenanceReport:
-    """The reports of all jobs that were run, in their order. `report["purge"]` is the report of one job."""
+    """The reports of all jobs that were run, in their order. `report["purge"]` is the report of one job.
+
+    `run_id` identifies the run, for `undo_run`; a dry run has none.
+    """
 
     jobs: tuple[JobReport, ...]
     dry_run: bool = False
+    run_id: str | None = None
 
     def __getitem__(self, name: str) -> JobReport:
         return {job.name: job for job in self.jobs}[name]
@@ -85,17 +89,46 @@ class OutOfTime(Exception):
     """Raised when a job's time limit has passed. Callers outside this package never see it."""
 
 
+class RunRow:
+    """The row of one run of maintenance. It is stored before the first journalled change, or when the run ends."""
+
+    def __init__(self, records: Records) -> None:
+        self.id = clock.make_id("run")
+        self._records = records
+        self._row = MaintenanceRun(id=self.id, started_at=clock.now())
+        self._is_stored = False
+
+    def store(self) -> None:
+        """Store the row unless it is stored."""
+        if not self._is_stored:
+            self._records.commit([Ensure(self._row)])
+            self._is_stored = True
+
+    def finish(self, reports: Sequence["JobReport"]) -> None:
+        """Store when the run ended, and what each job reported."""
+        jobs = {report.name: {**asdict(report), "seconds": round(report.seconds, 3)} for report in reports}
+        values: dict[str, Any] = {"finished_at": clock.now(), "jobs": jobs}
+        self._records.commit([Ensure(self._row), Patch(MaintenanceRun, (self.id,), values)])
+
+
 class JobRun:
     """One run of a job: it counts what is done, keeps the lease, and stops the job when its time is up."""
 
-    def __init__(self, records: Records, job: MaintenanceJob[D], counter: StepCounter) -> None:
+    def __init__(self, records: Records, job: MaintenanceJob[D], counter: StepCounter, row: RunRow) -> None:
         self.counts: Counter[str] = Counter()
         self.left: Counts = {}
         self.lease: HeldLease | None = None
         self.counter = counter
         self._records = records
+        self._row = row
         # The monotonic clock: setting the system's time must neither end a job nor extend it.
         self._ends = time.monotonic() + job.time_limit.total_seconds()
+
+    @property
+    def run_id(self) -> str:
+        """The id under which the job must journal what it changes, so that `undo_run` can undo it."""
+        self._row.store()
+        return self._row.id
 
     def commit(self, operations: Sequence[Operation]) -> None:
         """Commit under the job's lease; raise StaleVersion if another process has taken the lease."""
@@ -144,9 +177,11 @@ def run_jobs(
     """Run each job, or with `dry_run` only count what each would do; return a report on each."""
     if dry_run:
         return MaintenanceReport(tuple(_preview(job, deps) for job in jobs), dry_run=True)
-    reports = tuple(_run(records, job, deps, report) for job in jobs)
-    _record(records, reports)
-    return MaintenanceReport(reports)
+    row = RunRow(records)
+    reports = tuple(_run(records, job, deps, report, row) for job in jobs)
+    with suppress(EverholdError):  # the reports themselves say that the store cannot be written
+        row.finish(reports)
+    return MaintenanceReport(reports, run_id=row.id)
 
 
 def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
@@ -158,12 +193,12 @@ def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
     return JobReport(job.name, "planned", counts, seconds=time.monotonic() - started)
 
 
-def _run(records: Records, job: MaintenanceJob[D], deps: D, report: ReportProgress) -> JobReport:
+def _run(records: Records, job: MaintenanceJob[D], deps: D, report: ReportProgress, row: RunRow) -> JobReport:
     logger.info("maintenance job %r started", job.name)
     started = time.monotonic()
     # Counting reads the store, so it is done only for callers that show progress.
     total = None if report is ignore_progress else _count_work(job, deps)
-    run = JobRun(records, job, StepCounter(report, job.name, total))
+    run = JobRun(records, job, StepCounter(report, job.name, total), row)
     outcome, error = _perform(records, job, deps, run)
     left = run.left
     if not left and outcome in ("unfinished", "failed"):
@@ -208,14 +243,6 @@ def _drop_zeros(counts: Counts) -> dict[str, int]:
     return {what: count for what, count in counts.items() if count}
 
 
-def _record(records: Records, reports: Sequence[JobReport]) -> None:
-    """Store when each job last ran and with which outcome, for `doctor`."""
-    operations: list[Operation] = []
-    for report in reports:
-        if report.outcome == "held":
-            continue
-        values: dict[str, Any] = {"finished_at": clock.now(), "outcome": report.outcome, "error": report.error}
-        run = MaintenanceRun(job=report.name, **values)
-        operations += [Ensure(run), Patch(MaintenanceRun, (report.name,), values)]
-    with suppress(EverholdError):  # the reports themselves say that the store cannot be written
-        records.commit(operations)
+def read_runs(records: Records, limit: int) -> list[MaintenanceRun]:
+    """Return the latest runs of maintenance, latest first."""
+    return records.scan(MaintenanceRun, None, descending=True, limit=limit)  # ids are in the order of time

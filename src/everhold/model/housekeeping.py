@@ -67,12 +67,16 @@ class Lease(Row):
 
 
 class MaintenanceRun(Row):
-    """When a maintenance job last ran, and its outcome."""
+    """One run of maintenance. `jobs` has the report on each of its jobs, by name; an interrupted run has none.
 
-    job: Name
-    finished_at: Time
-    outcome: Label
-    error: Text | None = None
+    The changes that it made to memories are in the journal under its id.
+    """
+
+    id: Id
+    started_at: Time
+    finished_at: Time | None = None
+    jobs: JsonSnapshot = Field(default_factory=dict)
+    undone_at: Time | None = None
 
 
 class MoveMark(Row):

@@ -35,14 +35,28 @@ class _MergeAfter(DeferredModel):
     tags: list[Word64]
 
 
+class _RelateAfter(DeferredModel):
+    relationship_id: Id
+
+
 _BEFORE: Mapping[str, type[BaseModel]] = {"revise": _ReviseBefore, "forget": _ForgetBefore, "merge": _MergeBefore}
+_AFTER: Mapping[str, type[BaseModel]] = {"merge": _MergeAfter, "relate": _RelateAfter}
+
+# Kinds whose `before` and `after` hold values of fields. Undoing sets those that have not changed since.
+VALUE_KINDS: Mapping[str, frozenset[str]] = {
+    "decay": frozenset({"strength"}),
+    "reinforce": frozenset({"importance", "confidence", "provenance", "access_count", "last_accessed"}),
+}
 
 
 def find_undo_fault(
     kind: str, memory_ids: Sequence[str], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> str | None:
     """Return why a change cannot be undone; None if it can. Kinds that are never undone are not checked."""
-    if kind not in _BEFORE and kind != "supersede":
+    if kind in VALUE_KINDS:
+        is_sound = before.keys() == after.keys() and VALUE_KINDS[kind].issuperset(before)
+        return None if is_sound else "its values before and after do not match"
+    if kind not in _BEFORE and kind not in _AFTER and kind != "supersede":
         return None
     if len(memory_ids) < (2 if kind == "supersede" else 1):
         return f"it names {len(memory_ids)} memories"
@@ -51,9 +65,9 @@ def find_undo_fault(
             for memory_id in memory_ids[:-1]:  # the last one is the memory that superseded the others
                 _SupersedeBefore.model_validate(before.get(memory_id))
             return None
-        _BEFORE[kind].model_validate(before)
-        if kind == "merge":
-            _MergeAfter.model_validate(after)
+        for models, values in ((_BEFORE, before), (_AFTER, after)):
+            if kind in models:
+                models[kind].model_validate(values)
     except ValidationError as error:
         [first, *_] = error.errors(include_url=False, include_input=False)
         path = ".".join(map(str, first["loc"])) or "the state before"

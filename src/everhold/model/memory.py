@@ -289,7 +289,7 @@ def _check_undo(values: Mapping[str, Any]) -> None:
 
 
 class Change(Entity):
-    """A journalled change of memories, with what `undo` needs."""
+    """A journalled change of memories, with what `undo` or `undo_run` needs."""
 
     rules: ClassVar[tuple[RowRule, ...]] = (RowRule(_UNDO_FIELDS, _check_undo),)
 
@@ -299,4 +299,6 @@ class Change(Entity):
     before: JsonSnapshot = Field(default_factory=dict)
     after: JsonSnapshot = Field(default_factory=dict)
     reason: Text | None = None
+    run_id: Id | None = None
+    """The run of maintenance that made the change."""
     undone_at: Time | None = None

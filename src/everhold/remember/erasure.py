@@ -213,7 +213,7 @@ class _TraceCleaner:
         key = (self.organization, entry.change_id)
         left = [memory_id for memory_id in entry.memory_ids if memory_id not in self.gone]
         erased: dict[str, Any] = {"memory_ids": left, "reason": None, "updated_at": self.now}
-        if entry.kind == "forget" and left:
+        if entry.kind in ("forget", "decay") and left:
             return Patch(Change, key, erased)
         if entry.kind in _MERGES and left:
             if entry.memory_ids[0] in self.gone:

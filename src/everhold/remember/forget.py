@@ -255,8 +255,9 @@ def _make_operations(
         operations += [hide, Put(line), Put(make_announcement(memory, "delete"))]
     if memories:
         ids = [memory.id for memory in memories]
+        before = {"deletion_id": deletion_id}
         operations.append(
-            Put(make_change(scope, "forget", ids, now, None, before={"deletion_id": deletion_id}, after={}))
+            Put(make_change(scope, "forget", ids, now, None, before=before, after={}, run_id=deps.run_id))
         )
     return operations
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from everhold import clock
 from everhold.model import Change, Scope
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Where
 
 
 def make_change(
@@ -17,8 +19,12 @@ def make_change(
     *,
     before: dict[str, Any],
     after: dict[str, Any],
+    run_id: str | None,
 ) -> Change:
-    """Return the journal's entry of a change to memories, with what undoing it needs."""
+    """Return the journal's entry of a change to memories, with what undoing it needs.
+
+    `run_id` is the run of maintenance that makes the change, or None if a caller makes it.
+    """
     return Change(
         id=clock.make_id("chg"),
         organization_id=scope.organization,
@@ -31,4 +37,14 @@ def make_change(
         before=before,
         after=after,
         reason=reason,
+        run_id=run_id,
     )
+
+
+def find_undone_ids(records: Records, organization: str, kind: str) -> set[str]:
+    """Return the ids of memories for which a change of this kind by maintenance was undone.
+
+    A job leaves these out, so that the next run does not repeat what a person has undone.
+    """
+    where = [Where("kind", Op.EQ, kind), Where("run_id", Op.NE, None), Where("undone_at", Op.NE, None)]
+    return {name for (names,) in records.columns(Change, organization, ("memory_ids",), where) for name in names}

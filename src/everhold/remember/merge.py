@@ -141,7 +141,7 @@ def _merge(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
         operations += _hide_merged(deps, scope, memory, kept, deletion_id, now)
     request = {"memory": kept.id, "merged": ids[1:]}
     line = make_access_line(scope, "update", now, request, memory_id=kept.id, interface=deps.interface)
-    entry = make_change(scope, "merge", ids, now, None, before=before, after={"tags": added})
+    entry = make_change(scope, "merge", ids, now, None, before=before, after={"tags": added}, run_id=deps.run_id)
     commit_revision(deps, kept, [*operations, Put(entry), Put(line), Put(make_announcement(kept))])
     return True
 

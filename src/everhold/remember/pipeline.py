@@ -17,7 +17,7 @@ from typing import Any
 
 from everhold import clock
 from everhold.errors import AlreadyExists, BrokenReference, NotFound, StaleVersion
-from everhold.model import Chunk, Memory, Scope, Session
+from everhold.model import Change, Chunk, Memory, Scope, Session
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.housekeeping import Outbox
@@ -25,6 +25,7 @@ from everhold.ports.records import Records
 from everhold.remember.chunks import NO_CALLER_VECTORS, CallerVectors, Chunking, make_chunks, name_models
 from everhold.remember.draft import Draft, compute_content_hash, make_draft, make_tag
 from everhold.remember.duplicates import Duplicates, find_duplicates, release_hashes
+from everhold.remember.journal import make_change
 from everhold.remember.link import make_relationship
 from everhold.remember.reading import ReadingOptions, read_drafts
 from everhold.remember.resolve import WritePlan, find_start, plan_write
@@ -55,6 +56,8 @@ class WriteDeps:
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     drop_cached_vectors: Callable[[], None] = lambda: None
     """Drops the cached vectors of the texts that this process has embedded, after a purge."""
+    run_id: str | None = None
+    """The run of maintenance that writes. All that it changes is journalled, so that `undo_run` can undo it."""
 
 
 def remember(deps: WriteDeps, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
@@ -241,6 +244,7 @@ def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: dat
             heir_is_new=True,
             reason=f"replaces: {attribute}",
             interface=deps.interface,
+            run_id=deps.run_id,
             unwritten=unwritten,
         )
     return operations
@@ -259,12 +263,17 @@ def make_additions(
     memory = draft.memory
     request = {"memory": memory.id, "kind": memory.kind}
     line = make_access_line(scope, "create", now, request, memory_id=memory.id, interface=deps.interface)
+    journalled: list[Operation] = []
+    if deps.run_id is not None:
+        entry = make_change(scope, "remember", [memory.id], now, None, before={}, after={}, run_id=deps.run_id)
+        journalled.append(Put(entry))
     return [
         Put(memory),
         *map(Put, chunks),
         *[Put(make_tag(memory, tag, now)) for tag in draft.tags],
         Put(line),
         Put(_make_outbox_line(memory, draft)),
+        *journalled,
     ]
 
 
@@ -296,11 +305,21 @@ def _reinforce(
     # A replaced memory is patched with its version by the supersession. Another patch would make that version stale.
     if changes and not is_replaced:
         operations.append(Patch(Memory, key, {**changes, "updated_at": now}, version=stored.version))
+    if deps.run_id is not None:
+        operations.append(Put(_journal_reinforcement(scope, stored, len(repeated), changes, now, deps.run_id)))
     request = {"memory": memory_id, "reinforced": True}
     for draft in repeated:
         line = make_access_line(scope, "update", now, request, memory_id=memory_id, interface=deps.interface)
         operations += [Put(line), Put(_make_outbox_line(stored, draft))]
     return operations
+
+
+def _journal_reinforcement(
+    scope: Scope, stored: Memory, count: int, changes: Mapping[str, Any], now: datetime, run_id: str
+) -> Change:
+    after = {**changes, "access_count": stored.access_count + count, "last_accessed": now.isoformat()}
+    before = stored.model_dump(mode="json", include=set(after))
+    return make_change(scope, "reinforce", [stored.id], now, None, before=before, after=after, run_id=run_id)
 
 
 def _note_repetition(stored: Memory, repeated: Sequence[Draft]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.ports.records import Records
 from everhold.remember.draft import make_tag
+from everhold.remember.journal import make_change
 from everhold.remember.link import make_relationship
 from everhold.remember.lookup import require_memory
 from everhold.remember.pipeline import WriteDeps
@@ -39,8 +40,12 @@ def relate(
     link = make_relationship(scope, first.id, second.id, relationship_type, now, metadata)
     request = {"memory": first.id, "target": second.id, "relationship": relationship_type}
     line = make_access_line(scope, "update", now, request, memory_id=first.id, interface=deps.interface)
+    operations: list[Operation] = [Put(link), Put(line), Put(make_announcement(first)), Put(make_announcement(second))]
+    if deps.run_id is not None:
+        ids, after = [first.id, second.id], {"relationship_id": link.id}
+        operations.append(Put(make_change(scope, "relate", ids, now, None, before={}, after=after, run_id=deps.run_id)))
     try:
-        deps.records.commit([Put(link), Put(line), Put(make_announcement(first)), Put(make_announcement(second))])
+        deps.records.commit(operations)
     except AlreadyExists:
         where = [
             Where("source_memory_id", Op.EQ, first.id),

@@ -69,7 +69,7 @@ def revise(
         attribute = find_attribute(revised, deps.reading.zone)
         revised = validate_row(Memory, {**revised.__dict__, "attribute": attribute})
     before, after = {"revision": memory.revision}, {"revision": revised.revision}
-    entry = make_change(scope, "revise", [memory.id], now, reason, before=before, after=after)
+    entry = make_change(scope, "revise", [memory.id], now, reason, before=before, after=after, run_id=deps.run_id)
     line = _make_line(deps, scope, memory, now, {"fields": sorted([*differing, *(["vector"] if vectors else [])])})
     operations = make_revision_operations(deps, memory, revised, now, reason, vectors=vectors)
     commit_revision(deps, memory, [*operations, Put(entry), Put(line), Put(make_announcement(revised))])
@@ -103,6 +103,7 @@ def make_revision_operations(
             "organization_id": memory.organization_id,
             "created_at": now,
             "updated_at": now,
+            "last_updated_by_id": memory.last_updated_by_id,
             "owner_kind": "memory",
             "owner_id": memory.id,
             "revision": memory.revision,
@@ -164,7 +165,14 @@ def supersede(
         vectors = {heir.id: name_models(draft.vectors, deps.chunking)}
         operations += make_additions(deps, scope, draft, make_chunks([heir], deps.chunking, vectors)[0], now)
     operations += make_supersession(
-        scope, [old], heir, now, begins=now, heir_is_new=duplicate_id is None, interface=deps.interface
+        scope,
+        [old],
+        heir,
+        now,
+        begins=now,
+        heir_is_new=duplicate_id is None,
+        interface=deps.interface,
+        run_id=deps.run_id,
     )
     with report_current_version(deps.records, old):
         deps.records.commit(operations)

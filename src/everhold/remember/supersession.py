@@ -30,6 +30,7 @@ def make_supersession(
     begins: datetime,
     heir_is_new: bool,
     interface: str,
+    run_id: str | None,
     reason: str | None = None,
     unwritten: Container[str] = (),
 ) -> list[Operation]:
@@ -51,4 +52,5 @@ def make_supersession(
     ids = [*(old.id for old in olds), heir.id]
     before = {old.id: old.model_dump(mode="json", include=set(ENDING)) for old in olds}
     after = {"heir_is_new": heir_is_new}
-    return [*operations, Put(make_change(scope, "supersede", ids, now, reason, before=before, after=after))]
+    entry = make_change(scope, "supersede", ids, now, reason, before=before, after=after, run_id=run_id)
+    return [*operations, Put(entry)]

@@ -1,7 +1,9 @@
 """Undo the last change to a memory, or the last change of the scope."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import nullcontext
 from datetime import datetime
+from typing import Literal
 
 from everhold import clock
 from everhold.errors import NotFound, StaleVersion, StoreDamaged
@@ -9,23 +11,32 @@ from everhold.model import Change, Memory, Relationship, Revision, Scope, Tag
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Row
-from everhold.model.journalling import find_undo_fault
+from everhold.model.journalling import VALUE_KINDS, find_undo_fault
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.validation import validate_row
+from everhold.ports.erasure import note_purge
 from everhold.remember.draft import compute_content_hash
 from everhold.remember.lookup import find_by_key
 from everhold.remember.pipeline import WriteDeps
-from everhold.remember.revise import commit_revision, make_later_time, make_revision_operations, read_chunks_at
+from everhold.remember.revise import make_later_time, make_revision_operations, read_chunks_at
 from everhold.remember.supersession import ENDING
+from everhold.remember.versions import report_current_version
 from everhold.schema.catalog import CATALOG
-from everhold.schema.operations import Delete, Hide, Op, Operation, Page, Patch, Put, Unhide, Where
+from everhold.schema.operations import Delete, Hide, Increment, Op, Operation, Page, Patch, Put, Unhide, Where
 
 _PAGE = 50
+# The kinds that `undo` takes back one by one. The others are undone with the whole run of maintenance only.
+UNDOABLE = ("revise", "supersede", "forget", "merge")
 
 
 def undo(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Change:
     """Undo the latest change that has not been undone, and return it."""
     change, memories = _find_latest(deps, scope, memory_id)
+    return reverse_change(deps, scope, change, memories)
+
+
+def reverse_change(deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory]) -> Change:
+    """Undo one change of these memories in one commit, and return it as undone."""
     _check_sound(deps, scope, change)
     now = make_later_time(change.created_at)
     operations = _REVERSALS[change.kind](deps, scope, change, memories, now)
@@ -42,8 +53,9 @@ def undo(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Change:
         )
         for memory in memories
     ]
-    announced = [Put(make_announcement(memory)) for memory in memories]
-    commit_revision(deps, memories[0], [*operations, undone, *map(Put, lines), *announced])
+    announced = [Put(make_announcement(memory, _ANNOUNCED.get(change.kind, "put"))) for memory in memories]
+    with report_current_version(deps.records, memories[0]) if memories else nullcontext():
+        deps.records.commit([*operations, undone, *map(Put, lines), *announced])
     return validate_row(Change, {**change.__dict__, "undone_at": now, "updated_at": now, "version": change.version + 1})
 
 
@@ -51,7 +63,7 @@ def _find_latest(deps: WriteDeps, scope: Scope, memory_id: str | None) -> tuple[
     for change in _read_changes(deps, scope, memory_id):
         stored = deps.records.get(Memory, scope.organization, change.memory_ids, deleted=True)
         memories = [stored[changed_id] for changed_id in change.memory_ids if changed_id in stored]
-        if _can_be_undone(change, memories) and all(scope.can_read(memory) for memory in memories):
+        if can_be_undone(change, memories) and all(scope.can_read(memory) for memory in memories):
             return change, memories
         if memory_id is not None:
             break  # earlier changes of this memory cannot be undone before its latest one
@@ -61,7 +73,7 @@ def _find_latest(deps: WriteDeps, scope: Scope, memory_id: str | None) -> tuple[
     )
 
 
-def _can_be_undone(change: Change, memories: list[Memory]) -> bool:
+def can_be_undone(change: Change, memories: list[Memory]) -> bool:
     """Return whether the memories of a change still exist; those hidden since, as with their session, stay hidden."""
     if change.kind == "forget" or not memories:
         return bool(memories)
@@ -70,12 +82,14 @@ def _can_be_undone(change: Change, memories: list[Memory]) -> bool:
 
 def _read_changes(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Iterator[Change]:
     """Yield the changes that can be undone, latest first: those of a memory, or those of the scope's user."""
-    where = [Where("undone_at", Op.EQ, None), Where("kind", Op.IN, list(_REVERSALS))]
+    where = [Where("undone_at", Op.EQ, None), Where("kind", Op.IN, list(UNDOABLE))]
     if memory_id is not None:
         keyed = find_by_key(deps.records, scope, memory_id)
         where.append(Where("memory_ids", Op.CONTAINS, memory_id if keyed is None else keyed.id))
-    elif scope.user is not None:
-        where.append(Where("user_id", Op.EQ, scope.user))
+    else:
+        where.append(Where("run_id", Op.EQ, None))  # the caller means their own last change, not one of maintenance
+        if scope.user is not None:
+            where.append(Where("user_id", Op.EQ, scope.user))
     after: Page | None = None
     while True:
         page = deps.records.scan(
@@ -137,7 +151,9 @@ def _undo_revise(
             )
         raise _make_damage_error(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
     values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
-    earlier = validate_row(Memory, {**values, "last_updated_by_id": scope.actor})
+    # Undoing a run leaves no trace of it; undoing one change is itself a change by the caller.
+    updated_by = scope.actor if change.run_id is None else revisions[0].last_updated_by_id
+    earlier = validate_row(Memory, {**values, "last_updated_by_id": updated_by})
     content_hash = None if earlier.kind in REPEATABLE_KINDS else compute_content_hash(earlier)
     earlier = validate_row(Memory, {**earlier.__dict__, "hash": content_hash})
     chunks = read_chunks_at(deps, memory, revisions[0])
@@ -183,4 +199,40 @@ def _undo_merge(
     ]
 
 
-_REVERSALS = {"revise": _undo_revise, "supersede": _undo_supersede, "forget": _undo_forget, "merge": _undo_merge}
+def _undo_remember(
+    deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
+) -> list[Operation]:
+    """Return the operations that purge the memories that a run added. Hidden ones would still take up their keys."""
+    return [*note_purge(), *[Delete(Memory, (scope.organization, memory.id)) for memory in memories]]
+
+
+def _undo_relate(
+    deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
+) -> list[Operation]:
+    return [Delete(Relationship, (scope.organization, change.after["relationship_id"]))]
+
+
+def _undo_values(
+    deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
+) -> list[Operation]:
+    """Return the operations that restore the values of fields that have not changed since."""
+    operations: list[Operation] = []
+    for memory in memories:
+        after = validate_row(Memory, {**memory.__dict__, **change.after}).__dict__
+        before = validate_row(Memory, {**memory.__dict__, **change.before}).__dict__
+        values = {name: before[name] for name in change.before if memory.__dict__[name] == after[name]}
+        if values:
+            operations.append(Increment(Memory, (scope.organization, memory.id), {}, values))
+    return operations
+
+
+_REVERSALS = {
+    "revise": _undo_revise,
+    "supersede": _undo_supersede,
+    "forget": _undo_forget,
+    "merge": _undo_merge,
+    "remember": _undo_remember,
+    "relate": _undo_relate,
+    **dict.fromkeys(VALUE_KINDS, _undo_values),
+}
+_ANNOUNCED: Mapping[str, Literal["put", "delete"]] = {"remember": "delete"}

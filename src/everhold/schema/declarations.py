@@ -240,7 +240,10 @@ DECLARATIONS: Mapping[str, Declaration] = {
             ),
         ),
         _declare(
-            "Change", "changes", lookups=(_index("user_id"), _index("created_at")), references=(_organization, _user)
+            "Change",
+            "changes",
+            lookups=(_index("user_id"), _index("created_at"), _index("run_id")),
+            references=(_organization, _user),
         ),
         # artifacts
         _declare(
@@ -327,7 +330,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare_internal("ProjectionState", "projection_states", key=("projection", "generation")),
         _declare_internal("EmbeddingModel", "embedding_models", key=("name",)),
         _declare_internal("Lease", "leases", key=("name",)),
-        _declare_internal("MaintenanceRun", "maintenance_runs", key=("job",)),
+        _declare_internal("MaintenanceRun", "maintenance_runs", key=("id",)),
         _declare_internal("MoveMark", "move_marks", key=("table_name",)),
         _declare_internal("Counter", "counters", key=("name",)),
         _declare_internal("Secret", "secrets", key=("name",)),

@@ -1,0 +1,132 @@
+"""Undo a whole run of maintenance: every change that the journal has under its id, latest first."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from everhold import clock
+from everhold.batches import split_into_batches
+from everhold.errors import AlreadyExists, NotFound, Remedy, StaleVersion, StoreDamaged, Verb
+from everhold.model import Change, MaintenanceRun, Memory, Scope
+from everhold.ports.records import Records
+from everhold.remember.pipeline import WriteDeps
+from everhold.remember.undo import UNDOABLE, can_be_undone, reverse_change
+from everhold.schema.operations import Op, Patch, Where
+
+_BATCH = 500
+# Undoing these restores all values of a memory, so a later change of the memory would be lost.
+_WHOLE = ("revise", "supersede", "merge", "remember")
+
+
+@dataclass(frozen=True)
+class SkippedChange:
+    """A change of a run that was not undone, and why."""
+
+    change: Change
+    reason: str
+
+
+@dataclass(frozen=True)
+class UndoneRun:
+    """How many changes of a run were undone, and those that were not."""
+
+    run_id: str
+    count: int
+    skipped: tuple[SkippedChange, ...] = ()
+
+
+def undo_run(deps: WriteDeps, run_id: str, progress: Callable[[int], None] = lambda count: None) -> UndoneRun:
+    """Undo each change of a run that has not been undone. Each is one commit, so an interrupted call can be repeated.
+
+    A change of a memory that was changed again later is skipped: undoing it would lose the later change.
+    """
+    _require_run(deps.records, run_id)
+    count, skipped = 0, []
+    later = _LaterChanges(deps.records, run_id)
+    for change in _read_changes(deps.records, run_id):
+        reason = _undo_change(deps, change, later)
+        if reason is None:
+            count += 1
+        else:
+            skipped.append(SkippedChange(change, reason))
+        progress(1)
+    if not skipped:
+        deps.records.commit([Patch(MaintenanceRun, (run_id,), {"undone_at": clock.now()})])
+    if count:
+        deps.drop_cached_vectors()
+    return UndoneRun(run_id, count, tuple(skipped))
+
+
+def _require_run(records: Records, run_id: str) -> None:
+    # Only runs of this store: a bundle may bring journal entries that name any run.
+    if not records.scan(MaintenanceRun, None, [Where("id", Op.EQ, run_id)], limit=1):
+        raise NotFound(
+            f"no run {run_id!r} of maintenance",
+            value=run_id,
+            remedy=Remedy("{} lists the runs", Verb("runs")),
+        )
+
+
+def _read_changes(records: Records, run_id: str) -> Iterator[Change]:
+    """Yield the changes of a run that have not been undone, latest first in each organization."""
+    where = [Where("run_id", Op.EQ, run_id), Where("undone_at", Op.EQ, None)]
+    by_organization: dict[str, list[tuple[datetime, str]]] = {}
+    for organization, created_at, change_id in records.columns(
+        Change, None, ("organization_id", "created_at", "id"), where
+    ):
+        by_organization.setdefault(organization, []).append((created_at, change_id))
+    for organization, keys in by_organization.items():
+        # Changes of one commit have the same time; their ids are in the order in which they were made.
+        ids = [change_id for _, change_id in sorted(keys, reverse=True)]
+        for batch in split_into_batches(ids, _BATCH):
+            changes = records.get(Change, organization, batch)
+            yield from (changes[change_id] for change_id in batch if change_id in changes)
+
+
+class _LaterChanges:
+    """When memories were last changed by anything but the run that is undone."""
+
+    def __init__(self, records: Records, run_id: str) -> None:
+        self._records, self._run_id = records, run_id
+        self._times: dict[str, dict[str, datetime]] = {}
+
+    def find_changed(self, change: Change) -> str | None:
+        """Return a memory of the change that was changed again later, or None."""
+        organization = change.organization_id
+        if organization not in self._times:
+            self._times[organization] = self._read_times(organization)
+        times = self._times[organization]
+        return next((name for name in change.memory_ids if name in times and times[name] > change.created_at), None)
+
+    def _read_times(self, organization: str) -> dict[str, datetime]:
+        run = self._records.columns(
+            Change, organization, ("created_at",), [Where("run_id", Op.EQ, self._run_id)], deleted=True
+        )
+        first = min(created_at for (created_at,) in run)
+        where = [
+            Where("created_at", Op.GE, first),
+            Where("undone_at", Op.EQ, None),
+            Where("kind", Op.IN, list(UNDOABLE)),
+        ]
+        times: dict[str, datetime] = {}
+        names = ("memory_ids", "created_at", "run_id")
+        for memory_ids, created_at, run_id in self._records.columns(Change, organization, names, where):
+            if run_id != self._run_id:
+                times |= {name: max(created_at, times.get(name, created_at)) for name in memory_ids}
+        return times
+
+
+def _undo_change(deps: WriteDeps, change: Change, later: _LaterChanges) -> str | None:
+    """Undo one change; return why it was not undone, or None."""
+    if change.kind in _WHOLE and (changed := later.find_changed(change)) is not None:
+        return f"memory {changed!r} was changed again later"
+    scope = Scope(organization=change.organization_id, user=change.user_id)
+    stored = deps.records.get(Memory, change.organization_id, change.memory_ids, deleted=True)
+    memories = [stored[name] for name in change.memory_ids if name in stored]
+    if change.kind in UNDOABLE and not can_be_undone(change, memories):
+        return "its memories were purged or forgotten later"
+    try:
+        reverse_change(deps, scope, change, memories)
+    except (AlreadyExists, StaleVersion, StoreDamaged) as error:
+        return str(error)
+    return None

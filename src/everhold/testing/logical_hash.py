@@ -1,0 +1,22 @@
+"""Hash what a store says, to compare its state before a run of maintenance with the state after undoing the run."""
+
+import hashlib
+
+from everhold.model import Memory, Relationship, Tag
+from everhold.model.base import Row
+from everhold.ports.records import Records
+from everhold.schema.catalog import get_key
+
+_ENTITIES: tuple[type[Row], ...] = (Memory, Tag, Relationship)
+# These count changes, and undoing a change is one more change.
+_COUNTING = frozenset({"version", "revision", "updated_at"})
+
+
+def hash_logically(records: Records) -> str:
+    """Return a hash of all memories, tags and relationships, hidden ones included, without what counts changes."""
+    digest = hashlib.sha256()
+    for entity in _ENTITIES:
+        for row in sorted(records.scan(entity, None, deleted=True), key=get_key):
+            values = sorted(row.model_dump(mode="json", exclude=set(_COUNTING)).items())
+            digest.update(repr((entity.__name__, values)).encode())
+    return digest.hexdigest()
