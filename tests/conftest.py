@@ -11,11 +11,11 @@ import pytest
 
 from everhold.adapters.chroma import read_address
 from everhold.adapters.chroma.connection import reach
-from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from tests.exhaustive import is_left_out
 from tests.servers.chroma import ChromaServer
 from tests.servers.dynamodb import DynamoServer
 from tests.servers.postgres import PostgresServer
+from tests.servers.shared_database import SharedDatabase, read_database_name
 from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -79,19 +79,14 @@ def chroma_server() -> Iterator[ChromaServer]:
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server: PostgresServer) -> str:
-    """The name of a database with the schema in it. Copying it takes a tenth of the time of creating the schema."""
-    name = "with_schema"
-    PostgresRecords(PostgresOptions(postgres_server.create_database(name))).close()
-    return name
+def shared_database(postgres_server: PostgresServer) -> SharedDatabase:
+    return SharedDatabase(postgres_server)
 
 
 @pytest.fixture
-def postgres_url(postgres_server: PostgresServer, postgres_template: str) -> Iterator[str]:
-    """The address of a new database with the schema in it, and without a row."""
-    url = postgres_server.create_database(template=postgres_template)
-    yield url
-    postgres_server.drop_database(read_database_name(url))
+def postgres_url(shared_database: SharedDatabase) -> str:
+    """The address of a database with the schema in it, and without a row."""
+    return shared_database.provide()
 
 
 @pytest.fixture
@@ -100,10 +95,6 @@ def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     url = postgres_server.create_database()
     yield url
     postgres_server.drop_database(read_database_name(url))
-
-
-def read_database_name(url: str) -> str:
-    return url.partition("?")[0].rpartition("/")[2]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -18,20 +18,35 @@ from everhold.model import Memory, Organization
 from everhold.schema.operations import Put
 from tests.adapters.test_postgres_partitions import NOW, SAME, chunk, drop, memory, part
 from tests.servers.postgres import PostgresServer
+from tests.servers.shared_database import SharedDatabase
 
 
-@pytest.fixture
-def options(postgres_server: PostgresServer, empty_postgres_url: str) -> PostgresOptions:
+@pytest.fixture(scope="session")
+def closed_database(postgres_server: PostgresServer) -> SharedDatabase:
+    """A database with partitions whose owner gives another role all rights by default."""
     for role in ("application", "keeper"):
         postgres_server.create_role(role)
-    with psycopg.connect(empty_postgres_url, autocommit=True) as session:
+    return SharedDatabase(postgres_server, grant_and_make_options)
+
+
+def grant_and_make_options(url: str) -> PostgresOptions:
+    with psycopg.connect(url, autocommit=True) as session:
         session.execute("CREATE EXTENSION vector")
         session.execute("GRANT ALL ON SCHEMA public TO keeper")
         for kind in ("TABLES", "FUNCTIONS"):
             granted = f"ALTER DEFAULT PRIVILEGES FOR ROLE keeper GRANT ALL ON {kind} TO application"
             session.execute(granted.encode())
-    url, owner_url = (empty_postgres_url.replace("postgres@", f"{role}@") for role in ("application", "keeper"))
-    return PostgresOptions(url, partitions="month", row_security=True, owner_url=owner_url)
+    return make_options(url)
+
+
+def make_options(url: str) -> PostgresOptions:
+    role_url, owner_url = (url.replace("postgres@", f"{role}@") for role in ("application", "keeper"))
+    return PostgresOptions(role_url, partitions="month", row_security=True, owner_url=owner_url)
+
+
+@pytest.fixture
+def options(closed_database: SharedDatabase) -> PostgresOptions:
+    return make_options(closed_database.provide())
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from everhold.ports.search_space import SearchSpace
 from everhold.schema.changes import CURRENT, VERSIONS, AddUnique, Version
 from everhold.schema.operations import Delete, Hide, Patch, Put
 from everhold.schema.table import Unique
-from tests.conftest import read_database_name
 from tests.engines import Store, texts
 from tests.servers.postgres import PostgresServer
+from tests.servers.shared_database import SharedDatabase
 
 NOW = clock.now()
 THIS_MONTH = datetime(NOW.year, NOW.month, 1, tzinfo=UTC)
@@ -32,18 +32,14 @@ SAME = bytes(16)
 
 
 @pytest.fixture(scope="session")
-def monthly_template(postgres_server: PostgresServer) -> str:
-    """The name of a database with the schema in it, in parts of a month."""
-    url = postgres_server.create_database(name := "in_months")
-    PostgresRecords(PostgresOptions(url, partitions="month")).close()
-    return name
+def monthly_database(postgres_server: PostgresServer) -> SharedDatabase:
+    """A database whose large tables have a partition per month."""
+    return SharedDatabase(postgres_server, lambda url: PostgresOptions(url, partitions="month"))
 
 
 @pytest.fixture
-def monthly_url(postgres_server: PostgresServer, monthly_template: str) -> Iterator[str]:
-    url = postgres_server.create_database(template=monthly_template)
-    yield url
-    postgres_server.drop_database(read_database_name(url))
+def monthly_url(monthly_database: SharedDatabase) -> str:
+    return monthly_database.provide()
 
 
 @pytest.fixture

@@ -26,10 +26,10 @@ from everhold.schema.statements import Compiler, Read, SqlStatement
 from everhold.schema.table import Table
 from everhold.sessions.secret import load_secret
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.conftest import read_database_name
 from tests.engines import CALM
 from tests.exhaustive import choose_size
 from tests.servers.postgres import PostgresServer
+from tests.servers.shared_database import SharedDatabase
 
 NOW = clock.now()
 ATTEMPTS = choose_size(500, 2000)
@@ -37,12 +37,10 @@ SAME = bytes(16)
 
 
 @pytest.fixture(scope="session")
-def row_security_template(postgres_server: PostgresServer) -> str:
-    """The name of a database with the schema in it, under row security."""
+def secured_database(postgres_server: PostgresServer) -> SharedDatabase:
+    """A database under row security."""
     postgres_server.create_role("application")
-    url = postgres_server.create_database(name := "under_row_security")
-    PostgresRecords(make_secured_options(url)).close()
-    return name
+    return SharedDatabase(postgres_server, make_secured_options)
 
 
 def make_secured_options(url: str) -> PostgresOptions:
@@ -50,10 +48,8 @@ def make_secured_options(url: str) -> PostgresOptions:
 
 
 @pytest.fixture
-def options(postgres_server: PostgresServer, row_security_template: str) -> Iterator[PostgresOptions]:
-    url = postgres_server.create_database(template=row_security_template)
-    yield make_secured_options(url)
-    postgres_server.drop_database(read_database_name(url))
+def options(secured_database: SharedDatabase) -> PostgresOptions:
+    return make_secured_options(secured_database.provide())
 
 
 @pytest.fixture

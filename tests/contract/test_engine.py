@@ -71,8 +71,7 @@ def combination_settings(
 def address(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
     match store:
         case "postgres":
-            template = request.getfixturevalue("postgres_template")
-            return str(request.getfixturevalue("postgres_server").create_database(template=template))
+            return str(request.getfixturevalue("postgres_server").create_database())
         case "dynamodb":
             return f"dynamodb://eu-north-1/{folder.name}"
     return f"{store}:///{folder / 'memories'}.{store}"
