@@ -89,6 +89,9 @@ _EXPORTS = {
     "tenancy.deletion": ("Deleted",),
     "views": ("AsyncView", "View"),
     "views.accounts": ("OrganizationFields", "ProjectFields", "UserFields"),
+    "events.event": ("ChangeEvent",),
+    "events.reader": ("EventStream",),
+    "events.subscription": ("Subscription",),
     "views.sessions": ("ConversationFields", "MessageFields", "SessionFields"),
 }
 

@@ -36,6 +36,9 @@ from everhold.errors import (
     StoreUnavailable,
     UnknownField,
 )
+from everhold.events.event import ChangeEvent
+from everhold.events.reader import EventStream
+from everhold.events.subscription import Subscription
 from everhold.exchange.loading import Loaded
 from everhold.exchange.moving import Moved
 from everhold.maintenance.extraction import Extracted
@@ -91,6 +94,7 @@ __all__ = [
     "BatchTooLarge",
     "BrokenReference",
     "Change",
+    "ChangeEvent",
     "Conflict",
     "Context",
     "Conversation",
@@ -99,6 +103,7 @@ __all__ = [
     "Embedder",
     "EmptyQuery",
     "Entity",
+    "EventStream",
     "Everhold",
     "EverholdError",
     "Extracted",
@@ -162,6 +167,7 @@ __all__ = [
     "StoreMissing",
     "StoreReadOnly",
     "StoreUnavailable",
+    "Subscription",
     "UndoneRun",
     "UnknownField",
     "User",

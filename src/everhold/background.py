@@ -70,6 +70,10 @@ class BackgroundThread:
         if self.is_alive():
             self.join()
 
+    def is_current(self) -> bool:
+        """Return whether the caller runs in this thread."""
+        return self._thread is threading.current_thread()
+
     def is_alive(self) -> bool:
         thread = self._thread
         return thread is not None and thread.is_alive()

@@ -97,7 +97,7 @@ def _count_trimmable(parts: Parts) -> Counts:
 
 
 def _trim_outbox(parts: Parts, run: JobRun) -> None:
-    batch = min(_TRIM_BATCH, parts.records.traits.commit_limit - 1)  # one operation is the lease's
+    batch = min(_TRIM_BATCH, parts.records.traits.commit_limit - 3)  # for the lease and for the note of the last line
     outbox.trim(parts.records, run.commit, now=clock.now(), batch=batch, progress=partial(run.add, "outbox"))
 
 

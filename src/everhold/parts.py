@@ -34,6 +34,8 @@ from everhold.embedding import (
     prepare_beside,
     report_embedding,
 )
+from everhold.errors import StoreUnavailable
+from everhold.events.subscription import Subscription
 from everhold.maintenance.reembed import Cut, fill_imported
 from everhold.maintenance.reembedding import Reembedding
 from everhold.maintenance.serving import find_serving_model, list_retired_models
@@ -76,6 +78,7 @@ class Parts:
     model_problems: Callable[[], list[str]] = list
     """Returns the problems with the embedding model's files."""
     is_closed: bool = False
+    subscriptions: list[Subscription] = field(default_factory=list, repr=False)
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def is_changing_model(self) -> bool:
@@ -105,12 +108,22 @@ class Parts:
         for recall_deps in (self.recall_deps, *(beside.recall_deps for beside in self.beside.values())):
             recall_deps.images.clear()
 
+    def add_subscription(self, subscription: Subscription) -> None:
+        """Start a subscription; closing the engine ends it."""
+        with self._closing:
+            if self.is_closed:
+                raise StoreUnavailable("this engine has been closed", remedy="open it again")
+            running = [other for other in self.subscriptions if other.is_running]
+            self.subscriptions = [*running, subscription]
+            subscription.start()
+
     def close(self) -> None:
         """Close every part. A second call waits for the first; if that was interrupted, it closes the rest."""
         with self._closing:
             if not self.is_closed:
                 # Threads first and the records last: everything in between may still write to the records.
-                stop = [self.reembedding.stop] if self.reembedding is not None else []
+                stop = [subscription.close for subscription in self.subscriptions]
+                stop += [self.reembedding.stop] if self.reembedding is not None else []
                 stop += [beside.filling.stop for beside in self.beside.values()]
                 parts = (
                     self.access.close,

@@ -94,8 +94,9 @@ def test_every_verb_is_offered(sqlite_store: Store, embedder: HeldEmbedder) -> N
     async def flow(everhold: AsyncEverhold) -> None:
         for name in verbs(Everhold) - {"close", "scope"}:
             assert inspect.iscoroutinefunction(getattr(everhold, name)), name
-        for name in verbs(View):
+        for name in verbs(View) - {"events"}:
             assert inspect.iscoroutinefunction(getattr(everhold.scope(), name)), name
+        assert inspect.isasyncgenfunction(everhold.scope().events)
         assert {"recall", "remember"} <= set(dir(everhold.scope()))
         for name in ("rekall", "_parts", "settings"):
             with pytest.raises(AttributeError):

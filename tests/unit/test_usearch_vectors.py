@@ -166,7 +166,7 @@ class TestFollowing:
         hide = Hide(User, ("acme", "alice"), make_id("del"), now())
         store.records.commit([hide, Put(Outbox(**above, operation="delete"))])
         assert nearest(vectors, store, "tea") == []
-        store.records.commit([Unhide("acme", hide.deletion_id), Put(Outbox(**above, operation="put"))])
+        store.records.commit([Unhide("acme", hide.deletion_id), Put(Outbox(**above, operation="restore"))])
         assert nearest(vectors, store, "tea") == [memory]
 
     def test_many_changes_are_written_to_the_file(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from everhold.model.base import Row
 from everhold.ports.keys import Key
 from everhold.ports.log_heads import encode_purge
 from everhold.ports.records import Records
-from everhold.schema.operations import Condition, Feed, Operation, Page, Patch, Put, Traits
+from everhold.schema.operations import Condition, Feed, Operation, Page, Patch, Put, SettledLines, Traits
 
 E = TypeVar("E", bound=Row)
 
@@ -104,6 +104,9 @@ class SigningRecords:
 
     def head(self) -> int:
         return self._inner.head()
+
+    def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
+        return self._inner.read_settled(after, limit=limit)
 
     def maintain(self, *, erased: bool = False) -> bool:
         return self._inner.maintain(erased=erased)

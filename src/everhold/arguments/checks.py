@@ -287,6 +287,9 @@ PathText = Annotated[str, Checked(_check_path_text)]
 PageSize = Annotated[
     int, Checked(_make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE}, and the cursor for more"))
 ]
+EventNumber = Annotated[
+    int, Checked(_make_integer_check(0, MAX_INTEGER, "the number of the last event that was handled, or 0"))
+]
 HitCount = Annotated[int, Checked(_make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
 MinimumScore = Annotated[float, Checked(_check_minimum)]
 Only = Annotated[Literal["session"], Checked(_make_choice_check("session"))]

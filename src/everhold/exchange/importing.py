@@ -17,6 +17,7 @@ from everhold.exchange.checking import BundleChecks
 from everhold.exchange.comparing import Comparison, RowVerdict
 from everhold.exchange.loading import Loaded
 from everhold.model import Chunk, Outbox
+from everhold.model.announcement import is_announced, make_announcement
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
@@ -104,14 +105,14 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
 
 
 def _make_additions(row: Row) -> list[Operation]:
-    """Return the operations that add a row, and for a chunk the line of the feed that makes its owner searchable."""
+    """Return the operations that add a row and announce it; a chunk makes its owner searchable."""
     if isinstance(row, Chunk):
         changed = Outbox(
             organization_id=row.organization_id,
             user_id=row.user_id,
             entity=OWNER_TABLES[row.owner_kind],
             entity_id=row.owner_id,
-            operation="put",
+            operation="reindex",
         )
         return [Ensure(row), Put(changed)]
-    return [Ensure(row)]
+    return [Ensure(row), Put(make_announcement(row))] if is_announced(row) else [Ensure(row)]

@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta
 
 from everhold.model import Outbox, OutboxMark
 from everhold.ports.records import Records
+from everhold.ports.trimming import note_trimmed, read_trimmed
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Where
 
 KEPT = timedelta(days=7)
@@ -37,7 +38,7 @@ def trim(
     old = _read_old_marks(records, now)
     covered = _find_covered(old)
     while lines := _read_lines(records, min(covered, last - 1), batch):
-        commit([Delete(Outbox, (line.sequence,)) for line in lines])
+        commit([*[Delete(Outbox, (line.sequence,)) for line in lines], *note_trimmed(lines[-1].sequence)])
         progress(len(lines))
     # Marks go after the lines: if a crash comes in between, the next run still knows which lines are old.
     superseded = [mark for mark in old if mark.last_sequence < covered]
@@ -61,4 +62,4 @@ def _find_covered(marks: list[OutboxMark]) -> int:
 
 
 def _read_lines(records: Records, last: int, batch: int) -> list[Outbox]:
-    return [line for line in records.feed(0, limit=batch).lines if line.sequence <= last]
+    return [line for line in records.read_settled(read_trimmed(records), limit=batch).lines if line.sequence <= last]

@@ -131,7 +131,9 @@ def _purge_memories(work: PurgeWork, organization: str, memories: Sequence[Memor
     for memory in memories:
         request = {"memory": memory.id, "hard": True, "purged": reason}
         line = make_access_line(scope, "delete", work.now, request, interface=work.interface, memory_id=memory.id)
-        operations += [Delete(Memory, (organization, memory.id)), Put(line), Put(make_announcement(memory, "delete"))]
+        # A hidden memory was announced as deleted when it was hidden.
+        announced = make_announcement(memory, "reindex" if memory.is_deleted else "delete")
+        operations += [Delete(Memory, (organization, memory.id)), Put(line), Put(announced)]
     work.commit(operations)
     work.add("memories", len(memories))
 

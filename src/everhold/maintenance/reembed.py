@@ -241,7 +241,7 @@ def _repair_kind(work: ReembedWork, organization: str, kind: Searchable, batch: 
         if operations:
             repaired = True
             changed = {operation.row.__dict__["owner_id"] for operation in operations if isinstance(operation, Ensure)}
-            lines = [Put(make_announcement(owner)) for owner in owners if announce and owner.id in changed]
+            lines = [Put(make_announcement(owner, "reindex")) for owner in owners if announce and owner.id in changed]
             try:
                 work.records.commit([*operations, *lines])
             except BrokenReference:

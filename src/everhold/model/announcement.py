@@ -1,31 +1,82 @@
-"""Lines of the change feed, which every projection follows."""
+"""Lines of the change feed, which projections and the readers of events follow."""
 
-from typing import Literal
+from collections.abc import Mapping
 
-from everhold.model.base import Entity
-from everhold.model.housekeeping import Outbox
-from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME
+from everhold.model.base import Row
+from everhold.model.housekeeping import FeedOperation, Outbox
+from everhold.model.searchable import KIND_OF_TABLE, SEARCHABLE_BY_CLASS_NAME
+
+# The tables of entities that are announced but not searched, by the name of the entity's class.
+UNSEARCHED: Mapping[str, str] = {
+    "Organization": "organizations",
+    "User": "users",
+    "Project": "projects",
+    "Agent": "agents",
+    "AgentState": "agent_states",
+    "Session": "sessions",
+    "Conversation": "conversations",
+}
+# What the entity of a table is called in an event.
+ENTITY_NAMES: Mapping[str, str] = {
+    **KIND_OF_TABLE,
+    "organizations": "organization",
+    "users": "user",
+    "projects": "project",
+    "agents": "agent",
+    "agent_states": "agent_state",
+    "sessions": "session",
+    "conversations": "conversation",
+}
+# Nothing that is searched belongs to a row of these tables.
+_WITHOUT_DESCENDANTS = frozenset(("agent_states",))
+# The column of a line that holds the id of such an entity itself.
+_OWN_COLUMNS = {"User": "user_id", "Project": "project_id", "Agent": "agent_id", "Session": "session_id"}
 
 
 def make_announcement(
-    row: Entity,
-    operation: Literal["put", "delete"] = "put",
+    row: Row,
+    operation: FeedOperation = "put",
     *,
+    owner: Row | None = None,
     idempotency_key: str | None = None,
     digest: bytes | None = None,
 ) -> Outbox:
-    """Return the line of the change feed that announces a change of a searchable row.
+    """Return the line of the change feed that announces a change of a row.
 
-    With an idempotency key, `digest` is a hash of what was written with the key.
+    The line has the scope of the row, or of the `owner` of a row that does not name its user. With an idempotency key,
+    `digest` is a hash of what was written with the key.
     """
-    return Outbox.build_unchecked(
-        {
-            "organization_id": row.organization_id,
-            "user_id": row.__dict__.get("user_id") or "",
-            "entity": SEARCHABLE_BY_CLASS_NAME[type(row).__name__].table,
-            "entity_id": row.id,
-            "operation": operation,
-            "idempotency_key": idempotency_key,
-            "digest": digest,
-        }
-    )
+    name = type(row).__name__
+    searchable = SEARCHABLE_BY_CLASS_NAME.get(name)
+    line = _list_scope_columns(row if owner is None else owner)
+    line["entity"] = UNSEARCHED[name] if searchable is None else searchable.table
+    line["entity_id"] = row.__dict__["id"]
+    line["operation"] = operation
+    line["idempotency_key"], line["digest"] = idempotency_key, digest
+    return Outbox.build_unchecked(line)
+
+
+def _list_scope_columns(row: Row) -> dict[str, object]:
+    values, name = row.__dict__, type(row).__name__
+    columns: dict[str, object] = {
+        "organization_id": values["id"] if name == "Organization" else values["organization_id"],
+        "user_id": values.get("user_id") or "",
+        "project_id": values.get("project_id"),
+        "agent_id": values.get("agent_id"),
+        "session_id": values.get("session_id"),
+        "namespace": values.get("namespace"),
+    }
+    if name in _OWN_COLUMNS:
+        columns[_OWN_COLUMNS[name]] = values["id"]
+    return columns
+
+
+def is_announced(row: Row) -> bool:
+    """Return whether changes of a row are announced in the change feed."""
+    name = type(row).__name__
+    return name in SEARCHABLE_BY_CLASS_NAME or name in UNSEARCHED
+
+
+def affects_descendants(line: Outbox) -> bool:
+    """Return whether a line announces that a container was deleted or restored with all that belongs to it."""
+    return line.operation != "put" and line.entity not in KIND_OF_TABLE and line.entity not in _WITHOUT_DESCENDANTS

@@ -7,19 +7,28 @@ from pydantic import Field
 from everhold.model.base import Entity, Row
 from everhold.model.fields import Count, Flag, Id, Integer, JsonSnapshot, Label, Name, Text, Texts, Time, Word64
 
+FeedOperation = Literal["put", "delete", "restore", "reindex"]
+
 
 class Outbox(Row):
     """One line of the change feed, which every projection follows. The store assigns `sequence`.
 
-    `user_id` is the user whose record changed, or empty if it has none. An idempotency key is unique per user.
+    The columns of the scope are those of the changed record, so that a line can be shown to the scopes that may read
+    the record even after it was purged. `user_id` is empty if the record has no user. An idempotency key is unique per
+    user. Deleting or restoring a container, such as a session, also deletes or restores what belongs to it. "reindex"
+    means that only the search entries of a record changed.
     """
 
     sequence: Integer = 0
     organization_id: Id
     user_id: Text = ""
+    project_id: Id | None = None
+    agent_id: Id | None = None
+    session_id: Id | None = None
+    namespace: Label | None = None
     entity: Label
     entity_id: Id
-    operation: Literal["put", "delete"]
+    operation: FeedOperation
     generation: Integer = 0
     idempotency_key: Name | None = None
     digest: bytes | None = None

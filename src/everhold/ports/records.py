@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from everhold.model.base import Row
-from everhold.schema.operations import Condition, Feed, Operation, Page, Traits
+from everhold.schema.operations import Condition, Feed, Operation, Page, SettledLines, Traits
 
 E = TypeVar("E", bound=Row)
 
@@ -74,6 +74,13 @@ class Records(Protocol):
 
     def head(self) -> int:
         """Return the position of the end of the change feed."""
+        ...
+
+    def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
+        """Return at most `limit` lines of the change feed whose numbers are greater than `after`, in their order.
+
+        Each line is returned once to a caller that goes on from the last number, unlike `feed`, which may repeat lines.
+        """
         ...
 
     def maintain(self, *, erased: bool = False) -> bool:

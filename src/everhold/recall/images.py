@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from everhold.errors import EverholdError
 from everhold.model import Chunk, Relationship
+from everhold.model.announcement import affects_descendants
 from everhold.model.housekeeping import Outbox
 from everhold.model.memory import LONG_TERM
 from everhold.model.searchable import KIND_OF_TABLE
@@ -153,10 +154,11 @@ class ImageCache:
 
     def _note(self, lines: Sequence[Outbox]) -> None:
         for line in lines:
-            kind = KIND_OF_TABLE.get(line.entity)
-            if kind is None:
+            if affects_descendants(line):
                 for space in [space for space in self._held if space.organization_id == line.organization_id]:
                     del self._held[space]
+            kind = KIND_OF_TABLE.get(line.entity)
+            if kind is None:
                 continue
             # the line does not say which namespace, and one that is moved to another leaves its old image
             for namespace in self._namespaces:

@@ -7,6 +7,7 @@ from typing import Any
 
 from everhold.errors import NotFound
 from everhold.model import Agent, Organization, Project, Scope, Session, User
+from everhold.model.announcement import make_announcement
 from everhold.model.base import Row
 from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
@@ -49,6 +50,7 @@ class ScopeRows:
                 # Two users may begin a session of the same name at once. With Put the second commit fails; with Ensure
                 # it would write into the session of the other user.
                 operations.append(Put(row) if isinstance(row, Session) else Ensure(row))
+                operations.append(Put(make_announcement(row)))
         return operations
 
     def _exists(self, scope: Scope, row: Row, word: str) -> bool:

@@ -149,6 +149,17 @@ class Feed:
 
 
 @dataclass(frozen=True)
+class SettledLines:
+    """Lines of the outbox in the order of their numbers: no line with a lower number can appear later.
+
+    `last` is the highest number that is visible. Lines up to it may still be unsettled.
+    """
+
+    lines: list[Outbox]
+    last: int
+
+
+@dataclass(frozen=True)
 class Traits:
     """A store's name, abilities and limits. `ordered` means that generated numbers become visible in their order."""
 

@@ -16,7 +16,7 @@ from everhold.model.housekeeping import Outbox
 from everhold.schema import rules
 from everhold.schema.catalog import TABLES, get_table
 from everhold.schema.conditions import is_match, list_fields
-from everhold.schema.operations import Condition, Feed, Operation, Page, Traits
+from everhold.schema.operations import Condition, Feed, Operation, Page, SettledLines, Traits
 from everhold.schema.planning import RowChange, plan
 from everhold.schema.rows import copy_row
 from everhold.schema.table import Table
@@ -133,6 +133,9 @@ class ReadRecords:
 
     def head(self) -> int:
         return max((line.sequence for line in self._read_outbox()), default=0)
+
+    def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
+        return SettledLines(self.feed(after, limit=limit).lines, self.head())
 
     def _read_outbox(self) -> list[Outbox]:
         with self._lock:

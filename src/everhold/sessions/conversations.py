@@ -7,6 +7,7 @@ from everhold import clock
 from everhold.errors import AlreadyExists, NotFound
 from everhold.model import Conversation, Message, Scope
 from everhold.model.access import make_access_line
+from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.schema.catalog import get_table
@@ -34,7 +35,8 @@ def make_missing_conversation(records: Records, message: Message) -> list[Operat
             "updated_at": message.created_at,
             "created_by_id": message.created_by_id,
         }
-        return [Put(validate_row(Conversation, values))]
+        conversation = validate_row(Conversation, values)
+        return [Put(conversation), Put(make_announcement(conversation, owner=message))]
     if stored.session_id != message.session_id:
         raise AlreadyExists(
             f"conversation id {name!r} is taken by another session",
@@ -72,5 +74,5 @@ def update_conversation(deps: SessionDeps, scope: Scope, name: str, values: Mapp
         scope, "update", now, {"conversation": name, "fields": sorted(values)}, interface=deps.interface
     )
     patch = Patch(Conversation, (scope.organization, name), {**changes, "updated_at": now}, row.version)
-    deps.records.commit([patch, Put(line)])
+    deps.records.commit([patch, Put(line), Put(make_announcement(after, owner=session))])
     return after

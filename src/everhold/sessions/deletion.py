@@ -58,7 +58,7 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
     def make_operations(now: datetime) -> list[Operation]:
         request = {"message": message.id, "restored": True}
         line = make_access_line(scope, "update", now, request, interface=deps.interface)
-        return [Unhide(message.organization_id, deletion_id), Put(line), Put(make_announcement(message))]
+        return [Unhide(message.organization_id, deletion_id), Put(line), Put(make_announcement(message, "restore"))]
 
     _commit(deps, message, make_operations)
     return deps.records.get(Message, message.organization_id, [message.id])[message.id]

@@ -134,7 +134,7 @@ def change_session(
         line = make_access_line(scope, operation, now, {"fields": sorted(values)}, interface=deps.interface)
         patch = Patch(Session, make_row_key(place), {**changes, "updated_at": now}, before.version)
         try:
-            deps.records.commit([*rows, patch, Put(line)])
+            deps.records.commit([*rows, patch, Put(line), Put(make_announcement(after))])
         except (AlreadyExists, StaleVersion, BrokenReference) as error:
             deps.scope_rows.invalidate()
             raise TryAgain("another writer changed the session") from error
@@ -268,7 +268,7 @@ def _make_operations(
         Put(message),
         Put(make_access_line(scope, "create", after.updated_at, request, interface=deps.interface)),
         *[Put(Chunk.build_unchecked({**chunk.__dict__, "known_from": message.created_at})) for chunk in chunks],
-        *([Put(make_announcement(message))] if chunks else []),
+        Put(make_announcement(message)),
     ]
 
 

@@ -20,6 +20,7 @@ from everhold.errors import (
     UnknownField,
 )
 from everhold.model import Organization, Project, Session, User
+from everhold.model.announcement import make_announcement
 from everhold.model.base import Row, Tracked
 from everhold.model.fields import is_id
 from everhold.model.page import ResultPage
@@ -78,7 +79,7 @@ def create(
     row = validate_row(entity, {"name": name, **fields, **secret, **own})
     parents = [] if is_tenant else [Ensure(make_implicit_organization(organization_id))]
     try:
-        records.commit([*parents, Put(row), line])
+        records.commit([*parents, Put(row), line, Put(make_announcement(row))])
     except AlreadyExists as error:
         current = records.get(entity, organization_id, [name], deleted=True).get(name)
         if error.rule != "key" or current is None or current.is_deleted or not current.is_implicit:
@@ -193,7 +194,7 @@ def _patch(records: Records, row: Account, changes: Mapping[str, Any], line: Ope
     after = validate_row(type(row), {**row.__dict__, **changes, "updated_at": now, "version": row.version + 1})
     values = {**{name: after.__dict__[name] for name in changes}, "updated_at": now}
     patch = Patch(type(row), get_key(row), values, row.version)
-    records.commit([patch, line])
+    records.commit([patch, line, Put(make_announcement(after))])
     return after
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from everhold import clock
 from everhold.errors import NotFound, StaleVersion
 from everhold.model import Organization
-from everhold.model.base import Row
-from everhold.model.housekeeping import Outbox
+from everhold.model.announcement import make_announcement
 from everhold.ports.erasure import note_purge
 from everhold.ports.log_heads import record_log_purge
 from everhold.ports.records import Records
@@ -37,10 +36,11 @@ def delete(
     records: Records, kind: str, organization_id: str, name: str, *, hard: bool, line: Operation | None = None
 ) -> None:
     """Hide a row with all that belongs to it, or with `hard` purge it. Purging an organization purges its log too."""
-    entity = type(require_row(records, kind, organization_id, name, deleted=hard))
+    row = require_row(records, kind, organization_id, name, deleted=hard)
+    entity = type(row)
     key = make_key(entity, organization_id, name)
     act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
-    announced = Put(_make_announcement(entity, organization_id, name))
+    announced = Put(make_announcement(row, "delete"))
     lines = [line] if line is not None else []
 
     def commit(_: int) -> None:
@@ -61,7 +61,7 @@ def restore(records: Records, kind: str, organization_id: str, name: str, line: 
     row = require_row(records, kind, organization_id, name, deleted=True)
     if row.deletion_id is None:
         raise NotFound(f"{kind} {name!r} is not deleted", remedy="there is nothing to restore")
-    announced = Put(_make_announcement(type(row), organization_id, name))
+    announced = Put(make_announcement(row, "restore"))
     records.commit([Unhide(organization_id, row.deletion_id), announced, *([line] if line is not None else [])])
 
 
@@ -93,7 +93,3 @@ def _find_children(
         where = [*kind, Where(reference.columns[0], Op.IN, parent_ids[start : start + _BATCH])]
         keys += records.columns(ENTITIES[table], organization_id, TABLES[table].key, where)
     return keys
-
-
-def _make_announcement(entity: type[Row], organization_id: str, name: str) -> Outbox:
-    return Outbox(organization_id=organization_id, entity=get_table(entity).name, entity_id=name, operation="put")

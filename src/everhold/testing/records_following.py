@@ -38,6 +38,17 @@ def read_feed(records: Records, after: int = 0, limit: int = 3) -> list[Outbox]:
         after = feed.position
 
 
+def read_settled(records: Records, after: int, limit: int) -> list[Outbox]:
+    """Return all lines after a number, waiting for those that are not settled yet."""
+    lines: list[Outbox] = []
+    while True:
+        settled = records.read_settled(after, limit=limit)
+        lines += settled.lines
+        after = lines[-1].sequence if lines else after
+        if after >= settled.last:
+            return lines
+
+
 class FollowingContract:
     """Sequence numbers, the feed, and durability."""
 
@@ -163,6 +174,44 @@ class FollowingContract:
             done.set()
             follower.join(60)
         assert len(seen) == 8 * 25
+
+    def test_settled_lines_come_in_order_and_go_on_from_a_number(self, records: Records) -> None:
+        assert records.read_settled(0).lines == []
+        records.commit([Put(make_feed_line(name)) for name in "abc"])
+        records.commit([Put(make_feed_line("d", "other"))])
+        settled = read_settled(records, 0, 2)
+        assert [line.entity_id for line in settled] == ["a", "b", "c", "d"]
+        assert settled[-1].sequence == records.read_settled(0).last
+        assert [line.entity_id for line in read_settled(records, settled[1].sequence, 2)] == ["c", "d"]
+        assert read_settled(records, settled[-1].sequence, 2) == []
+
+    def test_settled_lines_of_many_writers_come_once_with_increasing_numbers(self, records: Records) -> None:
+        done = threading.Event()
+        numbers: list[int] = []
+        names: list[str] = []
+
+        def follow() -> None:
+            while True:
+                ended = done.is_set()
+                settled = records.read_settled(numbers[-1] if numbers else 0, limit=50)
+                numbers.extend(line.sequence for line in settled.lines)
+                names.extend(line.entity_id for line in settled.lines)
+                if ended and numbers and numbers[-1] == settled.last:
+                    return
+
+        def write(number: int) -> None:
+            for at in range(25):
+                records.commit([Put(make_feed_line(f"{number}-{at}-{part}")) for part in range(2)])
+
+        follower = threading.Thread(target=follow)
+        follower.start()
+        try:
+            run_in_threads(write)
+        finally:
+            done.set()
+            follower.join(60)
+        assert numbers == sorted(set(numbers))
+        assert len(names) == len(set(names)) == 8 * 25 * 2
 
     # after a restart
 

@@ -24,6 +24,16 @@ class AsyncFacade:
         self._target = target
         self._pool = pool
 
+    async def _run(self, work: Callable[[], R]) -> R:
+        """Do some work in a thread of the pool and return its result."""
+        import asyncio  # slow to import: programs without a loop load this module, too
+
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        except RuntimeError as error:  # the pool accepts no work after shutdown
+            raise StoreUnavailable("this engine has been closed", remedy="open it again") from error
+        return await future
+
 
 class Awaited(Generic[P, R]):
     """A verb as a coroutine function. Its parameters, result and docstring are those of the verb."""
@@ -39,18 +49,11 @@ class Awaited(Generic[P, R]):
     def __get__(self, facade: AsyncFacade | None, owner: type) -> "Self | Callable[P, Coroutine[Any, Any, R]]":
         if facade is None:
             return self
-        target, pool, verb = facade._target, facade._pool, self.verb
+        verb = self.verb
 
         @functools.wraps(verb)
         async def call(*args: P.args, **keywords: P.kwargs) -> R:
-            import asyncio  # slow to import: programs without a loop load this module, too
-
-            work = functools.partial(verb, target, *args, **keywords)
-            try:
-                future = asyncio.get_running_loop().run_in_executor(pool, work)
-            except RuntimeError as error:  # the pool accepts no work after shutdown
-                raise StoreUnavailable("this engine has been closed", remedy="open it again") from error
-            return await future
+            return await facade._run(functools.partial(verb, facade._target, *args, **keywords))
 
         return call
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from everhold.views.events import AsyncEventVerbs, EventVerbs
 from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
 from everhold.views.recall import AsyncRecallVerbs, RecallVerbs
 from everhold.views.sessions import AsyncSessionVerbs, SessionVerbs
@@ -10,11 +11,11 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 
-class View(MemoryVerbs, RecallVerbs, SessionVerbs):
+class View(MemoryVerbs, RecallVerbs, SessionVerbs, EventVerbs):
     """What one scope may see and do; the only way to data."""
 
 
-class AsyncView(AsyncMemoryVerbs, AsyncRecallVerbs, AsyncSessionVerbs):
+class AsyncView(AsyncMemoryVerbs, AsyncRecallVerbs, AsyncSessionVerbs, AsyncEventVerbs):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 
     def __init__(self, view: View, pool: "ThreadPoolExecutor") -> None:

@@ -10,8 +10,8 @@ from everhold.adapters.chroma.failures import Damaged
 from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.chroma.search import ChromaQuery, Match, parse_owner_id
 from everhold.batches import split_into_batches
+from everhold.model.announcement import affects_descendants
 from everhold.model.housekeeping import Outbox
-from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 
@@ -48,7 +48,7 @@ class Content:
         for line in lines:
             if line.entity == self._place.owner.table:
                 changed.setdefault(line.organization_id, {})[line.entity_id] = None
-            elif line.entity not in KIND_OF_TABLE:
+            elif affects_descendants(line):
                 above[line.organization_id] = None
         for organization_id in above:
             self.compare(name, organization_id)

@@ -21,7 +21,7 @@ from everhold.interrupts import GuardedLock, uninterrupted
 from everhold.model import Outbox
 from everhold.model.base import Row
 from everhold.schema.catalog import ENTITIES, TABLES, get_table
-from everhold.schema.operations import Feed, Operation, Traits
+from everhold.schema.operations import Feed, Operation, SettledLines, Traits
 from everhold.schema.planning import plan
 from everhold.schema.prefetch import Prefetch, find_problems_in_batches
 from everhold.schema.rows import Key
@@ -130,6 +130,9 @@ class DuckdbRecords(SqlRecords):
         """Return the position of the feed's end. It is known without a query: no other process writes the file."""
         self._database.require_open()
         return self._head
+
+    def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
+        return SettledLines(self.feed(after, limit=limit).lines, self.head())
 
     # writing
 

@@ -22,7 +22,7 @@ from everhold.retries import RetryPolicy, retry
 from everhold.schema import rules
 from everhold.schema.catalog import TABLES, get_table
 from everhold.schema.changes import CURRENT, VERSIONS
-from everhold.schema.operations import Condition, Ensure, Feed, Operation, Traits
+from everhold.schema.operations import Condition, Ensure, Feed, Operation, SettledLines, Traits
 from everhold.schema.plain_records import ReadRecords, is_live
 from everhold.schema.planning import plan
 from everhold.schema.prefetch import Prefetch, find_problems_in_batches
@@ -154,6 +154,9 @@ class DynamoRecords(ReadRecords):
     def head(self) -> int:
         self._require_open()
         return read_head(self._dynamo).generated.get(get_table(Outbox).name, 0)
+
+    def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
+        return SettledLines(self.feed(after, limit=limit).lines, self.head())
 
     # writing
 

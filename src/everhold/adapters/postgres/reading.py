@@ -19,10 +19,11 @@ from everhold.adapters.postgres.connection import (
 )
 from everhold.adapters.postgres.dialect import POSTGRES
 from everhold.adapters.postgres.security import EVERYTHING, Access, choose_access, set_access
+from everhold.adapters.postgres.settled import SettledNumber
 from everhold.interrupts import uninterrupted
 from everhold.model.base import Row
 from everhold.model.housekeeping import Outbox
-from everhold.schema.operations import Feed
+from everhold.schema.operations import Feed, Op, SettledLines, Where
 from everhold.schema.sql import quote_names
 from everhold.schema.sql_records import SqlRecords
 
@@ -50,6 +51,7 @@ class PostgresReading(SqlRecords):
 
     def __init__(self) -> None:
         super().__init__(POSTGRES)
+        self._settled = SettledNumber()
 
     def ask(
         self,
@@ -174,6 +176,14 @@ FROM (SELECT) AS always LEFT JOIN found ON true ORDER BY "sequence" """
         [rows] = self.ask([(sql, (str(after), str(after), limit, limit))], access=EVERYTHING)
         decode = self.compiler.codec(Outbox).decode
         return Feed([decode(row[1:]) for row in rows if row[1] is not None], int(rows[0][0]))
+
+    def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
+        sql = """SELECT coalesce(max("sequence"), 0), pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+  pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM "outbox" """
+        [[(last, oldest, next_transaction)]] = self.ask([(sql, ())], access=EVERYTHING)
+        settled = self._settled.advance(last, oldest, next_transaction)
+        between = [Where("sequence", Op.GT, after), Where("sequence", Op.LE, settled)]
+        return SettledLines(self.scan(Outbox, None, between, limit=limit), last)
 
     def head(self) -> int:
         return int(self._fetch(f"SELECT {_NOW}::text::bigint", ())[0][0])

@@ -27,7 +27,7 @@ from everhold.adapters.sqlite.words import COUNT_UNINDEXED, INDEX_AFTER, INDEX_C
 from everhold.errors import StaleVersion, StoreUnavailable
 from everhold.interrupts import GuardedLock, uninterrupted
 from everhold.model import Chunk, Outbox
-from everhold.schema.operations import Feed, Operation, Put, Traits
+from everhold.schema.operations import Feed, Operation, Put, SettledLines, Traits
 from everhold.schema.rules import check_size
 from everhold.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from everhold.schema.statements import SqlStatement
@@ -159,6 +159,9 @@ class SqliteRecords(SqlRecords):
 
     def head(self) -> int:
         return int(self._fetch('SELECT coalesce(max("sequence"), 0) FROM "outbox"', ())[0][0])
+
+    def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
+        return SettledLines(self.feed(after, limit=limit).lines, self.head())
 
     def maintain(self, *, erased: bool = False) -> bool:
         """Return free pages to the system, refresh the query planner's statistics and empty the log file.

@@ -18,8 +18,8 @@ from everhold.adapters.usearch.recent import Found, Recent
 from everhold.adapters.usearch.rows import IndexSpace, read_all_rows, read_rows
 from everhold.background import BackgroundThread
 from everhold.interrupts import GuardedEvent, uninterrupted
+from everhold.model.announcement import affects_descendants
 from everhold.model.housekeeping import Outbox
-from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.embedder import Vector
 from everhold.ports.feed_follower import FeedFollower
 from everhold.ports.records import Records
@@ -133,7 +133,7 @@ class PlaceIndex:
     def _apply(self, lines: Sequence[Outbox]) -> None:
         organization_id, table = self._space.space.organization_id, self._space.space.owner.table
         mine = [line for line in lines if line.organization_id == organization_id]
-        if any(line.entity not in KIND_OF_TABLE for line in mine):
+        if any(map(affects_descendants, mine)):
             raise _ChangedAbove
         changed = {line.entity_id for line in mine if line.entity == table}
         if changed:

@@ -94,6 +94,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "shell": {
         "shell": "Open a shell: type a sentence to store it, ?question to recall.",
     },
+    "events": {
+        "events": "Show the changes in a scope, oldest first; --follow waits for further ones.",
+    },
     "care": {
         "log": "Show the access log, newest first.",
         "doctor": "Show the parts and contents of the store, and problems.",

@@ -1,0 +1,1 @@
+"""Events: the changes that a scope may see, in order, for programs."""

@@ -1,0 +1,47 @@
+"""One event, as a program receives it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from everhold.model.announcement import ENTITY_NAMES
+from everhold.model.housekeeping import Outbox
+
+EventOperation = Literal["put", "delete", "restore", "gap"]
+
+
+@dataclass(frozen=True)
+class ChangeEvent:
+    """One change that the scope may see. Numbers increase from event to event, but not by one.
+
+    `operation` is "put" for a record that was created or changed, "delete", or "restore". Deleting or restoring a
+    session, a user or another container does the same to all that belongs to it, without an event for each. A "gap" has
+    no entity: events after the number that was asked for, up to the number of the gap, are no longer kept.
+    """
+
+    number: int
+    operation: EventOperation
+    entity: str | None = None
+    id: str | None = None
+    user: str | None = None
+    project: str | None = None
+    agent: str | None = None
+    session: str | None = None
+
+
+def make_event(line: Outbox) -> ChangeEvent:
+    """Return the event of a line of the change feed."""
+    assert line.operation != "reindex", "a change of search entries is no event"
+    return ChangeEvent(
+        line.sequence,
+        line.operation,
+        ENTITY_NAMES.get(line.entity, line.entity),
+        line.entity_id,
+        line.user_id or None,
+        line.project_id,
+        line.agent_id,
+        line.session_id,
+    )
+
+
+def make_gap(number: int) -> ChangeEvent:
+    return ChangeEvent(number, "gap")
