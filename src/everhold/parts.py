@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from everhold.access.buffer import AccessBuffer
@@ -50,7 +51,7 @@ from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
 from everhold.progress import ReportProgress, ignore_progress
 from everhold.recall.request import RecallDeps
-from everhold.remember.chunks import Chunking, make_chunks_for_model, make_message_chunks
+from everhold.remember.chunks import Chunking, make_chunks, make_chunks_for_model, make_message_chunks
 from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import ReadingOptions
 from everhold.remember.scope_rows import ScopeRows
@@ -58,6 +59,9 @@ from everhold.sessions.deps import SessionDeps
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
 from everhold.stores import describe_place, do_all, open_store
+
+if TYPE_CHECKING:
+    from everhold.episodes.deps import EpisodeDeps
 
 
 @dataclass
@@ -102,6 +106,22 @@ class Parts:
     def journal_under(self, run_id: str) -> "Parts":
         """Return the same parts with all that they write journalled under a run of maintenance."""
         return replace(self, write_deps=replace(self.write_deps, run_id=run_id))
+
+    @property
+    def episode_deps(self) -> "EpisodeDeps":
+        """What episodes are built with. It is made at each use, because a change of model replaces the embedder."""
+        # Few processes use episodes, and all of them should start fast.
+        from everhold.context.counting import count
+        from everhold.episodes.deps import EpisodeDeps
+
+        chunking = self.write_deps.chunking
+        return EpisodeDeps(
+            self.records,
+            partial(count, chunking.tokenizer),
+            partial(make_chunks, chunking=chunking),
+            self.recall_deps.embedder.model,
+            ZoneInfo(self.settings.timezone),
+        )
 
     def clear_images(self) -> None:
         """Drop the images of all models from memory."""

@@ -149,7 +149,10 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare(
             "Episode",
             "episodes",
-            lookups=(_index("session_id", "level"), _index("user_id"), _index("project_id"), _index("agent_id")),
+            lookups=(
+                _index("session_id", "level", "span_from"), _index("user_id", "level", "span_from"),
+                _index("project_id", "level", "span_from"), _index("agent_id", "level", "span_from"),
+            ),
             references=(_organization, _session, _user, _project, _agent),
         ),
         # runs of an agent

@@ -1,0 +1,1 @@
+"""Summaries of conversations by topic, session and period of time."""

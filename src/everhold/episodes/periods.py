@@ -1,0 +1,54 @@
+"""Days, weeks, months and years, and which of them a time belongs to."""
+
+from datetime import date, datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from everhold.episodes.ids import make_episode_id
+from everhold.model import Episode, Session
+from everhold.model.episode import DAY, MONTH, WEEK, YEAR
+
+PERIOD_LEVELS = (DAY, WEEK, MONTH, YEAR)
+
+
+class CalendarPeriod(NamedTuple):
+    """A period of the calendar."""
+
+    level: int
+    name: str
+
+    def make_id(self, owner: Session | Episode) -> str:
+        """Return the id of this period's episode for the user, project and agent of a session or an episode."""
+        return make_episode_id(self.level, self.name, owner.user_id, owner.project_id, owner.agent_id)
+
+
+def find_day(at: datetime | str, zone: tzinfo) -> date:
+    """Return the day of a time, which may be written in ISO form, in a time zone."""
+    moment = datetime.fromisoformat(at) if isinstance(at, str) else at
+    try:
+        return moment.astimezone(zone).date()
+    except OverflowError:  # on the first or the last day of the calendar
+        return moment.date()
+
+
+def find_period(day: date, level: int) -> CalendarPeriod:
+    """Return the period of a level that a day belongs to."""
+    year, week, _ = day.isocalendar()
+    names = {
+        DAY: day.isoformat(),
+        WEEK: f"{year:04}-W{week:02}",
+        MONTH: day.isoformat()[:7],
+        YEAR: day.isoformat()[:4],
+    }
+    return CalendarPeriod(level, names[level])
+
+
+def list_periods(day: date) -> list[CalendarPeriod]:
+    """Return the day, the week, the month and the year of a day."""
+    return [find_period(day, level) for level in PERIOD_LEVELS]
+
+
+def find_start(day: date, level: int) -> date:
+    """Return the first day of the period of a level that a day belongs to."""
+    if level == WEEK:
+        return day - timedelta(days=min(day.weekday(), day.toordinal() - 1))
+    return day.replace(month=1 if level == YEAR else day.month, day=day.day if level == DAY else 1)

@@ -1,0 +1,203 @@
+"""Bring the episodes of a session up to date.
+
+    messages since the open episode → episodes → sections and chapters that are complete → session and periods → commit
+
+The open episode is built again with the new messages. Complete episodes, sections and chapters are not touched. Each
+page of messages is one commit. It names the versions of the rows that it changes, so of two processes that build the
+same session one succeeds, and the other reads again.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+
+import numpy as np
+
+from everhold import clock
+from everhold.episodes.boundaries import EpisodeMessage, split_into_episodes
+from everhold.episodes.building import make_episode
+from everhold.episodes.deps import EpisodeDeps
+from everhold.episodes.ids import make_episode_id
+from everhold.episodes.periods import CalendarPeriod, find_day, find_period, list_periods
+from everhold.episodes.rollups import (
+    GROUP_PARTS,
+    GROUP_SIZE,
+    EpisodeChange,
+    make_group,
+    update_period,
+    update_session_rollup,
+)
+from everhold.episodes.writing import make_operations
+from everhold.errors import AlreadyExists, StaleVersion, StoreBusy
+from everhold.model import Chunk, Episode, Message, Session
+from everhold.model.episode import DAY, EPISODE, MONTH, SESSION, WEEK, YEAR
+from everhold.model.vectors import Vector
+from everhold.retries import CONFLICTS, TryAgain, retry
+from everhold.schema.operations import Op, Where
+
+# Messages that are read and committed at once.
+PAGE = 256
+
+
+def update_session(deps: EpisodeDeps, session: Session) -> Iterator[int]:
+    """Build the episodes of a session up to its last message; yield how many messages were new after each commit."""
+    busy = StoreBusy(f"the episodes of session {session.id!r} keep changing", value=session.id, remedy="try again")
+    while count := retry("build episodes", lambda _: _update_page(deps, session), CONFLICTS, give_up=lambda _: busy):
+        yield count
+
+
+def _update_page(deps: EpisodeDeps, session: Session) -> int:
+    last = find_last_episode(deps, session)
+    messages = read_messages(deps, session, last.span_from if last is not None else None, limit=PAGE)
+    if not messages or (last is not None and messages[-1].id == last.last_message_id):
+        return 0
+    now = clock.now()
+    episodes = build_episodes(deps, session, messages, last.number if last is not None else 0, now)
+    changes = [EpisodeChange(last if number == 0 else None, episode) for number, episode in enumerate(episodes)]
+    groups = [EpisodeChange(None, group) for group in make_groups(deps, session, episodes, now)]
+    rollups = plan_rollups(deps, session, changes, now)
+    try:
+        deps.records.commit(make_operations(deps, [*changes, *groups, *rollups], now))
+    except (AlreadyExists, StaleVersion) as error:
+        raise TryAgain("another process has built the same episodes") from error
+    return max(len(messages) - (last.message_count if last is not None else 0), 1)
+
+
+def find_last_episode(deps: EpisodeDeps, session: Session) -> Episode | None:
+    """Return the last episode of a session, which may still grow."""
+    where = [Where("session_id", Op.EQ, session.id), Where("level", Op.EQ, EPISODE)]
+    rows = deps.records.scan(Episode, session.organization_id, where, order="span_from", descending=True, limit=1)
+    return rows[0] if rows else None
+
+
+def read_messages(
+    deps: EpisodeDeps, session: Session, start: datetime | None, end: datetime | None = None, limit: int | None = None
+) -> list[Message]:
+    """Return the messages of a session in a span of time, oldest first."""
+    where = [Where("session_id", Op.EQ, session.id)]
+    where += [Where("created_at", Op.GE, start)] if start is not None else []
+    where += [Where("created_at", Op.LT, end)] if end is not None else []
+    return deps.records.scan(Message, session.organization_id, where, order="created_at", limit=limit)
+
+
+def build_episodes(
+    deps: EpisodeDeps,
+    session: Session,
+    messages: Sequence[Message],
+    number: int,
+    now: datetime,
+    before: datetime | None = None,
+) -> list[Episode]:
+    """Return the episodes of consecutive messages, numbered from `number`. The last one may still grow.
+
+    With `before`, messages from that time on are left out. They only show whether the last episode is complete.
+    """
+    groups = list(split_into_episodes(_describe(deps, session.organization_id, messages)))
+    is_open = True
+    if before is not None and groups:
+        groups = [[item for item in group if item.message.created_at < before] for group in groups]
+        is_open = bool(groups[-1])
+        groups = [group for group in groups if group]
+    last = len(groups) - 1 if is_open else None
+    return [
+        make_episode(session, group, number + place, deps.count_tokens, deps.zone, now, is_active=place == last)
+        for place, group in enumerate(groups)
+    ]
+
+
+def _describe(deps: EpisodeDeps, organization: str, messages: Sequence[Message]) -> Iterator[EpisodeMessage]:
+    vectors = _read_vectors(deps, organization, [message.id for message in messages])
+    for message in messages:
+        tokens = deps.count_tokens(message.text) if message.text else 0
+        yield EpisodeMessage(message, tokens, find_day(message.created_at, deps.zone), vectors.get(message.id))
+
+
+def _read_vectors(deps: EpisodeDeps, organization: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+    """Return the vectors of the first chunks of messages, which were embedded when the messages were stored."""
+    where = [
+        Where("owner_kind", Op.EQ, "message"),
+        Where("owner_id", Op.IN, list(message_ids)),
+        Where("model", Op.EQ, deps.model),
+        Where("chunk_index", Op.EQ, 0),
+    ]
+    rows = deps.records.columns(Chunk, organization, ("owner_id", "vector"), where)
+    return {owner_id: np.frombuffer(vector, "<f2").astype(np.float32) for owner_id, vector in rows if vector}
+
+
+def make_groups(deps: EpisodeDeps, session: Session, episodes: Sequence[Episode], now: datetime) -> list[Episode]:
+    """Return the sections and chapters that these episodes complete."""
+    groups: list[Episode] = []
+    fresh = [episode for episode in episodes if not episode.is_active]
+    for level, part_level in GROUP_PARTS.items():
+        complete = []
+        for part in fresh:
+            if part.number % GROUP_SIZE == GROUP_SIZE - 1:
+                parts = _read_group(deps, session, part_level, part.number // GROUP_SIZE, fresh)
+                complete.append(make_group(deps, session, level, parts, now))
+        groups += complete
+        fresh = complete
+    return groups
+
+
+def _read_group(
+    deps: EpisodeDeps, session: Session, level: int, number: int, fresh: Sequence[Episode]
+) -> list[Episode]:
+    """Return the parts of a group: those that were built just now, and the others from the store."""
+    numbers = range(number * GROUP_SIZE, (number + 1) * GROUP_SIZE)
+    own = {part.number: part for part in fresh}
+    ids = {place: make_episode_id(session.id, level, place) for place in numbers if place not in own}
+    stored = deps.records.get(Episode, session.organization_id, list(ids.values())) if ids else {}
+    own |= {part.number: part for part in stored.values()}
+    return [own[place] for place in numbers if place in own]
+
+
+def plan_rollups(
+    deps: EpisodeDeps, session: Session, changes: Sequence[EpisodeChange], now: datetime
+) -> list[EpisodeChange]:
+    """Return the changes of the session's and the periods' rollups after some episodes of the session have changed."""
+    by_day: dict[date, list[EpisodeChange]] = {}
+    for change in changes:
+        by_day.setdefault(find_day(change.after.span_from, deps.zone), []).append(change)
+    ids = [
+        make_episode_id(session.id, SESSION),
+        *dict.fromkeys(period.make_id(session) for day in by_day for period in list_periods(day)),
+    ]
+    stored = deps.records.get(Episode, session.organization_id, ids)
+    plan = _PeriodPlan(deps, session, stored, now)
+    days = {
+        day: plan.update(find_period(day, DAY), [change.after for change in changed], changed)
+        for day, changed in by_day.items()
+    }
+    plan.update_all(WEEK, days, by_day)
+    months = plan.update_all(MONTH, days, by_day)
+    plan.update_all(YEAR, months, by_day)
+    return [update_session_rollup(deps, session, stored.get(ids[0]), changes, now), *plan.changes]
+
+
+class _PeriodPlan:
+    """Collects the changes of the rollups of periods."""
+
+    def __init__(self, deps: EpisodeDeps, session: Session, stored: dict[str, Episode], now: datetime) -> None:
+        self.changes: list[EpisodeChange] = []
+        self._deps = deps
+        self._session = session
+        self._stored = stored
+        self._now = now
+
+    def update(self, period: CalendarPeriod, parts: Sequence[Episode], changes: Sequence[EpisodeChange]) -> Episode:
+        before = self._stored.get(period.make_id(self._session))
+        change = update_period(self._deps, self._session, period, before, parts, changes, self._now)
+        self.changes.append(change)
+        return change.after
+
+    def update_all(
+        self, level: int, parts: dict[date, Episode], by_day: dict[date, list[EpisodeChange]]
+    ) -> dict[date, Episode]:
+        """Update each period of a level. `parts` are the changed parts by any of their days; return the same for it."""
+        grouped: dict[CalendarPeriod, list[date]] = {}
+        for day in parts:
+            grouped.setdefault(find_period(day, level), []).append(day)
+        updated = {}
+        for period, days in grouped.items():
+            changes = [change for day, own in by_day.items() if find_period(day, level) == period for change in own]
+            updated[days[0]] = self.update(period, [parts[day] for day in days], changes)
+        return updated

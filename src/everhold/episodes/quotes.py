@@ -1,0 +1,63 @@
+"""Choose what a summary quotes, and write it as text."""
+
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from everhold.text.summaries import CountTokens, has_said
+from everhold.text.terms import extract_terms
+
+# A quote as it is stored: `message`, `text`, `speaker`, `at` and `worth`. Quotes of rollups also name their `episode`
+# and `session`. `user` and `agent` are set if the message has others than its session.
+Quote = dict[str, Any]
+
+
+def choose_quotes(parts: Iterable[Iterable[Quote]], budget: int, count_tokens: CountTokens) -> list[Quote]:
+    """Return quotes of all parts in at most `budget` tokens, ordered by time.
+
+    The best quote of each part comes first, then the second of each, so that a summary covers all parts as far as it
+    can. A quote that repeats another one is left out.
+    """
+    rounds = [
+        (place, *rank, quote)
+        for part in parts
+        for place, (rank, quote) in enumerate(sorted(((_rank(quote), quote) for quote in part), key=itemgetter(0)))
+    ]
+    chosen: list[Quote] = []
+    said: list[frozenset[str]] = []
+    for *_, quote in sorted(rounds, key=lambda entry: entry[:4]):
+        tokens = count_tokens(render_quote(quote)) + 1  # the line break
+        if tokens <= budget and not has_said(quote["text"], said):
+            budget -= tokens
+            chosen.append(quote)
+            said.append(frozenset(extract_terms(quote["text"])))
+    return sorted(chosen, key=lambda quote: (quote["at"], quote["message"]))
+
+
+def _rank(quote: Quote) -> tuple[float, str, str]:
+    return -quote["worth"], quote["at"], quote["text"]
+
+
+def render_quote(quote: Quote) -> str:
+    """Return a quote as a line: its day, who said it, and the words."""
+    return f"{quote['at'][:10]} {quote['speaker']}: {quote['text']}"
+
+
+def render_quotes(quotes: Sequence[Quote]) -> str:
+    """Return quotes of several episodes as text, a line each."""
+    return "\n".join(render_quote(quote) for quote in quotes)
+
+
+def render_episode(quotes: Sequence[Quote], topics: Sequence[str]) -> str:
+    """Return the summary of one episode: what each speaker said, and the topics."""
+    lines: list[str] = []
+    speaker = None
+    for quote in quotes:
+        if quote["speaker"] == speaker:
+            lines[-1] += f" {quote['text']}"
+        else:
+            speaker = quote["speaker"]
+            lines.append(f"{speaker}: {quote['text']}")
+    if topics:
+        lines.append(f"Also: {', '.join(topics)}")
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""Summaries of a session so far."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from everhold.episodes.deps import EpisodeDeps
+from everhold.episodes.pipeline import build_episodes, read_messages, update_session
+from everhold.episodes.quotes import Quote, choose_quotes, render_quotes
+from everhold.episodes.rollups import EPISODE_COUNTS, GROUP_PARTS, GROUP_SIZE, list_quotes, make_group
+from everhold.model import Episode, Message, Scope, Session
+from everhold.model.episode import CHAPTER, EPISODE, SECTION
+from everhold.schema.operations import Op, Where
+
+# The most messages that a summary is made of directly. If more have no episodes yet, their episodes are built first.
+_MAX_UNBUILT = 128
+_MOMENT = timedelta(microseconds=1)  # no two messages of a session have the same time
+
+
+@dataclass(frozen=True)
+class SpanSummary:
+    """A summary within a number of tokens, with the quotes that it consists of, in the order of time."""
+
+    text: str
+    tokens: int
+    quotes: tuple[Quote, ...] = ()
+
+
+def summarise_before(deps: EpisodeDeps, scope: Scope, session: Session, before: datetime, budget: int) -> SpanSummary:
+    """Return a summary of what was said in a session before a message, in at most `budget` tokens.
+
+    `before` is the time of the message. The summary depends only on the messages up to that one, so it stays the same
+    while the session goes on. It quotes only messages of the scope's user and agent. The time that it takes does not
+    grow with the session.
+    """
+    parts = _read_complete(deps, session, before)
+    rest = _read_rest(deps, session, parts, before)
+    if len(rest) > _MAX_UNBUILT:
+        for _ in update_session(deps, session):
+            pass
+        parts = _read_complete(deps, session, before)
+        rest = _read_rest(deps, session, parts, before)
+    number = (parts[-1].number + 1) * EPISODE_COUNTS[parts[-1].level] if parts else 0
+    parts = _group(deps, session, [*parts, *build_episodes(deps, session, rest, number, before, before)], before)
+    quotes = [[quote for quote in list_quotes(part) if is_quote_of(scope, session, quote)] for part in parts]
+    return make_summary(deps, quotes, budget)
+
+
+def _read_complete(deps: EpisodeDeps, session: Session, before: datetime) -> list[Episode]:
+    """Return the fewest episodes, sections and chapters that cover what is complete before a time, oldest first."""
+    parts: list[Episode] = []
+    for level in (CHAPTER, SECTION, EPISODE):
+        where = [
+            Where("session_id", Op.EQ, session.id),
+            Where("level", Op.EQ, level),
+            Where("span_from", Op.LT, before),
+            Where("span_to", Op.LT, before),
+            Where("is_active", Op.EQ, False),
+            *([Where("span_from", Op.GT, parts[-1].span_to)] if parts else []),
+        ]
+        parts += deps.records.scan(Episode, session.organization_id, where, order="span_from")
+    return parts
+
+
+def _read_rest(deps: EpisodeDeps, session: Session, parts: Sequence[Episode], before: datetime) -> list[Message]:
+    """Return the messages after the complete episodes up to a time; at most one more than is summarised directly."""
+    start = parts[-1].span_to + _MOMENT if parts else None
+    return read_messages(deps, session, start, before + _MOMENT, limit=_MAX_UNBUILT + 1)
+
+
+def _group(deps: EpisodeDeps, session: Session, parts: Sequence[Episode], now: datetime) -> list[Episode]:
+    """Return the parts with sections and chapters in place of the episodes and sections that complete them."""
+    grouped = list(parts)
+    for level, part_level in GROUP_PARTS.items():
+        numbers = [part.number // GROUP_SIZE for part in grouped if part.level == part_level and not part.is_active]
+        for number in [number for number, count in Counter(numbers).items() if count == GROUP_SIZE]:
+            places = [
+                place
+                for place, part in enumerate(grouped)
+                if part.level == part_level and part.number // GROUP_SIZE == number
+            ]
+            members = [grouped[place] for place in places]
+            grouped[places[0] : places[-1] + 1] = [make_group(deps, session, level, members, now)]
+    return grouped
+
+
+def make_summary(deps: EpisodeDeps, quotes: Sequence[Sequence[Quote]], budget: int) -> SpanSummary:
+    """Return a summary that quotes each of some parts, as far as the budget allows."""
+    chosen = choose_quotes(quotes, budget, deps.count_tokens)
+    text = render_quotes(chosen)
+    return SpanSummary(text, deps.count_tokens(text) if text else 0, tuple(chosen))
+
+
+def is_quote_of(scope: Scope, session: Session, quote: Quote) -> bool:
+    """Return whether a quoted message is one of the scope's user and agent, if the scope names any."""
+    user, agent = quote.get("user", session.user_id), quote.get("agent", session.agent_id)
+    return scope.user in (None, user) and scope.agent in (None, agent)

@@ -1,0 +1,155 @@
+"""Summaries of several episodes, of a fixed size: of a section, a session or a period of time.
+
+The rollup of a session or a period is changed in steps. The quotes of the parts that have changed are replaced, and the
+best of all are chosen again. So a change costs the same however much the rollup covers.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from everhold.episodes.building import MAX_PARTICIPANTS, make_owner_values
+from everhold.episodes.deps import EpisodeDeps
+from everhold.episodes.ids import make_episode_id
+from everhold.episodes.periods import CalendarPeriod, find_day, find_period
+from everhold.episodes.quotes import Quote, choose_quotes, render_quotes
+from everhold.model import Episode, Session
+from everhold.model.episode import CHAPTER, DAY, EPISODE, MONTH, SECTION, SESSION, WEEK, YEAR
+
+# The most tokens of a rollup's summary.
+ROLLUP_TOKENS = 400
+
+# How many episodes a section has, and sections a chapter.
+GROUP_SIZE = 16
+# The level that each group is made of.
+GROUP_PARTS = {SECTION: EPISODE, CHAPTER: SECTION}
+# How many episodes each has.
+EPISODE_COUNTS = {EPISODE: 1, SECTION: GROUP_SIZE, CHAPTER: GROUP_SIZE**2}
+
+# The level of the parts by which a period covers its time evenly. Days and sessions cover their episodes evenly.
+_PART_LEVELS = {WEEK: DAY, MONTH: DAY, YEAR: MONTH}
+
+
+class EpisodeChange(NamedTuple):
+    """An episode as it is stored, None if it is new, and as it should be."""
+
+    before: Episode | None
+    after: Episode
+
+
+def list_quotes(episode: Episode) -> list[Quote]:
+    """Return the quotes of an episode as its rollups hold them: with the episode and the session that they are from."""
+    return [{"episode": episode.id, "session": episode.session_id, **quote} for quote in episode.quotes]
+
+
+def make_group(deps: EpisodeDeps, session: Session, level: int, parts: Sequence[Episode], now: datetime) -> Episode:
+    """Return the section of 16 episodes, or the chapter of 16 sections, all of which are complete."""
+    number = parts[0].number // GROUP_SIZE
+    quotes = choose_quotes([list_quotes(part) for part in parts], ROLLUP_TOKENS, deps.count_tokens)
+    return _make_rollup(
+        {
+            **make_owner_values(session, now),
+            "id": make_episode_id(session.id, level, number),
+            "session_id": session.id,
+            "level": level,
+            "number": number,
+            "parent_ids": [make_episode_id(session.id, SESSION)],
+            "name": None,
+            "is_active": False,
+        },
+        parts,
+        quotes,
+        sum(part.message_count for part in parts),
+        sum(part.token_count for part in parts),
+    )
+
+
+def update_session_rollup(
+    deps: EpisodeDeps, session: Session, before: Episode | None, changes: Sequence[EpisodeChange], now: datetime
+) -> EpisodeChange:
+    """Return the change of a session's rollup after some of its episodes have changed."""
+    values = {
+        **make_owner_values(session, now),
+        "id": make_episode_id(session.id, SESSION),
+        "session_id": session.id,
+        "level": SESSION,
+        "name": session.title,
+    }
+    return _update(deps, values, before, [change.after for change in changes], changes)
+
+
+def update_period(
+    deps: EpisodeDeps,
+    session: Session,
+    period: CalendarPeriod,
+    before: Episode | None,
+    parts: Sequence[Episode],
+    changes: Sequence[EpisodeChange],
+    now: datetime,
+) -> EpisodeChange:
+    """Return the change of a period's rollup after some of its parts, and in them some episodes, have changed."""
+    values = {
+        **make_owner_values(session, now),
+        "id": period.make_id(session),
+        "session_id": None,
+        "level": period.level,
+        "name": period.name,
+    }
+    return _update(deps, values, before, parts, changes)
+
+
+def _update(
+    deps: EpisodeDeps,
+    values: dict[str, Any],
+    before: Episode | None,
+    parts: Sequence[Episode],
+    changes: Sequence[EpisodeChange],
+) -> EpisodeChange:
+    level = values["level"]
+    changed = {part.id if part.level == EPISODE else part.name for part in parts}
+    groups: dict[Hashable, list[Quote]] = {}
+    for quote in before.quotes if before is not None else ():
+        part = _find_part(quote, level, deps)
+        if part not in changed:
+            groups.setdefault(part, []).append(quote)
+    quotes = choose_quotes([*groups.values(), *map(list_quotes, parts)], ROLLUP_TOKENS, deps.count_tokens)
+    stored = [before] if before is not None and before.message_count else []
+    rows = [(1, row) for row in (*stored, *(change.after for change in changes))]
+    rows += [(-1, change.before) for change in changes if change.before is not None]
+    counts = [sum(sign * row.__dict__[name] for sign, row in rows) for name in ("message_count", "token_count")]
+    identity = {"number": 0, "parent_ids": [], "is_active": True}
+    return EpisodeChange(before, _make_rollup({**values, **identity}, [*stored, *parts], quotes, *counts))
+
+
+def _find_part(quote: Quote, level: int, deps: EpisodeDeps) -> Hashable:
+    """Return which part of a rollup a quote is from: the name of a day or of a month, or the id of an episode."""
+    part_level = _PART_LEVELS.get(level)
+    return quote["episode"] if part_level is None else find_period(find_day(quote["at"], deps.zone), part_level).name
+
+
+def _make_rollup(
+    values: dict[str, Any], parts: Sequence[Episode], quotes: Sequence[Quote], messages: int, tokens: int
+) -> Episode:
+    first = min(parts, key=lambda part: part.span_from)
+    last = max(parts, key=lambda part: part.span_to)
+    return Episode.build_unchecked(
+        {
+            **values,
+            "span_from": first.span_from,
+            "span_to": last.span_to,
+            "summary": render_quotes(quotes),
+            "quotes": list(quotes),
+            "topics": [],
+            "key_facts": [],
+            "participants": list_speakers(quotes),
+            "first_message_id": first.first_message_id,
+            "last_message_id": last.last_message_id,
+            "message_count": max(messages, 0),
+            "token_count": max(tokens, 0),
+        }
+    )
+
+
+def list_speakers(quotes: Iterable[Quote]) -> list[str]:
+    """Return who says the quotes, each once."""
+    return list(dict.fromkeys(quote["speaker"] for quote in quotes))[:MAX_PARTICIPANTS]

@@ -1,0 +1,41 @@
+"""Summaries that quote their sources."""
+
+from everhold.text.summaries import summarise
+
+
+def _count_words(text: str) -> int:
+    return len(text.split())
+
+
+_TEXTS = [
+    "Hi! How are you?",
+    "Great, thanks. I adopted a greyhound called Juniper from the shelter in Leeds.",
+    "Wow, that is so nice!",
+    "The greyhound sleeps all day. We drive to Leeds on 4 May for the vaccination.",
+]
+
+
+def test_a_summary_quotes_the_sentences_that_say_most() -> None:
+    extract = summarise(_TEXTS, 24, _count_words)
+    quoted = [sentence.text for sentence in extract.sentences]
+    assert "I adopted a greyhound called Juniper from the shelter in Leeds." in quoted
+    assert "Wow, that is so nice!" not in quoted
+    assert all(sentence.text in _TEXTS[sentence.source] for sentence in extract.sentences)
+
+
+def test_topics_are_the_words_that_no_quote_contains() -> None:
+    extract = summarise(_TEXTS, 24, _count_words)
+    quoted = " ".join(sentence.text for sentence in extract.sentences)
+    assert {"vaccination", "sleeps"} & set(extract.topics)
+    assert not [topic for topic in extract.topics if topic in quoted.split()]
+
+
+def test_a_summary_keeps_its_budget() -> None:
+    for budget in (12, 20, 40):
+        extract = summarise(_TEXTS, budget, _count_words)
+        words = [word for sentence in extract.sentences for word in sentence.text.split()]
+        assert len(words) + len(extract.topics) <= budget
+
+
+def test_ignored_words_are_worth_nothing() -> None:
+    assert summarise(["Juniper. Juniper!"], 10, _count_words, ignored=["Juniper"]).sentences == ()
