@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from everhold import Everhold, Message, View
-from everhold.errors import Conflict, NotFound
+from everhold.errors import Conflict, InvalidInput, NotFound
 from tests.engines import EVERY_STORE, make_store
 
 
@@ -94,3 +94,30 @@ def test_only_its_owner_deletes_a_session(engine: Everhold) -> None:
     team.delete_session()
     assert team.restore_session().session_type == "group"
     assert list_texts(team.messages(oldest_first=True).messages) == ["Who brings the tea?", "I do"]
+
+
+def test_content_is_kept_as_it_came_and_its_words_are_found(chat: View) -> None:
+    parts = [
+        {"type": "text", "text": "The pump is broken"},
+        {"type": "image_url", "image_url": {"url": "x"}},
+        {"type": "tool_result", "content": [{"type": "text", "text": "pressure: 0.5 bar"}]},
+    ]
+    thing = {"parts": [{"text": "Call the plumber"}], "safety": [None, 1.5, {"ü": "茶"}]}
+    said = [
+        chat.say(content="The cellar is flooded"),
+        chat.say(role="tool", content=parts, tool_call_id="call-1", tool_returns=[{"ok": True}]),
+        chat.say(role="assistant", content=thing, tool_calls=[{"id": "call-2", "arguments": {"n": 1}}]),
+        chat.say("A drawing", content={"type": "svg"}, references=[{"message": "m1"}], otid="o1", group_id="g1"),
+    ]
+    assert [message.content for message in said] == [[], parts, thing, {"type": "svg"}]
+    assert chat.messages(oldest_first=True).messages == tuple(said)
+    assert chat.session().history[::-1] == tuple(said)
+    assert [message.text for message in said[1:]] == [
+        "The pump is broken\npressure: 0.5 bar", "Call the plumber", "A drawing"
+    ]  # fmt: skip
+    for question, message in (("flooded cellar", said[0]), ("pressure of the pump", said[1]), ("plumber", said[2])):
+        assert chat.recall(question, among="message", minimum=0)[0].message == message
+    assert chat.add([{"role": "assistant", "content": thing}]).messages[0].content == thing
+    for refused in ({"text": "a", "content": "b"}, {"content": 5}, {"content": {1: 2}}, {"content": ""}, {}):
+        with pytest.raises(InvalidInput):
+            chat.say(**refused)

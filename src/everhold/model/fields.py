@@ -194,6 +194,7 @@ Json = Annotated[Any, AfterValidator(check_json)]
 JsonObject = Annotated[dict[str, Any], AfterValidator(check_json)]
 JsonSnapshot = Annotated[dict[str, Any], AfterValidator(check_snapshot)]
 JsonList = Annotated[list[Any], AfterValidator(check_json)]
+JsonParts = Annotated[list[Any] | dict[str, Any], AfterValidator(check_json)]
 Texts = Annotated[list[str], AfterValidator(check_json)]
 
 Name = Annotated[str, StringConstraints(strict=True, max_length=255), AfterValidator(check_text)]

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from everhold.errors import NotFound
 from everhold.model.base import Entity, cut_text
-from everhold.model.fields import Count, Flag, Id, JsonList, JsonObject, Label, Name, Text, Time, Word32
+from everhold.model.fields import Count, Flag, Id, JsonList, JsonObject, JsonParts, Label, Name, Text, Time, Word32
 from everhold.model.scope import Scope, list_dimensions
 
 
@@ -58,7 +58,10 @@ class Conversation(Entity):
 
 
 class Message(Entity):
-    """One turn of a conversation; `content` holds the provider's own items unchanged."""
+    """One turn of a conversation.
+
+    `content` holds the provider's own parts or object unchanged, and `text` what they say in words.
+    """
 
     project_id: Id | None = None
     session_id: Id | None = None
@@ -68,7 +71,7 @@ class Message(Entity):
     conversation_id: Id | None = None
     role: Label
     text: Text | None = None
-    content: JsonList = Field(default_factory=list)
+    content: JsonParts = Field(default_factory=list)
     model: Name | None = None
     name: Name | None = None
     tool_calls: JsonList = Field(default_factory=list)

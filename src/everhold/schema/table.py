@@ -154,7 +154,7 @@ def _unwrap(annotation: Any, marks: list[Any]) -> tuple[Any, list[Any], bool]:
             marks = marks + own_marks
         elif origin in (Union, UnionType):
             options = [option for option in get_args(annotation) if option is not NoneType]
-            nullable, annotation = True, options[0]
+            nullable, annotation = nullable or len(options) < len(get_args(annotation)), options[0]
         else:
             return annotation, marks, nullable
 

@@ -32,6 +32,7 @@ from everhold.ports.session_cache import SessionKey, Step
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
+from everhold.sessions.content import read_content
 from everhold.sessions.conversations import make_missing_conversation
 from everhold.sessions.deps import SessionDeps, find_session, is_message_of, make_row_key, make_session_key
 from everhold.sessions.working import NEWEST, compute_row_stamp, compute_stamp, fill
@@ -180,6 +181,7 @@ def _update_session(session: Session | None, before: Session, message: Message, 
 
 def draft_message(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
     """Return the validated message, without its position in the session."""
+    values = read_content(values)
     if not any(values.get(name) for name in _SAYS_SOMETHING):
         raise InvalidInput("the message says nothing", remedy="give a text, content, tool_calls or tool_returns")
     own = {name: value for name, value in scope.columns.items() if name != "project_id"}

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin
 from zlib import crc32
 
@@ -205,6 +206,8 @@ def _make_json(entity: type[Row], column: Column, at: int) -> Any:
             return OBJECTS[at % len(OBJECTS)]
         case (origin, (inner,)) if origin is list:
             return list(TEXTS) if inner is str else LISTS[at % len(LISTS)]
+        case (origin, _) if origin is UnionType:  # a list or an object
+            return (*LISTS, *OBJECTS)[at % (len(LISTS) + len(OBJECTS))]
     return ANYTHING[at % len(ANYTHING)]
 
 

@@ -282,7 +282,7 @@ class SessionCacheContract:
         working = cache.read(PLACE)
         assert working == expected
         working.session.context.clear()
-        working.history[0].content.append("x")
+        working.history[0].references.append("x")
         assert cache.read(PLACE) == expected
         step = make_step(1, make_message(3))
         cache.advance(PLACE, step)

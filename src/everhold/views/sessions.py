@@ -40,7 +40,7 @@ MessageItem = str | Mapping[str, Any]
 class MessageFields(TypedDict, total=False):
     """The fields of a message that a caller may set in addition to text and role. None leaves the default."""
 
-    content: Sequence[Any] | None
+    content: Body | Sequence[Any] | Mapping[str, Any] | None
     conversation: Identifier | None
     model: str | None
     name: str | None
@@ -84,8 +84,9 @@ class SessionVerbs(ScopedView):
         """Store a message as the next of the scope's session, durably, before returning.
 
         Fields: content, conversation, model, name, tool_calls, tool_call_id, tool_returns, step_id, otid, group_id,
-        sender_id, references, metadata, id, created_at. A session begins with what is first said in it. `created_at` is
-        for messages that were said before, which are imported oldest first.
+        sender_id, references, metadata, id, created_at. A session begins with what is first said in it. `content` is a
+        text, a list of parts or an object, as providers write it; its words are searched. `created_at` is for messages
+        that were said before, which are imported oldest first.
         """
         return say(self._parts.session_deps, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
 
@@ -93,7 +94,7 @@ class SessionVerbs(ScopedView):
     def add(self, messages: Iterable[MessageItem], *, conversation: Identifier | None = None) -> Added:
         """Store the turns of a conversation in the scope's session, and the facts that they tell as memories.
 
-        A message is a text, said by the user, or the fields of `say` by name; text may also be called content. Facts
+        A message is a text, said by the user, or the fields of `say` by name. Facts
         are drawn from messages with the role "user". They belong to the user, not to the session, and name their
         message (`memory.message_id`). If one message is invalid, none is stored. A call that is repeated with the
         messages' own ids adds nothing.
@@ -245,8 +246,6 @@ def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:
             raise UnknownField(
                 f"a message's {format_value(name)} cannot be given", value=name, remedy=suggest_name(str(name), known)
             )
-    if isinstance(fields.get("content"), str) and "text" not in fields:  # as providers write it
-        fields["text"] = fields.pop("content")
     if conversation is not None:
         fields.setdefault("conversation", conversation)
     return {"role": "user", **fields}
