@@ -56,7 +56,7 @@ FASTER = {"chroma": SCORES_ALL, "langgraph": READS_FEW}
 NO_MODEL = "it embeds nothing itself; ours brings what runs its own model (onnxruntime, onnx, tokenizers)"
 SETUPS = {
     "mem0": "Memory with infer=False on its default store, Qdrant in a folder; without its extras (spaCy, fastembed),"
-    " whose models are downloads, it searches by meaning only, and never below a likeness of 0",
+    " whose models are downloads, it searches by meaning only, and never below a similarity of 0",
     "chroma": "PersistentClient, a collection per user, cosine, else as it comes, handed its vectors: its faster way",
     "langgraph": "SqliteStore with its vector index (sqlite-vec), on the pysqlite3 driver; a user is a namespace",
     OURS: "SQLite, as it comes; the cache of vectors off, so that it asks the endpoint as often as the others",

@@ -312,6 +312,6 @@ def test_too_many_are_compared_with_their_neighbours(engine: Everhold, monkeypat
     alice = engine.scope(user="alice")
     remember_twice(alice)
     alice.remember_many([{"text": f"Word{letter} is told", "kind": "fact"} for letter in "xyz"])
-    monkeypatch.setattr("everhold.remember.likeness.MAX_COMPARED", 4)
+    monkeypatch.setattr("everhold.remember.similar_pairs.MAX_COMPARED", 4)
     merged = alice.merge_duplicates()
     assert (merged.count, merged.exhaustive) == (1, False)

@@ -141,7 +141,7 @@ def test_when_something_was_stored_says_little_about_when_it_happened(engine: Ev
     happened = alice.remember("We had dinner at the Fado with Ana", occurred_at=yesterday)
     hits = alice.recall("where did we have dinner with Ana yesterday?", minimum=0)
     assert hits[0].id == happened.id
-    times = [hit.why.given.get("date", 0.0) for hit in hits]
+    times = [hit.why.contributions.get("date", 0.0) for hit in hits]
     assert times[0] > 3 * times[1] > 0
 
 

@@ -126,13 +126,13 @@ def test_a_merge_gives_back_what_came_from_the_purged(engine: Everhold, alice: V
     assert [hit.memory.id for hit in alice.recall("matcha green tea")] == [kept.id]
 
 
-def test_a_superseded_memory_no_longer_names_its_heir(engine: Everhold, alice: View) -> None:
+def test_a_superseded_memory_no_longer_names_its_successor(engine: Everhold, alice: View) -> None:
     old = alice.remember("Works at Acme")
-    heir = alice.supersede(old.id, f"Works at {CANARY}")
-    alice.forget(heir.id, hard=True)
+    successor = alice.supersede(old.id, f"Works at {CANARY}")
+    alice.forget(successor.id, hard=True)
     stored = records_of(engine).get(Memory, "default", [old.id])[old.id]
     assert (stored.superseded_by, stored.superseded_at is not None) == (None, True)
-    assert find_tables_with(engine, CANARY) == find_tables_with(engine, heir.id + "!") == []
+    assert find_tables_with(engine, CANARY) == find_tables_with(engine, successor.id + "!") == []
 
 
 def test_a_purged_idempotency_key_says_so(engine: Everhold, alice: View) -> None:

@@ -155,7 +155,7 @@ def test_tags_inside_and_or_not(alice: View) -> None:
         assert {memory.id for memory in alice.list(where=where)} == expected, where
         assert {hit.memory.id for hit in alice.recall("tea", where=where, k=50, minimum=0)} == expected, where
         assert alice.forget_where(where=where, preview=True).count == len(expected), where
-    assert alice.why_not("mem_00", "tea", where={"not": {"tags": "t0"}}).reasons[0] == "the filter leaves it out"
+    assert alice.why_not("mem_00", "tea", where={"not": {"tags": "t0"}}).reasons[0] == "the filter excludes it"
 
 
 def test_kinds_and_times(alice: View) -> None:

@@ -32,9 +32,9 @@ def change_everything(engine: Everhold, ids: dict[str, str]) -> MaintenanceRepor
         alice = View(journalled, engine.scope(user="alice").scope)
         assert alice.merge_duplicates().count == 1
         alice.revise(ids["revised"], text="Rides a blue bicycle", importance=0.9)
-        heir = alice.supersede(ids["ended"], "Lives in Bergen")
-        alice.revise(heir.id, text="Lives in the old town of Bergen")
-        alice.relate(heir.id, ids["other"], "related_to", metadata={"reason": "both are about Alice"})
+        successor = alice.supersede(ids["ended"], "Lives in Bergen")
+        alice.revise(successor.id, text="Lives in the old town of Bergen")
+        alice.relate(successor.id, ids["other"], "related_to", metadata={"reason": "both are about Alice"})
         alice.remember("Alice likes the sea", kind="reflection", tags=["pattern"], provenance={"memory": ids["hidden"]})
         alice.remember("Eats fish", kind="fact", importance=1.0)
         alice.forget(ids["hidden"])

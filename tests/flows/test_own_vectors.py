@@ -69,8 +69,8 @@ class TestOwnVectors:
             assert nearest(alice, direction(number)) == memory.id
         matched = {hit.memory.id: hit.why.matched for hit in alice.recall("green tea", vector=direction(2), minimum=0)}
         assert matched[one.id] == ("green", "tea"), "words still count"
-        heir = alice.supersede(two.id, "Walks in the snow", vector=direction(4))
-        assert nearest(alice, direction(4)) == heir.id
+        successor = alice.supersede(two.id, "Walks in the snow", vector=direction(4))
+        assert nearest(alice, direction(4)) == successor.id
 
         alice.revise(one.id, aliases=["cha"])
         assert vectors_of(alice, one.id) == [direction(1)], "its text is the same"
@@ -98,7 +98,7 @@ class TestOwnVectors:
         hits = alice.recall("", vector=direction(1), minimum=0, k=1)
         assert [hit.memory.id for hit in hits] == [own.id]
         assert hits[0].why.searched == "candidates"
-        assert hits[0].why.likeness == 1.0
+        assert hits[0].why.similarity == 1.0
 
     def test_the_same_text_keeps_its_first_vector(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
@@ -122,7 +122,7 @@ class TestOwnVectors:
         before = clock.now()
         alice.revise(memory.id, vector=direction(2))
         [hit] = alice.recall("", vector=direction(1), minimum=0, recipe="meaning", as_of=before)
-        assert (hit.memory.id, hit.why.likeness) == (memory.id, 1.0)
+        assert (hit.memory.id, hit.why.similarity) == (memory.id, 1.0)
 
     def test_after_a_change_of_model_the_text_is_embedded(self, sqlite_store: Store) -> None:
         engine = sqlite_store.open(FIRST)

@@ -18,28 +18,28 @@ HOUR = timedelta(hours=1)
 # what was replaced or no longer holds
 
 
-def test_an_heir_is_found_by_what_it_replaced(alice: View) -> None:
+def test_a_successor_is_found_by_what_it_replaced(alice: View) -> None:
     alice.remember_many(["Has two cats", "Went to Chiang Mai in May"])
     old = alice.remember("Drinks coffee with oat milk")
     question = "who drinks coffee with oat milk?"
     assert texts(alice.recall(question)) == ["Drinks coffee with oat milk"]
-    heir = alice.supersede(old.id, "Only jasmine now")
+    successor = alice.supersede(old.id, "Only jasmine now")
     [hit] = alice.recall(question)
-    assert (hit.memory.id, hit.memory.text) == (heir.id, "Only jasmine now")
-    assert hit.why.given["replaced"] > 0
-    last = alice.supersede(heir.id, "Water, and nothing else")
+    assert (hit.memory.id, hit.memory.text) == (successor.id, "Only jasmine now")
+    assert hit.why.contributions["replaced"] > 0
+    last = alice.supersede(successor.id, "Water, and nothing else")
     assert [hit.memory.id for hit in alice.recall(question)] == [last.id]
     assert [hit.memory.id for hit in alice.recall("only jasmine")] == [last.id]
-    alice.undo(heir.id)
-    assert [hit.memory.id for hit in alice.recall(question)] == [heir.id]
+    alice.undo(successor.id)
+    assert [hit.memory.id for hit in alice.recall(question)] == [successor.id]
     alice.undo(old.id)
     assert texts(alice.recall(question)) == ["Drinks coffee with oat milk"]
 
 
-def test_a_forgotten_heir_leaves_nothing_behind(alice: View) -> None:
+def test_a_forgotten_successor_leaves_nothing_behind(alice: View) -> None:
     old = alice.remember("Drinks coffee with oat milk")
-    heir = alice.supersede(old.id, "Only jasmine now")
-    alice.forget(heir.id)
+    successor = alice.supersede(old.id, "Only jasmine now")
+    alice.forget(successor.id)
     assert texts(alice.recall("coffee with oat milk", minimum=0)) == []
 
 
@@ -103,7 +103,7 @@ def test_what_is_related_to_an_answer_comes_with_it(alice: View) -> None:
     alice.relate(tea.id, cup.id)
     found = alice.recall(question)
     assert [hit.memory.id for hit in found] == [tea.id, cup.id]
-    assert found[1].why.given["related"] > 0
+    assert found[1].why.contributions["related"] > 0
     assert alice.recall("a gift from grandmother")[0].memory.id == cup.id
     alice.forget(tea.id)
     assert texts(alice.recall(question)) == []
@@ -151,20 +151,20 @@ def test_why_not_what_does_not_hold(alice: View) -> None:
     early = alice.remember("Tea two", valid_from=datetime(2990, 5, 1, tzinfo=UTC))
     late = alice.remember("Tea three", valid_to=datetime(2020, 5, 1, tzinfo=UTC))
     old = alice.remember("Tea four")
-    heir = alice.supersede(old.id, "Tea five")
+    successor = alice.supersede(old.id, "Tea five")
     assert reason(alice, expired.id, "tea") == "it expired on 2020-05-01 09:30 UTC"
     assert reason(alice, early.id, "tea") == "it holds only from 2990-05-01 00:00 UTC"
     assert reason(alice, late.id, "tea") == "it held only until 2020-05-01 00:00 UTC"
-    assert reason(alice, old.id, "tea").startswith(f"it was replaced by {heir.id} on ")
-    assert reason(alice, heir.id, "tea", as_of=NOW - HOUR).startswith("it was kept only on ")
+    assert reason(alice, old.id, "tea").startswith(f"it was replaced by {successor.id} on ")
+    assert reason(alice, successor.id, "tea", as_of=NOW - HOUR).startswith("it was stored only on ")
     assert alice.why_not(expired.id, "tea").score is None
 
 
 def test_why_not_what_is_filtered(alice: View) -> None:
     memory = alice.remember("Tea", kind="fact", tags=["a"])
-    assert reason(alice, memory.id, "tea", kind="plan") == "the filter leaves it out"
-    assert reason(alice, memory.id, "tea", where={"importance": {">": 0.9}}) == "the filter leaves it out"
-    assert reason(alice, memory.id, "tea", tags=["a", "b"]) == "it does not carry all of the tags a, b"
+    assert reason(alice, memory.id, "tea", kind="plan") == "the filter excludes it"
+    assert reason(alice, memory.id, "tea", where={"importance": {">": 0.9}}) == "the filter excludes it"
+    assert reason(alice, memory.id, "tea", tags=["a", "b"]) == "it does not have all of the tags a, b"
     assert alice.why_not(memory.id, "tea", kind="fact", tags="a").returned
 
 
@@ -180,7 +180,7 @@ def test_why_not_what_is_too_low(alice: View) -> None:
     assert found.admitted_by.keys() == {"minimum"}
     assert far.id in {hit.memory.id for hit in alice.recall(question, **found.admitted_by)}
     assert found.why is not None
-    assert HYBRID.score(found.why.base + sum(found.why.given.values())) == pytest.approx(found.score, abs=1e-5)
+    assert HYBRID.score(found.why.base + sum(found.why.contributions.values())) == pytest.approx(found.score, abs=1e-5)
     assert reason(alice, far.id, question, minimum=0.9).endswith("is below the minimum of 0.900")
     came = alice.why_not(near.id, question)
     assert (came.returned, came.reasons, came.place) == (True, ("it came back, at place 1",), 1)

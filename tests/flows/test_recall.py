@@ -127,16 +127,16 @@ def test_why_adds_up(alice: View) -> None:
     for recipe in ("hybrid", "meaning", "words"):
         for hit in alice.recall("note about tea, rain and bread", k=50, recipe=recipe):
             why = hit.why
-            total = why.base + sum(why.given.values())
+            total = why.base + sum(why.contributions.values())
             assert RECIPES[recipe].score(total) == pytest.approx(hit.score, abs=1e-5)
-            assert sum(why.by_retriever.values()) == pytest.approx(sum(why.given.values()), abs=1e-5)
+            assert sum(why.by_retriever.values()) == pytest.approx(sum(why.contributions.values()), abs=1e-5)
             assert why.searched == "image"
             assert all(name in str(why) for name in why.by_retriever)
     hit = alice.recall("tea", k=1, minimum=0)[0]
     assert hit.why.matched == ("tea",)
     assert "shares tea" in str(hit.why)
     assert hit.why.base == HYBRID.base
-    assert hit.why.given.get("importance", 0.0) == pytest.approx(
+    assert hit.why.contributions.get("importance", 0.0) == pytest.approx(
         HYBRID.weights["importance"] * hit.memory.importance, abs=1e-6
     )
 
@@ -149,7 +149,7 @@ def test_recipes(alice: View) -> None:
     ]
     assert {name for hit in find_by_words for name in hit.why.by_retriever} == {"words"}
     for hit in alice.recall("tea", recipe="meaning", k=40):
-        assert hit.score == pytest.approx(hit.why.likeness, abs=1e-6)
+        assert hit.score == pytest.approx(hit.why.similarity, abs=1e-6)
         assert hit.why.by_retriever.keys() == {"meaning"}
     with pytest.raises(InvalidInput, match="no recipe 'word'; did you mean 'words'"):
         alice.recall("tea", recipe="word")
@@ -321,7 +321,7 @@ def test_a_time_may_be_told_by_an_event() -> None:
         view.remember("Bought hiking boots", occurred_at=trip - timedelta(days=14))
         view.remember("Bought a winter coat", occurred_at=trip + timedelta(days=90))
         hits = view.recall("What did I buy two weeks before the trip to Norway?", minimum=0)
-        scores = {hit.memory.text: hit.why.given.get("date", 0.0) for hit in hits}
+        scores = {hit.memory.text: hit.why.contributions.get("date", 0.0) for hit in hits}
         assert scores["Bought hiking boots"] > 0
         assert not scores["Bought a winter coat"]
 
@@ -336,5 +336,5 @@ def test_times_are_meant_in_the_users_zone(store: Store, timezone: str, met: boo
         view.remember("Ate rice", occurred_at=datetime(2026, 5, 7, 3, tzinfo=UTC))
         asked = datetime(2026, 5, 9, 3, tzinfo=UTC)
         hits = view.recall("what did I eat on 5 May 2026?", minimum=0, asked_at=asked)
-        date = {hit.memory.text: hit.why.given.get("date", 0.0) for hit in hits}
+        date = {hit.memory.text: hit.why.contributions.get("date", 0.0) for hit in hits}
         assert (date["Ate mango"] > date["Ate rice"]) is met

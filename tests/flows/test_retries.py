@@ -83,11 +83,11 @@ def test_a_retry_of_what_was_purged_is_refused(alice: View) -> None:
 
 def test_a_supersession_is_repeated_by_its_key(alice: View) -> None:
     old = alice.remember("Anna drinks tea")
-    heir = alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own")
-    assert alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own") == heir
-    alice.forget(heir.id)
+    successor = alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own")
+    assert alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own") == successor
+    alice.forget(successor.id)
     again = alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own")
-    assert (again.id, again.is_deleted) == (heir.id, True)
+    assert (again.id, again.is_deleted) == (successor.id, True)
 
 
 # keys belong to one user

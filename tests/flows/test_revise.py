@@ -134,35 +134,35 @@ def test_two_revisions_at_once(engine: Everhold, alice: View) -> None:
 
 def test_a_successor_takes_the_place(engine: Everhold, alice: View) -> None:
     old = alice.remember("Works at Initech", kind="fact", tags=["job"])
-    heir = alice.supersede(old.id, "Works at Initrode", tags=["job"], priority=9)
-    assert (heir.kind, heir.user_id, heir.priority) == ("fact", "alice", 9)
+    successor = alice.supersede(old.id, "Works at Initrode", tags=["job"], priority=9)
+    assert (successor.kind, successor.user_id, successor.priority) == ("fact", "alice", 9)
     assert texts(alice.recall("where does she work", minimum=0)) == ["Works at Initrode"]
     held = alice.get(old.id)
-    assert held.superseded_by == heir.id
-    assert held.superseded_at == held.valid_to == heir.created_at
-    [related] = alice.relations(heir.id, relationship_type="supersedes")
+    assert held.superseded_by == successor.id
+    assert held.superseded_at == held.valid_to == successor.created_at
+    [related] = alice.relations(successor.id, relationship_type="supersedes")
     assert related.memory.id == old.id
-    assert related.relationship.source_memory_id == heir.id
+    assert related.relationship.source_memory_id == successor.id
     assert len(alice.list()) == 2
 
 
 def test_a_successor_belongs_to_whom_the_old_one_did(engine: Everhold, alice: View) -> None:
     old = alice.remember("Hers")
-    heir = engine.scope().supersede(old.id, "Still hers")
-    assert heir.user_id == "alice"
+    successor = engine.scope().supersede(old.id, "Still hers")
+    assert successor.user_id == "alice"
     assert texts(alice.recall("hers", minimum=0)) == ["Still hers"]
-    assert alice.remember("Still hers").id == heir.id
+    assert alice.remember("Still hers").id == successor.id
 
 
 def test_superseding_again_the_same_way(engine: Everhold, alice: View) -> None:
     old = alice.remember("Old")
-    heir = alice.supersede(old.id, "New", idempotency_key="k")
+    successor = alice.supersede(old.id, "New", idempotency_key="k")
     before = read_all_rows(engine)
-    assert alice.supersede(old.id, "New", idempotency_key="k") == heir
-    assert alice.supersede(old.id, "New").id == heir.id
+    assert alice.supersede(old.id, "New", idempotency_key="k") == successor
+    assert alice.supersede(old.id, "New").id == successor.id
     assert read_all_rows(engine) == before
     with pytest.raises(InvalidInput, match="already says that; revise it"):
-        alice.supersede(heir.id, "new.")
+        alice.supersede(successor.id, "new.")
 
 
 def test_superseding_by_what_is_already_known(alice: View) -> None:
@@ -181,8 +181,8 @@ def test_there_and_back_again(alice: View) -> None:
 def test_superseding_what_is_not_yet_true(alice: View) -> None:
     later = moment() + timedelta(days=9)
     old = alice.remember("Will move to Rome", valid_from=later)
-    heir = alice.supersede(old.id, "Will move to Oslo", valid_from=later)
-    assert alice.get(old.id).superseded_by == heir.id
+    successor = alice.supersede(old.id, "Will move to Oslo", valid_from=later)
+    assert alice.get(old.id).superseded_by == successor.id
     alice.revise(old.id, metadata={"still": "writable"})
 
 
@@ -204,18 +204,18 @@ def test_undo_goes_back_one_step_at_a_time(engine: Everhold, alice: View) -> Non
     memory = alice.remember("A", kind="fact")
     alice.revise(memory.id, text="B")
     alice.revise(memory.id, text="C", kind="conversation")
-    heir = alice.supersede(memory.id, "D", kind="fact")
-    alice.forget(heir.id)
+    successor = alice.supersede(memory.id, "D", kind="fact")
+    alice.forget(successor.id)
     assert texts(alice.recall("d", minimum=0)) == []
     assert alice.undo().kind == "forget"
     assert texts(alice.recall("d", minimum=0)) == ["D"]
-    assert alice.undo(heir.id).kind == "supersede"
+    assert alice.undo(successor.id).kind == "supersede"
     assert texts(alice.recall("c d", minimum=0)) == ["C"]
     assert alice.get(memory.id).superseded_by is None
     assert alice.get(memory.id).valid_to is None
     assert alice.relations(memory.id) == []
     with pytest.raises(NotFound):
-        alice.get(heir.id)
+        alice.get(successor.id)
     assert alice.undo(memory.id).kind == "revise"
     assert (alice.get(memory.id).text, alice.get(memory.id).kind) == ("B", "fact")
     assert texts(alice.recall("b", minimum=0)) == ["B"]
@@ -280,13 +280,13 @@ def test_undo_skips_what_was_hidden_with_its_session(engine: Everhold, alice: Vi
     assert {memory.text for memory in monday.list(only="session")} == {"Revised", "Superseded"}
 
 
-def test_undoing_after_the_old_one_was_purged_keeps_the_heir(alice: View) -> None:
+def test_undoing_after_the_old_one_was_purged_keeps_the_successor(alice: View) -> None:
     old = alice.remember("Old")
-    heir = alice.supersede(old.id, "New")
+    successor = alice.supersede(old.id, "New")
     alice.forget(old.id, hard=True)
     with pytest.raises(NotFound, match="nothing to undo"):
-        alice.undo(heir.id)
-    assert alice.get(heir.id).text == "New"
+        alice.undo(successor.id)
+    assert alice.get(successor.id).text == "New"
 
 
 def test_undoing_a_forget_when_the_words_were_said_again(alice: View) -> None:
@@ -302,9 +302,9 @@ def test_a_purge_leaves_no_word_behind(engine: Everhold, alice: View) -> None:
     """Revisions, the journal and the log forget with the memory."""
     memory = alice.remember("Canary one", aliases=["canaryalias"])
     alice.revise(memory.id, text="Canary two", reason="moved")
-    heir = alice.supersede(memory.id, "Canary three")
+    successor = alice.supersede(memory.id, "Canary three")
     alice.undo()
-    for one in (memory.id, heir.id):
+    for one in (memory.id, successor.id):
         alice.forget(one, hard=True)
     rows = read_all_rows(engine)
     assert find_tables_with(engine, "canary") == []
@@ -322,9 +322,9 @@ def test_the_past_can_be_asked(alice: View) -> None:
     t1 = moment()
     alice.revise(memory.id, text="Lives in Rome")
     t2 = moment()
-    heir = alice.supersede(memory.id, "Lives in Oslo")
+    successor = alice.supersede(memory.id, "Lives in Oslo")
     t3 = moment()
-    alice.revise(heir.id, text="Lives in Bergen")
+    alice.revise(successor.id, text="Lives in Bergen")
     t4 = moment()
     answers = [texts(alice.recall("lives in", as_of=at, minimum=0)) for at in (t0, t1, t2, t3, t4)]
     assert answers == [[], ["Lives in Paris"], ["Lives in Rome"], ["Lives in Oslo"], ["Lives in Bergen"]]
@@ -368,7 +368,7 @@ def test_validity_and_expiry(alice: View) -> None:
 
 def test_a_border_belongs_to_what_begins(alice: View) -> None:
     old = alice.remember("Old")
-    heir = alice.supersede(old.id, "New")
-    assert texts(alice.recall("old new", as_of=heir.created_at, minimum=0)) == ["New"]
-    assert texts(alice.recall("old new", as_of=heir.created_at - timedelta(microseconds=1), minimum=0)) == ["Old"]
+    successor = alice.supersede(old.id, "New")
+    assert texts(alice.recall("old new", as_of=successor.created_at, minimum=0)) == ["New"]
+    assert texts(alice.recall("old new", as_of=successor.created_at - timedelta(microseconds=1), minimum=0)) == ["Old"]
     assert texts(alice.recall("old new", as_of=old.created_at, minimum=0)) == ["Old"]

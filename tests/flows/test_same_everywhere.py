@@ -51,13 +51,13 @@ def fill(engine: Everhold) -> None:
     engine.scope(user="alice").revise("mem_long7", text=" ".join(SUBJECTS * 60))
     engine.scope(user="alice").forget_where(where={"text": {"contains": "stone 1"}})
     for n, memory in enumerate(engine.scope(user="alice").list(limit=5, oldest_first=True)):
-        engine.scope(user="alice").supersede(memory.id, f"superseding tea {n}", id=f"mem_heir{n}")
+        engine.scope(user="alice").supersede(memory.id, f"superseding tea {n}", id=f"mem_successor{n}")
 
 
 def answers(view: View, questions: Sequence[str] = QUESTIONS) -> dict[str, Any]:
     def list_results(hits: Hits) -> list[Any]:
         return [
-            (hit.memory.id, hit.score, hit.why.given, hit.why.likeness, hit.why.matched, hit.tags)
+            (hit.memory.id, hit.score, hit.why.contributions, hit.why.similarity, hit.why.matched, hit.tags)
             for hit in hits
         ]  # fmt: skip
 
@@ -147,7 +147,7 @@ def test_a_small_budget_changes_nothing(sqlite_store: Store) -> None:
     assert ranking(small.scope(user="alice").recall("tea", k=40, minimum=0)) == ranking(
         wide.scope(user="alice").recall("tea", k=40, minimum=0)
     )
-    assert len(small._parts.recall_deps.images._held) < 4
+    assert len(small._parts.recall_deps.images._entries) < 4
 
 
 NARROW: list[tuple[dict[str, str], dict[str, Any], int]] = [

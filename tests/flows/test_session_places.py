@@ -55,9 +55,9 @@ def test_the_own_session_comes_first(store: Store) -> None:
         for day in ("monday", "tuesday"):
             hits = reader.scope(user="alice", session=day).recall("garage code page", minimum=0)
             assert [hit.memory.session_id == day for hit in hits] == [True, False]
-            assert [hit.why.given.get("session") for hit in hits] == [HYBRID.weights["session"], None]
+            assert [hit.why.contributions.get("session") for hit in hits] == [HYBRID.weights["session"], None]
             inside = reader.scope(user="alice", session=day).recall("garage code page", minimum=0, only="session")
-            assert "session" not in inside[0].why.given
+            assert "session" not in inside[0].why.contributions
 
 
 def test_a_session_scores_like_its_user(engine: Everhold) -> None:

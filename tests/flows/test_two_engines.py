@@ -57,7 +57,7 @@ def test_images_follow_every_change(pair: tuple[Everhold, Everhold]) -> None:
     assert recall_all() == ["Rain"]
     one.undo(tea.id)
     assert recall_all() == ["Rain", "Tea"]
-    heir = one.supersede(rain.id, "Snow")
+    successor = one.supersede(rain.id, "Snow")
     assert recall_all() == ["Snow", "Tea"]
     one.undo(rain.id)
     assert recall_all() == ["Rain", "Tea"]
@@ -68,9 +68,11 @@ def test_images_follow_every_change(pair: tuple[Everhold, Everhold]) -> None:
     one.undo()
     assert recall_all() == ["Tea"]
     with pytest.raises(NotFound):
-        other.get(heir.id)
+        other.get(successor.id)
     one.revise(tea.id, priority=10)
-    assert other.recall("tea", minimum=0)[0].why.given["importance"] == pytest.approx(HYBRID.weights["importance"])
+    assert other.recall("tea", minimum=0)[0].why.contributions["importance"] == pytest.approx(
+        HYBRID.weights["importance"]
+    )
     one.tag(tea.id, "later")
     assert texts(other.recall("tea", tags="later", minimum=0)) == ["Tea"]
 

@@ -246,7 +246,7 @@ class TestCollisions:
         assert texts(engine.scope(organization="other", user="alice").recall("key", k=1, minimum=0))
 
     def test_what_names_memories_that_were_purged_since_comes_back(self, engine: Everhold, tmp_path: Path) -> None:
-        """A superseded memory whose heir is gone, and a journal of both."""
+        """A superseded memory whose successor is gone, and a journal of both."""
         alice = engine.scope(organization="acme", user="alice")
         alice.forget(str(alice.get("old").superseded_by), hard=True)
         loaded = engine.load(export(engine, tmp_path), organization="other")
@@ -330,7 +330,7 @@ IMPOSSIBLE = {
     "no endings": change_row("changes", has_kind("supersede"), before={}),
     "no deletion": change_row("changes", has_kind("forget"), before={"deletion_id": 5}),
     "foreign journal": change_row("changes", has_kind("revise"), user_id="bob"),
-    "foreign heir": change_row("memories", has_id("old"), superseded_by="bobs"),
+    "foreign successor": change_row("memories", has_id("old"), superseded_by="bobs"),
     "odd revision": change_row("revisions", lambda _: True, value={"user_id": "bob"}),
     "odd text": change_row("revisions", lambda _: True, value={"text": 5}),
     "another organization": change_row("memories", has_id("bobs"), organization_id=FOREIGN),

@@ -72,10 +72,10 @@ def test_a_stale_version_is_refused_with_the_current_one(any_store: Store) -> No
             f"memory {memory.id!r} is at version 2, not 1; read it again and retry with expected_version=2"
         )
     assert alice.get("job").text == "Alice works at Globex"
-    heir = alice.supersede("job", "Alice works at Initech", expected_version=2)
-    forgotten = alice.forget(heir.id, expected_version=heir.version)
-    assert forgotten == heir
-    assert alice.list(where={"id": heir.id}).memories == ()
+    successor = alice.supersede("job", "Alice works at Initech", expected_version=2)
+    forgotten = alice.forget(successor.id, expected_version=successor.version)
+    assert forgotten == successor
+    assert alice.list(where={"id": successor.id}).memories == ()
 
 
 def test_a_version_that_changes_while_it_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,8 +108,8 @@ def test_locomo_as_a_table(run: Run, file: str) -> None:
 
 
 def test_locomo_with_folds_and_without_a_retriever(run: Run, file: str) -> None:
-    found = run("eval", "locomo", file, "--folds", "conversation", "--without", "alike", "--json").document
-    assert (found["folds"], found["without"], found["questions"]) == ("conversation", "alike", 4)
+    found = run("eval", "locomo", file, "--folds", "conversation", "--without", "similar", "--json").document
+    assert (found["folds"], found["without"], found["questions"]) == ("conversation", "similar", 4)
     assert 0 < found["r@25"] <= 1
 
 
@@ -123,7 +123,7 @@ def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
     ran = run("eval", "leave-one-out", file, "--json")
     assert (ran.code, ran.out.count("\n")) == (0, 1)
     found = ran.document
-    assert {"meaning", "words", "alike", "time", "speaker", "recency", "windows"} <= found["without"].keys()
+    assert {"meaning", "words", "similar", "time", "speaker", "recency", "windows"} <= found["without"].keys()
     one = found["without"]["meaning"]
     assert one["difference"]["mrr"] == pytest.approx(one["mrr"] - found["mrr"], abs=1e-4)
     assert one["difference"]["mrr"] < 0
@@ -160,7 +160,7 @@ def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:
 
 def test_a_point_of_the_curve_counts_what_comes_back() -> None:
     weight = HYBRID.weights["date"]
-    start = HYBRID.base + HYBRID.turn
+    start = HYBRID.base + HYBRID.turn_base
     signals = np.zeros((1, 3, len(NAMES)), np.float32)
     # totals of 2, 1 and far below: the first is evidence, the second is not, the third is, too
     signals[0, :2, NAMES.index("date")] = [(2 - start) / weight, (1 - start) / weight]

@@ -23,7 +23,7 @@ def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(run
     heading = next(line for line in lines if line.startswith("#") and "score" in line)
     columns = heading.split()
     assert columns[:3] == ["#", "score", "meaning"]
-    assert {"words", "alike", "importance", "recency"} <= set(columns)
+    assert {"words", "similar", "importance", "recency"} <= set(columns)
     assert not {"name", "speaker", "time", "related", "replaced"} & set(columns)
     place = lines.index(heading)
     assert [line.split()[0] for line in lines[place + 2 : place + 5]] == ["1", "2", "3"]
@@ -32,10 +32,19 @@ def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(run
 def test_contributions_and_base_make_the_score(run_filled: Run) -> None:
     hit = run_filled(*ASKED, "--json").document["hits"][0]
     why = hit["why"]
-    assert why.keys() == {"given", "base", "likeness", "matched", "searched", "judged", "updates", "outdated_by"}
+    assert why.keys() == {
+        "contributions",
+        "base",
+        "similarity",
+        "matched",
+        "searched",
+        "judged",
+        "updates",
+        "outdated_by",
+    }
     assert set(why["matched"]) == {"dog", "call"}
     odds = hit["score"] / (1 - hit["score"])
-    assert 2.718281828 ** (sum(why["given"].values()) + why["base"]) == pytest.approx(odds, rel=0.01)
+    assert 2.718281828 ** (sum(why["contributions"].values()) + why["base"]) == pytest.approx(odds, rel=0.01)
 
 
 def test_the_words_in_common_are_shown_as_written_beside_where_it_is_from(run_filled: Run) -> None:
@@ -63,10 +72,10 @@ def test_every_retriever_at_once_still_fits_the_screen(run: Run) -> None:
     assert ran.code == 0
     assert max(map(len, ran.out.splitlines())) <= 80
     heading = next(line for line in ran.out.splitlines() if line.startswith("#") and "score" in line)
-    assert {"meaning", "words", "alike", "time", "speaker", "name", "recency", "answer"} <= set(heading.split())
-    assert "importanc" in ran.out  # so many columns leave no room for the whole word
+    assert {"meaning", "words", "similar", "time", "speaker", "name", "recency", "answer"} <= set(heading.split())
+    assert "import" in ran.out  # so many columns leave no room for the whole word
     assert any(line[1:].startswith(" 1.000 ") and line.count("+") >= 8 for line in ran.out.splitlines())
-    assert "likeness" in ran.out
+    assert "similarity" in ran.out
 
 
 def test_nothing_relevant_is_said_with_the_way_to_the_nearest(run_filled: Run) -> None:
@@ -107,10 +116,10 @@ def test_why_not_says_what_kept_it_away(run_filled: Run) -> None:
     ("options", "reason"),
     [
         (["-k", "1", "--minimum", "0"], "and 1 were asked for"),
-        (["--kind", "plan"], "the filter leaves it out"),
-        (["--tag", "home"], "it does not carry all of the tags home"),
-        (["--where", "text~cat"], "the filter leaves it out"),
-        (["--as-of", "3 days ago"], "it was kept only on"),
+        (["--kind", "plan"], "the filter excludes it"),
+        (["--tag", "home"], "it does not have all of the tags home"),
+        (["--where", "text~cat"], "the filter excludes it"),
+        (["--as-of", "3 days ago"], "it was stored only on"),
     ],
 )
 def test_why_not_asks_as_recall_would(run_filled: Run, options: list[str], reason: str) -> None:
@@ -125,7 +134,7 @@ def test_why_not_of_what_came_back(run_filled: Run) -> None:
     found = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
     assert (found["returned"], found["place"]) == (True, 1)
     assert found["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
-    assert found["why"]["given"]["words.own"] > 0
+    assert found["why"]["contributions"]["words.own"] > 0
     assert "dog: it came back, at place 1" in run_filled("why-not", "dog", "a dog called Rex?", "--user", "alice").out
 
 

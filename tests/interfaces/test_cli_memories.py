@@ -122,7 +122,7 @@ def test_recall_finds_by_meaning_and_explains(run_filled: Run) -> None:
     assert ran.code == 0
     first = ran.out.splitlines()[0]
     assert "Has a dog called Rex" in first
-    for column in ("score", "meaning", "importance", "likeness", "words in common"):
+    for column in ("score", "meaning", "importance", "similarity", "words in common"):
         assert column in ran.out
     assert "next page: --cursor" in ran.out
     assert max(len(line) for line in ran.out.splitlines()) <= 80
@@ -134,7 +134,7 @@ def test_recall_as_json_has_the_why(run_filled: Run) -> None:
     hit = found["hits"][0]
     assert hit["memory"]["id"] == "dog"
     assert hit["why"]["matched"] == ["dog"]
-    assert hit["why"]["given"]["words.own"] > 0
+    assert hit["why"]["contributions"]["words.own"] > 0
     following = run_filled(*asked, "--cursor", found["cursor"]).document
     assert following["hits"][0]["memory"]["id"] != "dog"
 
@@ -265,8 +265,8 @@ def test_revise_takes_a_time_away(run: Run) -> None:
 
 
 def test_supersede_and_undo(run_filled: Run) -> None:
-    heir = run_filled("supersede", "tea", "Drinks coffee now", "--id", "coffee", "--json").document["memories"][0]
-    assert heir["id"] == "coffee"
+    successor = run_filled("supersede", "tea", "Drinks coffee now", "--id", "coffee", "--json").document["memories"][0]
+    assert successor["id"] == "coffee"
     assert "tea" not in ids(run_filled("recall", "what does she drink?", "--json").document)
     undone = run_filled("undo", "tea", "--json").document["change"]
     assert undone["kind"] == "supersede"

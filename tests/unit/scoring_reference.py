@@ -47,9 +47,9 @@ class Row:
         self.speaker = own.choice(SPEAKERS)
         self.alias = own.sample(WORDS[:8], k=2) if own.random() < 0.2 else None
         self.source = f"m{own.randrange(9)}" if talks and not self.session and own.random() < 0.4 else None
-        self.heir = f"m{own.randrange(5)}" if talks and own.random() < 0.2 and owner > "m5" else None
+        self.successor = f"m{own.randrange(5)}" if talks and own.random() < 0.2 and owner > "m5" else None
         if talks and owner in ("m0", "m1"):
-            self.heir = "m4"
+            self.successor = "m4"
         self.is_event = bool(self.session) or own.random() < 0.6
 
     @property
@@ -58,7 +58,7 @@ class Row:
             "id": self.owner, "importance": self.importance, "created_at": NOW if self.is_event else self.when,
             "occurred_at": self.when if self.is_event else None,
             "kind": "fact" if self.source else "conversation", "session_id": self.session, "speaker": self.speaker,
-            "aliases": [" ".join(self.alias)] if self.alias else [], "superseded_by": self.heir,
+            "aliases": [" ".join(self.alias)] if self.alias else [], "superseded_by": self.successor,
             "provenance": {"memory": self.source} if self.source else {},
         }  # fmt: skip
         packed = None if self.vector is None else self.vector.astype("<f2").tobytes()
@@ -89,7 +89,7 @@ def image_of(rows: Sequence[Row]) -> Image:
 
 
 def turn_of(row: Row, rows: list[Row]) -> Row | None:
-    """The turn that a row is, or of a fact the last of those it was drawn from."""
+    """The turn that a row is, or of a fact the last of those it was derived from."""
     if row.session is not None:
         return row
     turns = [one for one in rows if one.session is not None and one.owner == row.source]
@@ -125,7 +125,7 @@ class Reference:
         return sorted(chosen.items(), key=lambda one: -one[1])
 
     def let_the_best_lead(self, best: dict[str, float]) -> None:
-        """By how far the next lies behind that is neither a fact drawn from the best nor what that was drawn from."""
+        """Add the distance to the next one that is neither derived from the best nor its source."""
         order = sorted(best, key=lambda owner: -best[owner])
         source = {place.row.owner: place.row.source for image_view in self.image_views for place in image_view}
         if not order:
@@ -137,20 +137,20 @@ class Reference:
     def with_what_was_replaced(self, rows: list[Row]) -> list[float]:
         totals = [self.total(row, rows) for row in rows]
         raised = list(totals)
-        heirs = {row.owner: row.heir for row in rows if row.heir}
+        successors = {row.owner: row.successor for row in rows if row.successor}
         for old, total in zip(rows, totals, strict=True):
-            heir = old.heir
-            while heir in heirs:
-                heir = heirs[heir]
+            successor = old.successor
+            while successor in successors:
+                successor = successors[successor]
             for at, row in enumerate(rows):
-                if self.recipe.calibrated and row.owner == heir:
-                    raised[at] = max(raised[at], total - self.recipe.heir)
+                if self.recipe.calibrated and row.owner == successor:
+                    raised[at] = max(raised[at], total - self.recipe.successor_loss)
         return raised
 
     def total(self, row: Row, rows: list[Row]) -> float:
         total = self.recipe.base
         if self.recipe.looks_around and turn_of(row, rows) is not None:
-            total += self.recipe.turn
+            total += self.recipe.turn_base
         for name, weight in self.recipe.weights.items():
             kind, _, place = name.partition(".")
             if place:
@@ -194,8 +194,8 @@ class Reference:
     def plain(self, name: str, row: Row, rows: list[Row]) -> float:
         question = self.question
         match name:
-            case "alike":
-                return sum(weight * alike(term, row) for term, weight in self.weight.items())
+            case "similar":
+                return sum(weight * synonym_share(term, row) for term, weight in self.weight.items())
             case "timed":
                 return float("yesterday" in row.words or "2023" in row.words)
             case "when":
@@ -220,10 +220,10 @@ class Reference:
         raise AssertionError(name)
 
 
-def alike(term: str, row: Row) -> float:
+def synonym_share(term: str, row: Row) -> float:
     if term in row.words:
         return 1.0
-    return max((likeness for other, likeness in THESAURUS.find_similar(term) if other in row.words), default=0.0)
+    return max((similarity for other, similarity in THESAURUS.find_similar(term) if other in row.words), default=0.0)
 
 
 def falls_in(when: datetime, start: int, end: int) -> float:

@@ -183,7 +183,7 @@ class TestEngine:
             with Everhold.open(tmp_path / "notes.db", embedder=FunctionEmbedder("ours", 8, embed)) as engine:
                 engine.scope(user="alice").remember("Prefers green tea")
                 [hit] = engine.scope(user="alice").recall("green tea")
-                assert hit.why.likeness > 0.5
+                assert hit.why.similarity > 0.5
                 assert engine.doctor().parts["embedding"] == "ours (8 dimensions)"
                 assert not engine.doctor().problems
 
@@ -194,7 +194,7 @@ class TestEngine:
             change = engine._parts.reembedding
             assert change is not None
             assert change.wait(30)
-            assert engine.scope().recall("green tea")[0].why.likeness > 0.5
+            assert engine.scope().recall("green tea")[0].why.similarity > 0.5
             assert engine.doctor().parts["embedding"] == "wider (16 dimensions)"
 
     def test_opened_again_without_it_reads_and_says_what_is_missing(self, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ class TestEngine:
     async def _ask(self, path: Path) -> float:
         async with AsyncEverhold.open(path, embedder=FunctionEmbedder("ours", 8, embed)) as engine:
             await engine.scope().remember("Prefers green tea")
-            return (await engine.scope().recall("green tea"))[0].why.likeness
+            return (await engine.scope().recall("green tea"))[0].why.similarity
 
     def test_the_asynchronous_engine_takes_it(self, tmp_path: Path) -> None:
         assert asyncio.run(self._ask(tmp_path / "notes.db")) > 0.5

@@ -57,16 +57,16 @@ def contents(image: Image) -> list[tuple[Any, ...]]:
 
 
 def read_derived(image: Image) -> tuple[Any, ...]:
-    """Return what is derived from all rows, by owner: aliases, heirs, turns in order, speakers."""
+    """Return what is derived from all rows, by owner: aliases, successors, turns in order, speakers."""
     alive = image.column("alive")
     turns = [] if image.threads is None else image.threads.rows.tolist()
     owners = {image.owners[row] for row in np.flatnonzero(alive).tolist()}
     return (
         sorted((sorted(alias), image.owners[row]) for alias, row in image.aliases),
-        {old: heir for old, heir in image.heirs.items() if old in owners},
+        {old: successor for old, successor in image.successors.items() if old in owners},
         {one: source for one, source in image.sources.items() if one in owners},
         [image.owners[row] for row in turns],
-        sorted(image.owners[row] for row in ([] if image.threads is None else image.threads.drawn.tolist())),
+        sorted(image.owners[row] for row in ([] if image.threads is None else image.threads.fact_rows.tolist())),
         all(alive[row] for row in turns),
     )
 
@@ -135,7 +135,7 @@ def test_codes_and_absent_values() -> None:
 
 
 def test_what_few_memories_have_goes_with_them() -> None:
-    """An alias, an heir and a place in a conversation are gone when the memory is, and change when it does."""
+    """An alias, a successor and a place in a conversation are gone when the memory is, and change when it does."""
     image = Image(DIMENSIONS)
 
     def keep(owner: str, **fields: Any) -> None:
@@ -144,7 +144,7 @@ def test_what_few_memories_have_goes_with_them() -> None:
         image.replace([owner], [ImageEntry(tuple(chunk.values()), tuple(memory.values()))])
 
     def read_parts() -> tuple[object, ...]:
-        return [sorted(alias) for alias, _ in image.aliases], image.heirs, image.sources, image.threads is not None
+        return [sorted(alias) for alias, _ in image.aliases], image.successors, image.sources, image.threads is not None
 
     assert read_parts() == ([], {}, {}, False)
     assert image.speakers == {}
@@ -174,7 +174,7 @@ def test_a_fact_stands_where_its_message_does() -> None:
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": fields["id"], "terms": "", "known_from": T0}
         image.extend([ImageEntry(tuple(chunk.values()), tuple(memory.values()))])
     assert image.threads is not None
-    assert [image.owners[row] for row in image.threads.drawn] == ["fact"]
+    assert [image.owners[row] for row in image.threads.fact_rows] == ["fact"]
     turns = np.array([{"turn": 5.0, "other": 7.0}[image.owners[row]] for row in image.threads.rows])
     assert image.threads.place_values(np.zeros(4), turns).tolist() == [5.0, 5.0, 0.0, 7.0]
 

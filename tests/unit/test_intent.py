@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.recall.intent import read_intent, split_before
-from everhold.recall.marks import CODE, DATE, LONG_NUMBER, NUMBER, find_marks, mark_rows
 from everhold.recall.postings import Postings
+from everhold.recall.text_features import CODE, DATE, LONG_NUMBER, NUMBER, find_features, find_row_features
 from everhold.text.terms import extract_terms
 
 
@@ -63,7 +63,7 @@ def test_values_asked_for(query: str, values: int) -> None:
 )
 def test_values_that_texts_have(text: str, marks: int) -> None:
     values = NUMBER | LONG_NUMBER | CODE | DATE
-    assert find_marks(" ".join(extract_terms(text))) & values == marks
+    assert find_features(" ".join(extract_terms(text))) & values == marks
 
 
 @given(
@@ -80,7 +80,7 @@ def test_marks_of_many_rows_are_those_of_each(documents: list[list[str]]) -> Non
     texts = [" ".join(document) for document in documents]
     postings = Postings()
     postings.load([texts])
-    assert mark_rows(postings, len(texts)).tolist() == [find_marks(text) for text in texts]
+    assert find_row_features(postings, len(texts)).tolist() == [find_features(text) for text in texts]
 
 
 @pytest.mark.parametrize(

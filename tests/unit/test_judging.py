@@ -1,4 +1,4 @@
-"""Judging candidates together: updates, what was told, few candidates, and bounds."""
+"""Judging candidates together: updates, explicit evidence, few candidates, and bounds."""
 
 from typing import Any
 
@@ -8,22 +8,22 @@ import pytest
 from everhold.recall.intent import Intent
 from everhold.recall.judging import (
     AMONG_FEW,
-    EXAMINED,
-    FEW,
+    FEW_CANDIDATES,
+    MAX_JUDGED,
     ONE_ANSWER,
     SEVERAL_ANSWERS,
     WEIGHTS,
     Judgement,
     Verdict,
+    compute_judging_weight,
     find_bounds,
     judge,
-    weigh_judgement,
 )
-from everhold.recall.marks import CHANGE
-from everhold.recall.measures import GROUPS, Asking, Candidates, measure_chance, measure_shares
+from everhold.recall.measures import GROUPS, Candidates, QuestionProfile, measure_chance, measure_shares
 from everhold.recall.signals import DAY
+from everhold.recall.text_features import CHANGE
 
-SIZE = EXAMINED
+SIZE = MAX_JUDGED
 NOW = 1000 * DAY
 
 
@@ -33,31 +33,32 @@ def make_candidates(**changed: Any) -> Candidates:
     vectors = generator.normal(size=(SIZE, 16)).astype(np.float32)
     vectors[1] = vectors[0]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    likeness = np.linspace(0.25, 0.05, SIZE)
-    likeness[:2] = 0.6, 0.5
+    similarity = np.linspace(0.25, 0.05, SIZE)
+    similarity[:2] = 0.6, 0.5
     when = np.full(SIZE, 100 * DAY)
     when[1] = 465 * DAY
     totals = np.linspace(-2.0, -6.0, SIZE)
     totals[:2] = 1.5, 1.0
-    marks = np.zeros(SIZE, np.int64)
-    marks[1] = CHANGE
+    features = np.zeros(SIZE, np.int64)
+    features[1] = CHANGE
     nothing = np.zeros(SIZE)
     holds = np.zeros((2, SIZE))
     holds[0, :2] = 1.0
     made = Candidates(
-        totals=totals, alone=totals, told=nothing, likeness=likeness, dates=nothing, marks=marks,
+        totals=totals, signal_log_odds=totals, explicit=nothing, similarity=similarity, dates=nothing,
+        features=features,
         when=when, asks=nothing, vectors=vectors, anchor=nothing, holds=holds,
     )  # fmt: skip
     return made._replace(**changed)
 
 
-def make_asking(intent: Intent = Intent()) -> Asking:  # noqa: B008
+def make_profile(intent: Intent = Intent()) -> QuestionProfile:  # noqa: B008
     shares = np.array([[0.5, 0.5], [0.5, 0.5]])
-    return Asking(intent, shares, None, 2, 2, 0.0, timed=False, anchored=False, now=NOW)
+    return QuestionProfile(intent, shares, None, 2, 2, 0.0, timed=False, anchored=False, now=NOW)
 
 
 def test_a_newer_candidate_that_says_the_same_takes_the_first_place() -> None:
-    judgement = judge(make_candidates(), make_asking())
+    judgement = judge(make_candidates(), make_profile())
     assert judgement.chain == [0, 1]
     assert judgement.totals[1] == max(judgement.totals)
     old, new = (Verdict(judgement, place, [f"m{place}" for place in range(SIZE)]) for place in (0, 1))
@@ -68,73 +69,76 @@ def test_a_newer_candidate_that_says_the_same_takes_the_first_place() -> None:
 def test_what_is_older_outdates_nothing() -> None:
     when = make_candidates().when.copy()
     when[1] = 50 * DAY
-    judgement = judge(make_candidates(when=when), make_asking())
+    judgement = judge(make_candidates(when=when), make_profile())
     assert judgement.chain == [0]
     assert judgement.totals[0] == max(judgement.totals)
 
 
 def test_a_question_about_the_past_keeps_the_old_one_first() -> None:
     vectors = make_candidates().vectors.copy()
-    vectors[1] = 0.6 * vectors[0] + 0.8 * vectors[2]  # a likeness of 0.6, as two texts on one topic have
-    asked = (make_asking(), make_asking(Intent(past=True, happened=True)))
-    present, past = (judge(make_candidates(vectors=vectors), asking) for asking in asked)
+    vectors[1] = 0.6 * vectors[0] + 0.8 * vectors[2]  # a similarity of 0.6, as two texts on one topic have
+    asked = (make_profile(), make_profile(Intent(past=True, happened=True)))
+    present, past = (judge(make_candidates(vectors=vectors), profile) for profile in asked)
     assert past.totals[0] - past.totals[1] > present.totals[0] - present.totals[1]
 
 
 def test_a_question_that_repeats_a_memory_means_that_memory() -> None:
-    likeness = make_candidates().likeness.copy()
-    likeness[0] = 0.97
-    assert judge(make_candidates(likeness=likeness), make_asking()).chain == [0]
+    similarity = make_candidates().similarity.copy()
+    similarity[0] = 0.97
+    assert judge(make_candidates(similarity=similarity), make_profile()).chain == [0]
 
 
-def test_what_was_told_lifts_no_higher_than_the_signals() -> None:
-    told, alone = np.zeros(SIZE), make_candidates().totals.copy()
-    told[7], alone[7] = 9.0, 0.5
-    plain, lifted = (judge(make_candidates(**given), make_asking()) for given in ({}, {"told": told, "alone": alone}))
+def test_explicit_evidence_lifts_no_higher_than_the_signals() -> None:
+    explicit, signal_log_odds = np.zeros(SIZE), make_candidates().totals.copy()
+    explicit[7], signal_log_odds[7] = 9.0, 0.5
+    plain, lifted = (
+        judge(make_candidates(**given), make_profile())
+        for given in ({}, {"explicit": explicit, "signal_log_odds": signal_log_odds})
+    )
     assert lifted.totals[7] == pytest.approx(0.5)
     assert plain.totals[7] < 0.5
 
 
-@pytest.mark.parametrize("size", [1, 2, FEW, FEW + 4, EXAMINED])
+@pytest.mark.parametrize("size", [1, 2, FEW_CANDIDATES, FEW_CANDIDATES + 4, MAX_JUDGED])
 def test_the_fewer_candidates_the_more_the_signals_decide(size: int) -> None:
-    found = Candidates(*(column[:size] for column in make_candidates()[:-1]), make_candidates().holds[:, :size])
-    judgement = judge(found, make_asking())
-    assert judgement.weight == weigh_judgement(size)
-    if size <= FEW:
+    candidates = Candidates(*(column[:size] for column in make_candidates()[:-1]), make_candidates().holds[:, :size])
+    judgement = judge(candidates, make_profile())
+    assert judgement.weight == compute_judging_weight(size)
+    if size <= FEW_CANDIDATES:
         assert judgement.weight == 0.0
-        assert judgement.totals == judgement.alone.tolist()
+        assert judgement.totals == judgement.signal_log_odds.tolist()
         assert size == 1 or int(np.argmax(judgement.totals)) == 1, "the update comes first all the same"
 
 
-@pytest.mark.parametrize("likeness_of_newer", [0.5, 0.1])
-def test_explanations_add_up(likeness_of_newer: float) -> None:
+@pytest.mark.parametrize("similarity_of_newer", [0.5, 0.1])
+def test_explanations_add_up(similarity_of_newer: float) -> None:
     """Also where the newer one alone would come after the one it replaces."""
-    likeness = make_candidates().likeness.copy()
-    likeness[1] = likeness_of_newer
-    judgement = judge(make_candidates(likeness=likeness), make_asking())
+    similarity = make_candidates().similarity.copy()
+    similarity[1] = similarity_of_newer
+    judgement = judge(make_candidates(similarity=similarity), make_profile())
     assert judgement.chain == [0, 1]
-    assert judgement.moved.any() == (likeness_of_newer < 0.5)
+    assert judgement.update_shift.any() == (similarity_of_newer < 0.5)
     for place in range(SIZE):
         parts = Verdict(judgement, place, [""] * SIZE).explain()
         assert sum(parts.values()) + judgement.weight * WEIGHTS.base == pytest.approx(judgement.totals[place])
 
 
 def test_every_measure_has_a_weight_and_a_group() -> None:
-    found, asking = make_candidates(), make_asking()
-    measures = measure_chance(found, asking, measure_shares(found, asking), found.totals, [0, 1], 0.4)
+    candidates, profile = make_candidates(), make_profile()
+    measures = measure_chance(candidates, profile, measure_shares(candidates, profile), candidates.totals, [0, 1], 0.4)
     assert set(measures) == set(WEIGHTS.chance) == set(GROUPS)
 
 
 def test_bounds() -> None:
     one, several = Intent(), Intent(lists=True)
-    assert find_bounds(one, EXAMINED, 0.9) == ONE_ANSWER
-    assert find_bounds(several, EXAMINED, 0.9) == SEVERAL_ANSWERS
-    assert find_bounds(several, EXAMINED, 0.2) == ONE_ANSWER, "the best must be good enough"
-    assert find_bounds(several, FEW, 0.9) == AMONG_FEW
+    assert find_bounds(one, MAX_JUDGED, 0.9) == ONE_ANSWER
+    assert find_bounds(several, MAX_JUDGED, 0.9) == SEVERAL_ANSWERS
+    assert find_bounds(several, MAX_JUDGED, 0.2) == ONE_ANSWER, "the best must be good enough"
+    assert find_bounds(several, FEW_CANDIDATES, 0.9) == AMONG_FEW
     assert ONE_ANSWER.find_minimum(0.9) == pytest.approx(0.36)
     assert ONE_ANSWER.find_minimum(0.4) == ONE_ANSWER.minimum
 
 
 def test_judgement_is_of_one_candidate_too() -> None:
-    found = Candidates(*(column[:1] for column in make_candidates()[:-1]), make_candidates().holds[:, :1])
-    assert isinstance(judge(found, make_asking()), Judgement)
+    candidates = Candidates(*(column[:1] for column in make_candidates()[:-1]), make_candidates().holds[:, :1])
+    assert isinstance(judge(candidates, make_profile()), Judgement)

@@ -249,9 +249,11 @@ def test_a_case_narrows_as_it_says(tmp_path: Path, open_engine: Callable[[], Eve
     assert outcome(tmp_path, open_engine, f"{asked}, kind: plan}}").missing == ("coffee",)
 
 
-def test_a_superseded_memory_is_gone_and_its_heir_is_found(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
-    heir = '  - {key: tom, user: nok, text: "My cat is called Tom.", supersedes: cat}\n'
-    found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [tom], must_not: [cat]}}", MEMORIES + heir)
+def test_a_superseded_memory_is_gone_and_its_successor_is_found(
+    tmp_path: Path, open_engine: Callable[[], Everhold]
+) -> None:
+    successor = '  - {key: tom, user: nok, text: "My cat is called Tom.", supersedes: cat}\n'
+    found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [tom], must_not: [cat]}}", MEMORIES + successor)
     assert found.passed
 
 

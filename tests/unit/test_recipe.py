@@ -11,10 +11,10 @@ from everhold.recall.recipe import GROUPS, HYBRID, MEANING, RECIPES, WORDS, Reci
 
 WEIGHTS = {
     "meaning.own": 1.0, "meaning.near": 2.0, "meaning.session": 4.0, "voice.own": 8.0, "voice.near": 16.0,
-    "words.own": 32.0, "words.often": 64.0, "words.wide": 128.0, "alike": 256.0, "answering": 512.0,
+    "words.own": 32.0, "words.often": 64.0, "words.wide": 128.0, "similar": 256.0, "answering": 512.0,
 }  # fmt: skip
 RECIPE = Recipe("powers", WEIGHTS, base=-1.0)
-PLACED = {"alike": 256.0, "answering": 512.0}
+PLACED = {"similar": 256.0, "answering": 512.0}
 
 
 def test_with_neighbours_and_a_voice_all_weights_stand() -> None:
@@ -72,8 +72,8 @@ def test_without_a_retriever(group: str) -> None:
     }
     assert all(less.uses(other) for other in set(GROUPS.values()) - {group})
     assert less.weights_for(threads=True, voiced=True) == dict(less.weights), "not those of the whole recipe"
-    assert (less.base, less.turn, less.calibrated, less.minimum) == (
-        HYBRID.base, HYBRID.turn, HYBRID.calibrated, HYBRID.minimum,
+    assert (less.base, less.turn_base, less.calibrated, less.minimum) == (
+        HYBRID.base, HYBRID.turn_base, HYBRID.calibrated, HYBRID.minimum,
     )  # fmt: skip
 
 

@@ -32,11 +32,11 @@ ALL = Recipe(
     {
         "meaning.own": 0.9, "meaning.near": 0.8, "meaning.around": -0.7, "meaning.session": 0.6, "voice.own": 0.5,
         "voice.near": 0.4, "voice.around": 0.35, "voice.session": -0.3, "words.own": 1.1, "words.often": 1.2,
-        "words.before": 0.75, "words.around": -0.65, "words.wide": 0.55, "alike": 1.3, "date": 1.4, "timed": 0.45,
+        "words.before": 0.75, "words.around": -0.65, "words.wide": 0.55, "similar": 1.3, "date": 1.4, "timed": 0.45,
         "when": 0.25, "speaker": 0.85, "asking": -0.95, "answering": 0.15, "name": 1.5, "importance": 0.95,
         "recency": 1.05, "session": 0.65,
     },
-    base=-1.5, turn=-0.5, calibrated=True, lead=0.7, max_lead=0.3,
+    base=-1.5, turn_base=-0.5, calibrated=True, lead=0.7, max_lead=0.3,
 )  # fmt: skip
 TESTED = {**RECIPES, "all": ALL}
 
@@ -104,7 +104,7 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
     chance = random.Random(4)
     rows = [Row(chance, f"m{n}", talks=n < 80) for n in range(700)]
     for row in rows:
-        row.heir = row.source = None
+        row.successor = row.source = None
     question = ask(chance)
     asked = PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS)
     statistics = count_statistics([make_view(rows)], question.terms)
@@ -123,21 +123,23 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
 def test_why_adds_up(recipe: Recipe) -> None:
     chance = random.Random(8)
     rows = [Row(chance, f"m{n}", talks=True) for n in range(120)]
-    assert any(row.heir for row in rows)
+    assert any(row.successor for row in rows)
     names: set[str] = set()
     for question in (ask(chance) for _ in range(5)):
         for one in rank([make_view(rows)], PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), 120):
             why, row = one.why("image"), rows[one.row]
-            assert recipe.score(why.base + sum(why.given.values())) == pytest.approx(one.score, abs=1e-5)
-            assert (why.given.get("turn", 0.0) != 0.0) == (turn_of(row, rows) is not None and recipe.turn != 0.0)
+            assert recipe.score(why.base + sum(why.contributions.values())) == pytest.approx(one.score, abs=1e-5)
+            assert (why.contributions.get("turn", 0.0) != 0.0) == (
+                turn_of(row, rows) is not None and recipe.turn_base != 0.0
+            )
             assert set(why.matched) == set(question.terms) & set(row.words)
-            names |= why.given.keys()
+            names |= why.contributions.keys()
     folded = recipe.weights_for(threads=True, voiced=False)  # some questions name no speaker
     expected = {*recipe.weights, *folded} | ({"turn", "replaced", "lead"} if recipe.calibrated else set())
     assert names == {name for name in expected if recipe.weights.get(name) != 0.0}
 
 
-def test_an_heir_is_found_by_what_it_replaced() -> None:
+def test_a_successor_is_found_by_what_it_replaced() -> None:
     """Through a chain of replacements, and from a memory that may itself not be returned."""
     chance = random.Random(3)
     rows = [Row(chance, f"m{n}") for n in range(20)]
@@ -149,16 +151,16 @@ def test_an_heir_is_found_by_what_it_replaced() -> None:
     between.vector = last.vector = -meant
     asked = PreparedQuestion(Question((), meant), HYBRID, clock.micros(NOW))
     assert last.owner in [one.owner_id for one in rank([make_view(rows)], asked, 20)][-5:]
-    near.heir, between.heir = between.owner, last.owner
-    mask = np.array([row.heir is None for row in rows])
+    near.successor, between.successor = between.owner, last.owner
+    mask = np.array([row.successor is None for row in rows])
     found = rank([ImageView(image_of(rows), None, mask)], asked, 20)
     assert found[0].owner_id == last.owner
-    assert found[0].why("image").given["replaced"] > 0
+    assert found[0].why("image").contributions["replaced"] > 0
     assert {near.owner, between.owner}.isdisjoint(one.owner_id for one in found)
 
 
 def test_what_is_related_to_a_strong_hit_comes_with_it() -> None:
-    recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, related=0.5, heir=0.25)
+    recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, related_loss=0.5, successor_loss=0.25)
     rows = [Row(random.Random(n), f"m{n}") for n in range(6)]
     for row in rows:
         row.words = []
@@ -176,7 +178,7 @@ def test_what_is_related_to_a_strong_hit_comes_with_it() -> None:
     assert totals([False, True, True, True, True, True], "strong")["m2"] == -1.0, (
         "nor does one that may not be returned"
     )
-    rows[0].heir = "m2"
+    rows[0].successor = "m2"
     image = image_of(rows)
     image.links = {"m4": frozenset({"m2"}), "m2": frozenset({"m4"})}
     assert totals([False, True, True, True, True, True], "strong") == {
@@ -192,7 +194,7 @@ def measure_lead(rows: list[Row], limit: int) -> float:
     """Return what the best hit gains for each unit by which the next is behind."""
     recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, lead=0.5, max_lead=9.0, unrelated=1.5)
     best = rank([make_view(rows)], PreparedQuestion(Question(("one",), None), recipe), limit)[0]
-    lead = best.why("image").given.get("lead", 0.0)
+    lead = best.why("image").contributions.get("lead", 0.0)
     assert log_odds(best.score) == pytest.approx(3.0 + lead, abs=0.01)
     return lead / recipe.lead
 

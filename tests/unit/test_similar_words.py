@@ -87,8 +87,8 @@ def test_words_of_other_meaning_are_not(thesaurus: Thesaurus, word: str, other: 
 
 
 def test_a_nearer_word_is_liker(thesaurus: Thesaurus) -> None:
-    likeness = dict(thesaurus.find_similar(term("kids")))
-    assert likeness[term("children")] > likeness[term("teenagers")] > likeness[term("students")]
+    similarity = dict(thesaurus.find_similar(term("kids")))
+    assert similarity[term("children")] > similarity[term("teenagers")] > similarity[term("students")]
 
 
 @pytest.mark.parametrize("unknown", ["", "zzz", "กาแฟ", "kids", "the", "e2e", "##ing", "Kid"])
@@ -102,12 +102,12 @@ def test_each_term_has_others_once_nearest_first_between_0_and_1(thesaurus: Thes
     for one in known:
         found = thesaurus.find_similar(one)
         others = [other for other, _ in found]
-        likenesses = [likeness for _, likeness in found]
+        similarityes = [similarity for _, similarity in found]
         assert one not in others
         assert len(set(others)) == len(others)
         assert known.issuperset(others)
-        assert likenesses == sorted(likenesses, reverse=True)
-        assert all(0 < likeness < 1 for likeness in likenesses)
+        assert similarityes == sorted(similarityes, reverse=True)
+        assert all(0 < similarity < 1 for similarity in similarityes)
 
 
 def test_only_whole_common_words_that_say_something_are_compared(model: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_second_start_takes_the_words_from_the_cache(model: Path, word_cache: 
 
 def test_the_cached_file_is_for_its_owner_only_and_names_its_origin(word_cache: Path) -> None:
     file = find_only_file(word_cache)
-    assert file.name == f"all-MiniLM-L6-v2-53aa51172d142c89-alike-{similar_words.FORMAT}.words"
+    assert file.name == f"all-MiniLM-L6-v2-53aa51172d142c89-similar-{similar_words.FORMAT}.words"
     assert file.stat().st_mode & 0o777 == 0o600
 
 

@@ -14,10 +14,10 @@ from everhold.evaluation.lives import Life
 from everhold.recall import judging
 from everhold.recall.judging import Weights
 from everhold.recall.measures import (
-    Asking,
     Candidates,
     Measures,
     Numbers,
+    QuestionProfile,
     Shares,
     measure_shares,
     measure_topic,
@@ -42,8 +42,8 @@ Choice = tuple[Numbers, NDArray[np.bool_]]
 class Example(NamedTuple):
     """The candidates of one question: which of them are right, which are needed, and which are outdated."""
 
-    found: Candidates
-    asking: Asking
+    candidates: Candidates
+    profile: QuestionProfile
     shares: Shares
     right: NDArray[np.bool_]
     expected: NDArray[np.bool_]
@@ -68,9 +68,9 @@ def _ask(engine: Everhold, life: Life) -> Iterator[Example]:
         if examined is not None:
             ids = [names[one] for one in examined.ids]
             yield Example(
-                examined.found,
-                examined.asking,
-                measure_shares(examined.found, examined.asking),
+                examined.candidates,
+                examined.profile,
+                measure_shares(examined.candidates, examined.profile),
                 np.array([one in question.right for one in ids]),
                 np.array([one in question.expect for one in ids]),
                 np.array([one in question.stale for one in ids]),
@@ -96,7 +96,7 @@ def _fit_topic(examples: Sequence[Example], names: Sequence[str]) -> dict[str, f
     for one in examples:
         wanted = one.right | one.stale
         if wanted.any():
-            choices.append((_stack(measure_topic(one.found, one.asking, one.shares), names), wanted))
+            choices.append((_stack(measure_topic(one.candidates, one.profile, one.shares), names), wanted))
     return dict(zip(names, _fit_choices(choices, None), strict=True))
 
 
@@ -106,13 +106,13 @@ def _fit_topic(examples: Sequence[Example], names: Sequence[str]) -> dict[str, f
 def _fit_update(examples: Sequence[Example], topic: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
     choices = []
     for one in examples:
-        scores = judging.weigh(measure_topic(one.found, one.asking, one.shares), topic)
+        scores = judging.sum_weighted(measure_topic(one.candidates, one.profile, one.shares), topic)
         for old in np.argsort(-scores, kind="stable")[:FIRST].tolist():
-            newer = np.flatnonzero(one.found.when > one.found.when[old])
+            newer = np.flatnonzero(one.candidates.when > one.candidates.when[old])
             wanted = one.expected[newer] & one.stale[old] & ~one.right[old]
             if not len(newer) or not (one.right[old] or wanted.any()):
                 continue
-            measures = measure_update(one.found, one.asking, one.shares, scores, old, newer)
+            measures = measure_update(one.candidates, one.profile, one.shares, scores, old, newer)
             choices.append((_stack(measures, names), wanted))
     return dict(zip(names, _fit_choices(choices, names.index("always")), strict=True))
 
@@ -126,7 +126,7 @@ def _fit_chance(
     rows, right = [], []
     neutral = Weights(topic, update, dict.fromkeys(names, 0.0), 0.0)
     for one in examples:
-        measures = judging.judge(one.found, one.asking, neutral).measures
+        measures = judging.judge(one.candidates, one.profile, neutral).measures
         table = _stack(measures, names)
         best = np.argsort(-np.asarray(measures["share"]), kind="stable")[:JUDGED]
         rows.append(table[best])

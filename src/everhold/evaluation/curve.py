@@ -64,7 +64,7 @@ def _scores(signals: NDArray[np.float32], recipe: Recipe) -> NDArray[np.float64]
     What depends on more than the turn and the question (a memory's age, importance and aliases) is left aside.
     """
     weights = np.array([recipe.weights.get(name, 0.0) for name in NAMES])
-    totals = signals @ weights + recipe.base + recipe.turn
+    totals = signals @ weights + recipe.base + recipe.turn_base
     best = np.sort(totals, axis=1)[:, -2:]
     ahead = np.minimum(best[:, -1] - best[:, 0], recipe.max_lead)
     totals[np.arange(len(totals)), totals.argmax(axis=1)] += recipe.lead * ahead

@@ -106,7 +106,7 @@ def _weights(examples: Sequence[Examples]) -> Matrix:
 
 def _hardest(one: Examples) -> Examples:
     """The examples that decide: roughly, those that fit best by meaning and words."""
-    rough = np.array([float("." in name or name == "alike") for name in NAMES])
+    rough = np.array([float("." in name or name == "similar") for name in NAMES])
     totals = np.where(one.evidence > 0, np.inf, one.signals @ rough)
     kept = np.argsort(-totals, axis=1, kind="stable")[:, :HARDEST]
     signals = np.take_along_axis(one.signals, kept[..., None], 1)

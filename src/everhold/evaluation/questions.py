@@ -150,7 +150,7 @@ def _load_life(view: View, life: Life, progress: Callable[[int], None]) -> dict[
 
 
 def _name_hits(hits: Iterable[Hit], life_ids: Mapping[str, str]) -> tuple[ScoredMemory, ...]:
-    """Return each memory of the life once, best first; a fact drawn from a memory counts as that memory."""
+    """Return each memory of the life once, best first; a fact derived from a memory counts as that memory."""
     scores: dict[str, float] = {}
     for hit in hits:
         source = str(hit.memory.provenance.get("memory", ""))

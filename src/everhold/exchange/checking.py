@@ -24,11 +24,11 @@ class _EarlierRow(NamedTuple):
 _NO_USER = _EarlierRow()
 
 
-class _Heir(NamedTuple):
-    """The memory that a superseded one names as its heir; it may come later in the bundle."""
+class _Successor(NamedTuple):
+    """The memory that a superseded one names as its successor; it may come later in the bundle."""
 
     number: int
-    heir_id: str
+    successor_id: str
     user_id: str | None
 
 
@@ -38,7 +38,7 @@ class BundleChecks:
     def __init__(self, records: Records, organization: str) -> None:
         self._records, self._organization = records, organization
         self._known: dict[str, dict[str, _EarlierRow]] = {name: {} for name in _REFERRED_TO}
-        self._heirs: list[_Heir] = []
+        self._successors: list[_Successor] = []
         self._table = ""
         self._finished: set[str] = set()
         self._keys: set[tuple[object, ...]] = set()
@@ -66,16 +66,20 @@ class BundleChecks:
     def finish(self) -> None:
         """Check what could only be checked once all rows were seen."""
         known = self._known["memories"]
-        elsewhere = sorted({heir.heir_id for heir in self._heirs} - known.keys())
+        elsewhere = sorted({successor.successor_id for successor in self._successors} - known.keys())
         stored = self._records.get(Memory, self._organization, elsewhere, deleted=True) if elsewhere else {}
         users = {memory_id: memory.user_id for memory_id, memory in stored.items()}
-        users |= {heir.heir_id: known[heir.heir_id].user_id for heir in self._heirs if heir.heir_id in known}
-        for number, heir_id, user_id in self._heirs:
-            # An heir that neither the bundle nor the store has was purged, which is allowed.
-            if users.get(heir_id, user_id) != user_id:
+        users |= {
+            successor.successor_id: known[successor.successor_id].user_id
+            for successor in self._successors
+            if successor.successor_id in known
+        }
+        for number, successor_id, user_id in self._successors:
+            # A successor that neither the bundle nor the store has was purged, which is allowed.
+            if users.get(successor_id, user_id) != user_id:
                 raise InvalidInput(
-                    f"line {number}: the memory was superseded by {heir_id!r}, which belongs to another user",
-                    value=heir_id,
+                    f"line {number}: the memory was superseded by {successor_id!r}, which belongs to another user",
+                    value=successor_id,
                     remedy="export it again",
                 )
 
@@ -110,7 +114,7 @@ class BundleChecks:
     def _check_memory(self, number: int, memory: Memory) -> None:
         self._check_session(number, "memory", memory)
         if memory.superseded_by is not None:
-            self._heirs.append(_Heir(number, memory.superseded_by, memory.user_id))
+            self._successors.append(_Successor(number, memory.superseded_by, memory.user_id))
 
     def _check_session(self, number: int, noun: str, row: Memory | Message) -> None:
         if row.session_id is None:

@@ -145,15 +145,15 @@ _NAMES = lazy_pattern(r"(?<=[^.!?\s] )[A-Z][\w-]*")
 _SHORT = (("n't", " not"), ("cannot", "can not"), ("'m", " am"), ("'ve", " have"), ("'ll", " will"), ("'re", " are"))
 
 
-def is_near_duplicate(first: str, second: str, likeness: float) -> bool:
-    """Return whether two texts say the same in nearly the same words; `likeness` is the cosine of their vectors.
+def is_near_duplicate(first: str, second: str, similarity: float) -> bool:
+    """Return whether two texts say the same in nearly the same words; `similarity` is the cosine of their vectors.
 
     The words that carry meaning must be the same, in the same order but for times; numbers, names, persons, tenses,
     and words such as "not" and "before" must agree.
     """
     if normalise(first) == normalise(second):  # normalising folds case, which may be all that tells a name from a word
         return _find_names(first) == _find_names(second)
-    if likeness < MIN_SIMILARITY or ("?" in first) != ("?" in second):
+    if similarity < MIN_SIMILARITY or ("?" in first) != ("?" in second):
         return False
     first_plain, second_plain = _expand_short_forms(first), _expand_short_forms(second)
     return (

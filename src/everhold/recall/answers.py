@@ -1,4 +1,7 @@
-"""Ranking memories with the best plain ones judged together (judging.py)."""
+"""Rank memories. The best of them are judged together (judging.py), except turns of conversations.
+
+A memory is plain if it is neither a turn of a conversation nor a fact derived from one.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,8 +13,8 @@ from numpy.typing import NDArray
 from everhold.ports.search_indexes import Statistics
 from everhold.recall.image import Image
 from everhold.recall.intent import Intent
-from everhold.recall.judging import EXAMINED, ONE_ANSWER, Bounds, Verdict, find_bounds, judge
-from everhold.recall.measures import Asking, Candidates, Numbers, find_terms, read_asking
+from everhold.recall.judging import MAX_JUDGED, ONE_ANSWER, Bounds, Verdict, find_bounds, judge
+from everhold.recall.measures import Candidates, Numbers, QuestionProfile, find_terms, profile_question
 from everhold.recall.recipe import SCORE_DECIMALS, Recipe
 from everhold.recall.request import Request
 from everhold.recall.scoring import ImageView, PreparedQuestion, Scored, add_lead, find_best, rank, rank_key
@@ -21,112 +24,131 @@ from everhold.recall.signals import Signal
 def rank_answers(
     image_views: Sequence[ImageView], prepared: PreparedQuestion, limit: int, statistics: Statistics | None = None
 ) -> list[Scored]:
-    """Return the best `limit` owners of rows, best first, with the plain memories among them judged.
+    """Return the best `limit` candidates, best first. The best plain memories among them are judged.
 
-    What is too far behind to be judged stays behind what is.
+    Plain memories that are too low to be judged stay below the judged ones.
     """
     if not prepared.recipe.judges:
         return rank(image_views, prepared, limit, statistics)
-    found = find_best(image_views, prepared, max(limit, EXAMINED), statistics, plain=EXAMINED)
-    plain, apart = _part(found, image_views)
+    best = find_best(image_views, prepared, max(limit, MAX_JUDGED), statistics, plain=MAX_JUDGED)
+    plain, others = _split_plain(best, image_views)
     if prepared.question.rest is not None:
         prepared, statistics = prepared._replace(question=prepared.question.rest), None
-        found = plain = _find_plain(image_views, prepared, limit)
-    examined, rest = plain[:EXAMINED], plain[EXAMINED:]
-    lead = add_lead(found, prepared.recipe).lead if examined and found[0] is examined[0] else 0.0
-    ranked = _judge_all(examined, prepared, statistics, lead, limit) if examined else []
-    is_extended = bool(rest) and len(ranked) < limit
+        best = plain = _find_plain(image_views, prepared, limit)
+    judged, unjudged = plain[:MAX_JUDGED], plain[MAX_JUDGED:]
+    lead = add_lead(best, prepared.recipe).lead if judged and best[0] is judged[0] else 0.0
+    ranked = _judge_all(judged, prepared, statistics, lead, limit) if judged else []
+    is_extended = bool(unjudged) and len(ranked) < limit
     if is_extended:
-        lowest, last = ranked[-1].score, max(examined[-1].score, 10**-SCORE_DECIMALS)
-        ranked += [one._replace(score=round(lowest * min(one.score / last, 1.0), SCORE_DECIMALS)) for one in rest]
-    if apart or is_extended:
-        ranked = sorted([*ranked, *apart], key=rank_key)
+        lowest, last = ranked[-1].score, max(judged[-1].score, 10**-SCORE_DECIMALS)
+        ranked += [
+            memory._replace(score=round(lowest * min(memory.score / last, 1.0), SCORE_DECIMALS)) for memory in unjudged
+        ]
+    if others or is_extended:
+        ranked = sorted([*ranked, *others], key=rank_key)
         if prepared.recipe.lead and ranked[0].verdict is None:
             ranked[0] = add_lead(ranked, prepared.recipe)
     return ranked[:limit]
 
 
-def _part(found: list[Scored], image_views: Sequence[ImageView]) -> tuple[list[Scored], list[Scored]]:
-    """Return the plain memories, and the rest."""
+def _split_plain(scored: list[Scored], image_views: Sequence[ImageView]) -> tuple[list[Scored], list[Scored]]:
+    """Return the plain memories, and the others."""
     if all(image_view.image.kind == "memory" and image_view.image.threads is None for image_view in image_views):
-        return found, []
-    return [one for one in found if one.is_plain], [one for one in found if not one.is_plain]
+        return scored, []
+    return [candidate for candidate in scored if candidate.is_plain], [
+        candidate for candidate in scored if not candidate.is_plain
+    ]
 
 
 def choose_bounds(ranked: Sequence[Scored], request: Request, intent: Intent) -> Bounds:
-    """Return which of the ranked are good enough to be returned."""
-    if not request.least or not ranked:
+    """Return the lowest score that a ranked candidate must have to be returned."""
+    if not request.min_score or not ranked:
         return Bounds(-math.inf, 0.0)
     verdict = ranked[0].verdict
     if request.minimum is not None or verdict is None:
-        return Bounds(request.least, request.share)
+        return Bounds(request.min_score, request.share)
     return find_bounds(intent, len(verdict.ids), ranked[0].score)
 
 
-class Examined(NamedTuple):
-    """The owners that are judged for a question, and what they are judged by."""
+class JudgingInput(NamedTuple):
+    """What `judge` gets for a question, and the ids of the candidates."""
 
     ids: list[str]
-    found: Candidates
-    asking: Asking
+    candidates: Candidates
+    profile: QuestionProfile
 
 
-def examine_answers(image_views: Sequence[ImageView], prepared: PreparedQuestion) -> Examined | None:
-    """Return what would be judged; None if there is nothing."""
+def examine_answers(image_views: Sequence[ImageView], prepared: PreparedQuestion) -> JudgingInput | None:
+    """Return what would be judged for a question; None if there are no candidates."""
     prepared = prepared._replace(question=prepared.question.rest or prepared.question)
-    plain = _find_plain(image_views, prepared, EXAMINED)[:EXAMINED]
-    return Examined([one.owner_id for one in plain], *_prepare(plain, prepared, None, 0.0)) if plain else None
+    plain = _find_plain(image_views, prepared, MAX_JUDGED)[:MAX_JUDGED]
+    return (
+        JudgingInput([candidate.owner_id for candidate in plain], *_prepare(plain, prepared, None, 0.0))
+        if plain
+        else None
+    )
 
 
 def _find_plain(image_views: Sequence[ImageView], prepared: PreparedQuestion, limit: int) -> list[Scored]:
-    found = find_best(image_views, prepared, max(limit, EXAMINED), plain=EXAMINED)
-    return [one for one in found if one.is_plain]
+    scored = find_best(image_views, prepared, max(limit, MAX_JUDGED), plain=MAX_JUDGED)
+    return [candidate for candidate in scored if candidate.is_plain]
 
 
 def _judge_all(
-    examined: Sequence[Scored], prepared: PreparedQuestion, statistics: Statistics | None, lead: float, limit: int
+    judged: Sequence[Scored], prepared: PreparedQuestion, statistics: Statistics | None, lead: float, limit: int
 ) -> list[Scored]:
-    """Return the best `limit` of the judged, best first."""
-    judgement = judge(*_prepare(examined, prepared, statistics, lead))
-    ids = [one.owner_id for one in examined]
+    """Judge candidates and return the best `limit` of them, best first."""
+    judgement = judge(*_prepare(judged, prepared, statistics, lead))
+    ids = [candidate.owner_id for candidate in judged]
     scores = prepared.recipe.score_all(judgement.totals)
-    places = sorted(range(len(ids)), key=lambda place: (-scores[place], ids[place]))[:limit]
+    order = sorted(range(len(ids)), key=lambda index: (-scores[index], ids[index]))[:limit]
     return [
-        Scored(ids[place], scores[place], examined[place].pool, examined[place].at, 0.0, Verdict(judgement, place, ids))
-        for place in places
+        Scored(
+            ids[index], scores[index], judged[index].pool, judged[index].pool_index, 0.0, Verdict(judgement, index, ids)
+        )
+        for index in order
     ]
 
 
 def _prepare(
-    examined: Sequence[Scored], prepared: PreparedQuestion, statistics: Statistics | None, lead: float
-) -> tuple[Candidates, Asking]:
-    words = examined[0].pool.words
-    others = [one.pool.words for one in {id(one.pool): one for one in examined}.values()]
-    known = [
-        any(len(word.rows) for word in same) or bool(statistics and statistics.chunks_with_term.get(same[0].term))
-        for same in zip(*others, strict=True)
+    judged: Sequence[Scored], prepared: PreparedQuestion, statistics: Statistics | None, lead: float
+) -> tuple[Candidates, QuestionProfile]:
+    words = judged[0].pool.words
+    words_by_pool = [
+        candidate.pool.words for candidate in {id(candidate.pool): candidate for candidate in judged}.values()
     ]
-    alone = _read_alone(examined, prepared.recipe, lead)
-    return _gather(examined, prepared)._replace(alone=alone), read_asking(prepared.question, words, known, prepared.now)
+    known = [
+        any(len(word.rows) for word in same_word)
+        or bool(statistics and statistics.chunks_with_term.get(same_word[0].term))
+        for same_word in zip(*words_by_pool, strict=True)
+    ]
+    signal_log_odds = _compute_signal_log_odds(judged, prepared.recipe, lead)
+    return _collect_candidates(judged, prepared)._replace(signal_log_odds=signal_log_odds), profile_question(
+        prepared.question, words, known, prepared.now
+    )
 
 
-def _gather(found: Sequence[Scored], prepared: PreparedQuestion) -> Candidates:
-    """Return what the images hold of these hits."""
-    pools = {id(one.pool): one.pool for one in found}
+def _collect_candidates(scored: Sequence[Scored], prepared: PreparedQuestion) -> Candidates:
+    """Return what the images hold about these candidates."""
+    pools = {id(candidate.pool): candidate.pool for candidate in scored}
     if len(pools) == 1:
-        return _gather_pool(found, prepared)
-    places = [[place for place, one in enumerate(found) if one.pool is pool] for pool in pools.values()]
-    parts = [_gather_pool([found[place] for place in own], prepared) for own in places]
-    order = np.argsort([place for own in places for place in own])
+        return _collect_pool_candidates(scored, prepared)
+    indexes_by_pool = [
+        [index for index, candidate in enumerate(scored) if candidate.pool is pool] for pool in pools.values()
+    ]
+    parts = [_collect_pool_candidates([scored[index] for index in indexes], prepared) for indexes in indexes_by_pool]
+    order = np.argsort([index for indexes in indexes_by_pool for index in indexes])
     columns: list[Any] = [np.concatenate(column)[order] for column in zip(*(part[:-1] for part in parts), strict=True)]
     columns.append(np.concatenate([part.holds for part in parts], axis=1)[:, order])
     return Candidates._make(columns)
 
 
-def _read_alone(found: Sequence[Scored], recipe: Recipe, lead: float) -> Numbers:
-    """Return the logarithms of the odds that the signals give, such that the recipe's minimum becomes that of one
-    answer. The first gains what it has as its lead."""
-    totals = np.array([one.total for one in found])
+def _compute_signal_log_odds(scored: Sequence[Scored], recipe: Recipe, lead: float) -> Numbers:
+    """Return the log odds that the signals give, shifted so that the recipe's minimum becomes that of ONE_ANSWER.
+
+    `lead` is added to the first.
+    """
+    totals = np.array([candidate.total for candidate in scored])
     totals[0] += lead
     return totals + (_log_odds(ONE_ANSWER.minimum) - _log_odds(recipe.minimum) if recipe.minimum else 0.0)
 
@@ -135,27 +157,27 @@ def _log_odds(chance: float) -> float:
     return math.log(chance / (1 - chance))
 
 
-def _gather_pool(found: Sequence[Scored], prepared: PreparedQuestion) -> Candidates:
-    pool = found[0].pool
+def _collect_pool_candidates(scored: Sequence[Scored], prepared: PreparedQuestion) -> Candidates:
+    pool = scored[0].pool
     image, signals = pool.image, pool.signals
-    rows = np.array([one.row for one in found], np.int32)
-    nothing: Numbers = np.zeros(len(found))
-    told: Numbers = nothing
-    for extra in pool.carried.values():
-        told = told + extra[rows]
+    rows = np.array([candidate.row for candidate in scored], np.int32)
+    zeros: Numbers = np.zeros(len(scored))
+    explicit: Numbers = zeros
+    for gain in pool.link_gains.values():
+        explicit = explicit + gain[rows]
     if "name" in signals:
-        told = told + pool.weights["name"] * signals["name"][rows]
+        explicit = explicit + pool.weights["name"] * signals["name"][rows]
     return Candidates(
-        np.array([one.total for one in found]),
-        nothing,
-        told,
+        np.array([candidate.total for candidate in scored]),
+        zeros,
+        explicit,
         _take(signals, "meaning.own", rows),
         _take(signals, "date", rows),
-        image.column("marks")[rows].astype(np.int64),
+        image.column("features")[rows].astype(np.int64),
         image.column("when")[rows],
         signals["asking"][rows].astype(np.float64),
         image.vectors[rows],
-        _share_held(prepared.question.anchor, rows, image),
+        _compute_held_share(prepared.question.anchor, rows, image),
         find_terms(rows, pool.words, lambda term: image.postings.find(term).rows, prepared.thesaurus),
     )
 
@@ -164,9 +186,9 @@ def _take(signals: Mapping[str, Signal], name: str, rows: NDArray[np.int32]) -> 
     return signals[name][rows].astype(np.float64, copy=False) if name in signals else np.zeros(len(rows))
 
 
-def _share_held(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:
-    """Return which share of these terms each row has."""
-    held = np.zeros(len(rows))
+def _compute_held_share(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:
+    """Return the share of these terms that each row has."""
+    share = np.zeros(len(rows))
     for term in terms:
-        held += np.isin(rows, image.postings.find(term).rows)
-    return held / len(terms) if terms else held
+        share += np.isin(rows, image.postings.find(term).rows)
+    return share / len(terms) if terms else share

@@ -1,4 +1,4 @@
-"""Hits that say the same as a better hit are left out."""
+"""Leave out hits that say the same as a better hit."""
 
 from collections.abc import Sequence
 
@@ -10,75 +10,77 @@ from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE
 from everhold.recall.scoring import Scored
 
-Found = tuple[Scored, Entity]
+ScoredRecord = tuple[Scored, Entity]
 
 
 class SeenTexts:
     """The hits so far, to compare the next ones with."""
 
     def __init__(self) -> None:
-        self._said: list[Found] = []
+        self._said: list[ScoredRecord] = []
         self._ids: set[tuple[str, str]] = set()
 
-    def take_new(self, found: Sequence[Found]) -> list[Found]:
-        """Return those of these hits that say something new, best first, and remember them.
+    def take_new(self, candidates: Sequence[ScoredRecord]) -> list[ScoredRecord]:
+        """Return the candidates that do not repeat an earlier hit, best first, and remember them.
 
-        A fact and the message that it was drawn from say the same, whichever comes first.
+        A fact and the message that it was derived from count as the same, whichever comes first.
         """
-        every = [*self._said, *found]
-        close = _close_pairs(every)
-        if not close and not self._said and not any(_origin(record) for _, record in found):
-            self._said = list(found)  # nothing repeats anything, as is usual
-            self._ids = {(one.pool.image.kind, record.id) for one, record in found}
+        all_records = [*self._said, *candidates]
+        close = _close_pairs(all_records)
+        if not close and not self._said and not any(_origin(record) for _, record in candidates):
+            self._said = list(candidates)  # the usual case: there are no duplicates
+            self._ids = {(scored.pool.image.kind, record.id) for scored, record in candidates}
             return self._said.copy()
-        taken = set(range(len(self._said)))
-        kept = []
-        for at, (one, record) in enumerate(found, len(self._said)):
-            name = (one.pool.image.kind, record.id)
+        taken_indexes = set(range(len(self._said)))
+        new = []
+        for index, (scored, record) in enumerate(candidates, len(self._said)):
+            name = (scored.pool.image.kind, record.id)
             origin = _origin(record)
             source = None if origin is None else ("memory", origin)
             if name in self._ids or source in self._ids:
                 continue
-            if at in close and any(
-                is_near_duplicate(_text(every[other]), _text((one, record)), likeness)
-                for other, likeness in close[at]
-                if other in taken
+            if index in close and any(
+                is_near_duplicate(_text(all_records[earlier]), _text((scored, record)), similarity)
+                for earlier, similarity in close[index]
+                if earlier in taken_indexes
             ):
                 continue
-            taken.add(at)
+            taken_indexes.add(index)
             self._ids.add(name)
             if source is not None:
                 self._ids.add(source)
-            kept.append((one, record))
-        self._said += kept
-        return kept
+            new.append((scored, record))
+        self._said += new
+        return new
 
 
 def _origin(record: Entity) -> str | None:
-    """Return the id of the memory that a fact was drawn from."""
+    """Return the id of the memory that a fact was derived from."""
     return record.source_id if isinstance(record, Memory) and record.provenance else None
 
 
-def _text(found: Found) -> str:
-    return SEARCHABLE[found[0].kind].text(found[1])
+def _text(scored_record: ScoredRecord) -> str:
+    return SEARCHABLE[scored_record[0].kind].text(scored_record[1])
 
 
-def _close_pairs(found: Sequence[Found]) -> dict[int, list[tuple[int, float]]]:
+def _close_pairs(scored_records: Sequence[ScoredRecord]) -> dict[int, list[tuple[int, float]]]:
     """Return for each hit, by its position, the earlier hits with very similar vectors, and how similar they are."""
-    if len(found) < 2:
+    if len(scored_records) < 2:
         return {}
-    pools = {id(one.pool): one.pool for one, _ in found}
+    pools = {id(scored.pool): scored.pool for scored, _ in scored_records}
     if len(pools) == 1:
         (pool,) = pools.values()
-        vectors = pool.image.vectors[[pool.rows[one.at] for one, _ in found]]
+        vectors = pool.image.vectors[[pool.rows[scored.pool_index] for scored, _ in scored_records]]
     else:
-        vectors = np.array([one.image.vectors[one.row] for one, _ in found])
-    likeness = np.vecdot(vectors[:, None], vectors)
-    near = likeness >= MIN_SIMILARITY
-    close: dict[int, list[tuple[int, float]]] = {}
+        vectors = np.array([scored.image.vectors[scored.row] for scored, _ in scored_records])
+    similarity = np.vecdot(vectors[:, None], vectors)
+    is_close = similarity >= MIN_SIMILARITY
+    close_pairs: dict[int, list[tuple[int, float]]] = {}
     blanks = any(pool.image.has_blanks for pool in pools.values())
-    if blanks or np.count_nonzero(near) > len(found):  # each but a blank one is near to itself
-        for at, other in np.argwhere(near).tolist():
-            if other < at:
-                close.setdefault(at, []).append((other, float(likeness[at, other])))
-    return close
+    if blanks or np.count_nonzero(is_close) > len(
+        scored_records
+    ):  # every vector is close to itself, except a zero vector
+        for later, earlier in np.argwhere(is_close).tolist():
+            if earlier < later:
+                close_pairs.setdefault(later, []).append((earlier, float(similarity[later, earlier])))
+    return close_pairs

@@ -39,31 +39,31 @@ def find_valid_rows(image: Image, at: datetime, *, past: bool, superseded: bool 
     return stands
 
 
-def filter_rows(image: Image, wanted: Filter, records: Records, scope: Scope) -> Mask | None:
+def filter_rows(image: Image, memory_filter: Filter, records: Records, scope: Scope) -> Mask | None:
     """Return the rows that pass the filter; None if the filter is empty."""
-    if not wanted:
+    if not memory_filter:
         return None
     passes = np.ones(image.size, np.bool_)
-    if wanted.kinds:
-        passes &= np.isin(image.column("kind"), [image.code("kind", kind) for kind in wanted.kinds])
-    if wanted.created_after:
-        passes &= image.column("created_at") >= clock.micros(wanted.created_after)
-    if wanted.created_before:
-        passes &= image.column("created_at") < clock.micros(wanted.created_before)
-    if wanted.conditions:
-        conditions = resolve_tags(records, scope.organization, wanted.conditions)
+    if memory_filter.kinds:
+        passes &= np.isin(image.column("kind"), [image.code("kind", kind) for kind in memory_filter.kinds])
+    if memory_filter.created_after:
+        passes &= image.column("created_at") >= clock.micros(memory_filter.created_after)
+    if memory_filter.created_before:
+        passes &= image.column("created_at") < clock.micros(memory_filter.created_before)
+    if memory_filter.conditions:
+        conditions = resolve_tags(records, scope.organization, memory_filter.conditions)
         rows = records.columns(SEARCHABLE[image.kind].entity, scope.organization, ["id"], conditions)
         passes &= _mask_owners(image, {owner_id for (owner_id,) in rows})
-    if wanted.tags:
-        passes &= _mask_owners(image, find_tagged_ids(records, scope.organization, wanted.tags))
+    if memory_filter.tags:
+        passes &= _mask_owners(image, find_tagged_ids(records, scope.organization, memory_filter.tags))
     return passes
 
 
-def resolve_filter(records: Records, organization: str, wanted: Filter) -> list[Condition]:
+def resolve_filter(records: Records, organization: str, memory_filter: Filter) -> list[Condition]:
     """Return all of a filter as conditions that a store can judge."""
-    conditions = resolve_tags(records, organization, wanted.all_conditions)
-    if wanted.tags:
-        conditions.append(Where("id", Op.IN, frozenset(find_tagged_ids(records, organization, wanted.tags))))
+    conditions = resolve_tags(records, organization, memory_filter.all_conditions)
+    if memory_filter.tags:
+        conditions.append(Where("id", Op.IN, frozenset(find_tagged_ids(records, organization, memory_filter.tags))))
     return conditions
 
 
@@ -75,12 +75,12 @@ def resolve_tags(records: Records, organization: str, conditions: Sequence[Condi
 
 def find_tagged_ids(records: Records, organization: str, tags: tuple[str, ...]) -> set[str]:
     """Return the ids of the memories that have all of the tags."""
-    found: set[str] | None = None
+    common_ids: set[str] | None = None
     for tag in tags:
         rows = records.columns(Tag, organization, ["memory_id"], [Where("tag", Op.EQ, tag)])
         ids = {memory_id for (memory_id,) in rows}
-        found = ids if found is None else found & ids
-    return found or set()
+        common_ids = ids if common_ids is None else common_ids & ids
+    return common_ids or set()
 
 
 def _mask_owners(image: Image, ids: set[str]) -> Mask:

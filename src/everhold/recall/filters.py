@@ -54,14 +54,14 @@ class Filter:
     @property
     def all_conditions(self) -> list[Condition]:
         """Everything but the tags that every memory must carry, as conditions."""
-        found = list(self.conditions)
+        conditions = list(self.conditions)
         if self.kinds:
-            found.append(Where("kind", Op.IN, list(self.kinds)))
+            conditions.append(Where("kind", Op.IN, list(self.kinds)))
         if self.created_after:
-            found.append(Where("created_at", Op.GE, self.created_after))
+            conditions.append(Where("created_at", Op.GE, self.created_after))
         if self.created_before:
-            found.append(Where("created_at", Op.LT, self.created_before))
-        return found
+            conditions.append(Where("created_at", Op.LT, self.created_before))
+        return conditions
 
 
 ANY = Filter()
@@ -87,7 +87,7 @@ def make_filter(
     among: Sequence[str] = _MEMORIES,
 ) -> Filter:
     """Return a checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`; all
-    must hold. Under "or" and "and" stands a list of such mappings, under "not" one of them.
+    must hold. The value of "or" and "and" is a list of such mappings, that of "not" is one mapping.
 
     UnknownField if one of the kinds of records `among` which is searched lacks a field.
     """
@@ -105,7 +105,7 @@ def make_filter(
             conditions.append(condition)
     if not all(isinstance(condition, Where) for condition in conditions):  # else the mapping's length has been checked
         _check_count(conditions, len(words))
-    kinds = tuple(KIND_NAMES.get(one, one) for one in _read_words(kind, "kind"))
+    kinds = tuple(KIND_NAMES.get(name, name) for name in _read_words(kind, "kind"))
     return Filter(
         tuple(conditions), kinds, tuple(words), _require_aware(after, "after"), _require_aware(before, "before")
     )
@@ -119,30 +119,30 @@ def _parse_mapping(where: Any, depth: int, among: Sequence[str]) -> list[Conditi
         raise InvalidInput(f"where is nested deeper than {DEEPEST_FILTER} levels", remedy="write a flatter one")
     if len(where) > MAX_CONDITIONS:  # before any work
         raise _refuse_count(len(where))
-    found: list[Condition] = []
-    for name, wanted in where.items():
+    conditions: list[Condition] = []
+    for name, value in where.items():
         if name in _TAGS:
             _require_field(name, among)
-            found += [Where("tags", Op.CONTAINS, tag) for tag in _read_words(wanted, name)]
+            conditions += [Where("tags", Op.CONTAINS, tag) for tag in _read_words(value, name)]
         elif name in _COMBINATIONS:
-            found.append(_parse_combination(name, wanted, depth, among))
+            conditions.append(_parse_combination(name, value, depth, among))
         else:
-            found += _parse_conditions(name, wanted, among)
-    return found
+            conditions += _parse_conditions(name, value, among)
+    return conditions
 
 
-def _parse_combination(name: str, wanted: Any, depth: int, among: Sequence[str]) -> Condition:
-    """Return what stands under "and", "or" or "not"."""
-    parts = [wanted] if name == "not" else wanted
+def _parse_combination(name: str, value: Any, depth: int, among: Sequence[str]) -> Condition:
+    """Return the condition that a value under "and", "or" or "not" describes."""
+    parts = [value] if name == "not" else value
     if not isinstance(parts, list | tuple) or not parts or not all(parts):
         expected = "a dictionary of conditions" if name == "not" else "a list of dictionaries of conditions"
         raise InvalidInput(
-            f"{name!r} holds {format_value(wanted)}", value=wanted, remedy=f"write {expected}, none of them empty"
+            f"{name!r} holds {format_value(value)}", value=value, remedy=f"write {expected}, none of them empty"
         )
     if len(parts) > MAX_CONDITIONS:
         raise _refuse_count(len(parts))
     combined = [AllOf(tuple(_parse_mapping(part, depth + 1, among))) for part in parts]
-    simple = tuple(one.conditions[0] if len(one.conditions) == 1 else one for one in combined)
+    simple = tuple(part.conditions[0] if len(part.conditions) == 1 else part for part in combined)
     if name == "not":
         return Not(simple[0])
     return AnyOf(simple) if name == "or" else AllOf(simple)
@@ -192,7 +192,7 @@ def _require_aware(value: datetime | None, name: str) -> datetime | None:
     return value
 
 
-def _parse_conditions(name: str, wanted: Any, among: Sequence[str]) -> list[Where]:
+def _parse_conditions(name: str, value: Any, among: Sequence[str]) -> list[Where]:
     validate_text(name, "where")
     if len(name) > _MAX_PATH_LENGTH:
         raise InvalidInput(
@@ -200,16 +200,16 @@ def _parse_conditions(name: str, wanted: Any, among: Sequence[str]) -> list[Wher
         )
     if name == "priority":
         _require_field(name, among)
-        levels = _parse_conditions("importance", wanted, among)
-        return [Where("importance", one.op, _convert_priority(one.value)) for one in levels]
+        levels = _parse_conditions("importance", value, among)
+        return [Where("importance", level.op, _convert_priority(level.value)) for level in levels]
     column = _require_column(name, among)
-    if isinstance(wanted, Mapping) and (column.kind is not Kind.JSON or (wanted and set(wanted) <= _SIGNS)):
+    if isinstance(value, Mapping) and (column.kind is not Kind.JSON or (value and set(value) <= _SIGNS)):
         return [
-            _make_condition(name, column.kind, _parse_operator(sign, name), value) for sign, value in wanted.items()
+            _make_condition(name, column.kind, _parse_operator(sign, name), operand) for sign, operand in value.items()
         ]
-    if isinstance(wanted, list | tuple | set | frozenset):
-        return [_make_condition(name, column.kind, Op.IN, wanted)]
-    return [_make_condition(name, column.kind, Op.EQ, wanted)]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_make_condition(name, column.kind, Op.IN, value)]
+    return [_make_condition(name, column.kind, Op.EQ, value)]
 
 
 def _require_column(name: str, among: Sequence[str]) -> Column:
@@ -253,7 +253,7 @@ def _make_condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
                 value=len(value),
                 remedy=f"use at most {MAX_VALUES:,} at once",
             )
-        return Where(name, op, [_check_value(name, kind, one) for one in value])
+        return Where(name, op, [_check_value(name, kind, item) for item in value])
     if op is Op.CONTAINS and kind not in (Kind.TEXT, Kind.JSON):
         raise InvalidInput(f"{name} is a {kind.value}", remedy="'contains' finds part of a text or a member of a list")
     return Where(name, op, _check_value(name, kind, value))
@@ -261,7 +261,7 @@ def _make_condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
 
 def _convert_priority(priority: Any) -> Any:
     if isinstance(priority, list):
-        return [_convert_priority(one) for one in priority]
+        return [_convert_priority(level) for level in priority]
     return None if priority is None else compute_importance(priority)
 
 
@@ -286,14 +286,14 @@ _TYPES: Mapping[Kind, type | tuple[type, ...]] = {
 
 
 def _check_value(name: str, kind: Kind, value: Any) -> Any:
-    wanted = _TYPES.get(kind)
+    expected = _TYPES.get(kind)
     if isinstance(value, str):
         validate_text(value, name)
     if value is None:
         return value
-    if wanted is None:
+    if expected is None:
         return _check_json_value(name, value)
-    if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, wanted):
+    if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, expected):
         raise InvalidInput(
             f"{name} is a {kind.value}; it cannot be compared with {format_value(value)}",
             value=value,

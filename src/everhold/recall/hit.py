@@ -18,18 +18,18 @@ E = TypeVar("E", bound=Entity)
 class Why:
     """What each retriever contributed to a score.
 
-    `given` and `base` add up to the sum of which the recipe makes the score: for `hybrid` the logarithm of the odds
-    that the memory answers the question, for `meaning` and `words` the score itself. `likeness` is the cosine of the
-    question and the memory, and `matched` the question's terms that the memory holds.
+    `base` and the `contributions` add up to the sum from which the recipe computes the score: for `hybrid` the log odds
+    that the memory answers the question, for `meaning` and `words` the score itself. `similarity` is the cosine of the
+    question and the memory, and `matched` has the question's terms that the memory has.
 
-    `given["answer"]` is what judging the best memories together adds or takes, and `judged` tells what that rests on.
-    `updates` is the id of the memory whose place this one takes for this question, and `outdated_by` that of the one
-    that takes its place.
+    `contributions["answer"]` is what comparing the best memories with each other adds, and `judged` has the parts of
+    it. `updates` is the id of the memory that this one replaces for this question, and `outdated_by` the id of the one
+    that replaces it.
     """
 
-    given: Mapping[str, float] = field(default_factory=dict)
+    contributions: Mapping[str, float] = field(default_factory=dict)
     base: float = 0.0
-    likeness: float = 0.0
+    similarity: float = 0.0
     matched: tuple[str, ...] = ()
     searched: str = "image"
     judged: Mapping[str, float] = field(default_factory=dict)
@@ -39,11 +39,11 @@ class Why:
     @property
     def by_retriever(self) -> dict[str, float]:
         """The contributions, those of one retriever together, in the order of its name in the recipe."""
-        found: dict[str, float] = {}
-        for name, value in self.given.items():
+        contributions: dict[str, float] = {}
+        for name, value in self.contributions.items():
             retriever = name.partition(".")[0]
-            found[retriever] = round(found.get(retriever, 0.0) + value, 6)
-        return found
+            contributions[retriever] = round(contributions.get(retriever, 0.0) + value, 6)
+        return contributions
 
     def __str__(self) -> str:
         parts = [f"{name} {value:+.2f}" for name, value in self.by_retriever.items()]

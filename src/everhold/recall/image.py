@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from everhold import clock
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.searchable import OWNER_COLUMNS
-from everhold.recall.marks import find_marks, mark_rows
 from everhold.recall.postings import Postings
 from everhold.recall.question import map_speaker_names
+from everhold.recall.text_features import find_features, find_row_features
 from everhold.recall.threads import Threads
 from everhold.text.terms import extract_terms
 
@@ -53,7 +53,7 @@ class Image:
         self.alive_rows = 0
         self.owners: list[str] = []
         self.postings = Postings()
-        self.heirs: dict[str, str] = {}
+        self.successors: dict[str, str] = {}
         self.links: dict[str, frozenset[str]] = {}
         self.sources: dict[str, str] = {}
         self._aliases: dict[str, tuple[frozenset[str], ...]] = {}
@@ -69,7 +69,7 @@ class Image:
             "dated": np.zeros(0, np.bool_),
             "blank": np.zeros(0, np.bool_),
             "when": np.zeros(0, np.int64),
-            "marks": np.zeros(0, np.uint8),
+            "features": np.zeros(0, np.uint8),
             **{name: np.zeros(0, np.int32) for name in CODED},
             **{name: np.zeros(0, np.int64) for name in _TIMES},
         }
@@ -81,11 +81,11 @@ class Image:
     def vectors(self) -> NDArray[np.float32]:
         return self._arrays["vector"][: self.size]
 
-    def compute_once(self, name: str, make: Callable[["Image"], Any], given: Any = None) -> Any:
-        """Return what `make` computes from the image. It is kept until `given` changes or rows are added or die."""
+    def compute_once(self, name: str, make: Callable[["Image"], Any], inputs: Any = None) -> Any:
+        """Return what `make` computes from the image. It is kept until `inputs` changes or rows are added or die."""
         known = self._cached.get(name)
-        if known is None or known[0] != given:
-            known = self._cached[name] = (given, make(self))
+        if known is None or known[0] != inputs:
+            known = self._cached[name] = (inputs, make(self))
         return known[1]
 
     def compute_damping(self, base: float, per_term: float) -> NDArray[np.float32]:
@@ -94,20 +94,20 @@ class Image:
         def make(image: Image) -> NDArray[np.float32]:
             return image.column("length") * np.float32(per_term) + np.float32(base)
 
-        made: NDArray[np.float32] = self.compute_once("damping", make, (base, per_term))
-        return made
+        damping: NDArray[np.float32] = self.compute_once("damping", make, (base, per_term))
+        return damping
 
     @property
     def threads(self) -> Threads | None:
         """The turns of conversations, if there are any."""
-        found: Threads | None = self.compute_once("threads", _find_threads)
-        return found
+        threads: Threads | None = self.compute_once("threads", _find_threads)
+        return threads
 
     @property
     def has_blanks(self) -> bool:
         """Whether some rows have no vector."""
-        found: bool = self.compute_once("has blanks", lambda image: bool(image.column("blank").any()))
-        return found
+        has_blanks: bool = self.compute_once("has blanks", lambda image: bool(image.column("blank").any()))
+        return has_blanks
 
     @property
     def speakers(self) -> dict[str, str]:
@@ -115,16 +115,16 @@ class Image:
         if len(self._codes["speaker"]) == 1:
             return {}
         names = [name for name in self._codes["speaker"] if name is not None]
-        found: dict[str, str] = self.compute_once("speakers", lambda _: map_speaker_names(names))
-        return found
+        speakers: dict[str, str] = self.compute_once("speakers", lambda _: map_speaker_names(names))
+        return speakers
 
     @property
     def aliases(self) -> list[tuple[frozenset[str], int]]:
         """The terms of each alias, with a row of its memory."""
         if not self._aliases:
             return []
-        found: list[tuple[frozenset[str], int]] = self.compute_once("aliases", _list_aliases)
-        return found
+        aliases: list[tuple[frozenset[str], int]] = self.compute_once("aliases", _list_aliases)
+        return aliases
 
     @property
     def plain(self) -> bool:
@@ -169,13 +169,13 @@ class Image:
         start = self.size
         lengths = self.postings.load(self._take(block) for block in blocks)
         self.column("length")[start:] = lengths
-        self.column("marks")[:] = mark_rows(self.postings, self.size)
+        self.column("features")[:] = find_row_features(self.postings, self.size)
 
     def extend(self, entries: Sequence[ImageEntry]) -> None:
         start = self.size
         documents = self._take(entries)
         self.column("length")[start:] = self.postings.extend(documents)
-        self.column("marks")[start:] = [find_marks(document) for document in documents]
+        self.column("features")[start:] = [find_features(document) for document in documents]
 
     def _take(self, entries: Sequence[ImageEntry]) -> Sequence[str]:
         """Add a row per entry, except for its terms, which are returned."""
@@ -209,12 +209,12 @@ class Image:
         return chunks["terms"]
 
     def _note_names(self, owners: Mapping[str, Sequence[Any]]) -> None:
-        """Keep what few memories have: the superseding memory, aliases, and the message that a fact was drawn from."""
+        """Keep what few memories have: a successor, aliases, and the message that a fact was derived from."""
         columns = [owners[name] for name in ("id", "superseded_by", "aliases", "provenance")]
-        if not (self.heirs or self._aliases or self.sources or any(map(any, columns[1:]))):
+        if not (self.successors or self._aliases or self.sources or any(map(any, columns[1:]))):
             return
-        for owner_id, heir, aliases, provenance in zip(*columns, strict=True):
-            _set_or_drop(self.heirs, owner_id, heir)
+        for owner_id, successor, aliases, provenance in zip(*columns, strict=True):
+            _set_or_drop(self.successors, owner_id, successor)
             _set_or_drop(
                 self._aliases,
                 owner_id,
@@ -281,21 +281,21 @@ def _find_threads(image: Image) -> Threads | None:
     names = np.array([image.owners[row] for row in rows])
     order = np.lexsort((rows, names, image.column("when")[rows], image.column("session_id")[rows]))
     turns = rows[order]
-    return Threads(turns, image.column("session_id")[turns], image.size, _find_drawn_rows(image, turns))
+    return Threads(turns, image.column("session_id")[turns], image.size, _find_fact_rows(image, turns))
 
 
-def _find_drawn_rows(image: Image, turns: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return the rows of facts, each with the row of the turn that it was drawn from."""
+def _find_fact_rows(image: Image, turns: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return the rows of facts, each with the row of the turn that it was derived from."""
     if not image.sources:
         return []
-    told = {image.owners[row]: row for row in turns.tolist()}
+    turn_rows = {image.owners[row]: row for row in turns.tolist()}
     alive = np.flatnonzero(image.column("alive")).tolist()
     sources = ((row, image.sources.get(image.owners[row])) for row in alive)
-    return [(row, told[source]) for row, source in sources if source in told]
+    return [(row, turn_rows[source]) for row, source in sources if source in turn_rows]
 
 
 def _list_aliases(image: Image) -> list[tuple[frozenset[str], int]]:
-    found = []
+    aliases = []
     for row in np.flatnonzero(image.column("alive")).tolist():
-        found += [(alias, row) for alias in image._aliases.get(image.owners[row], ()) if alias]
-    return found
+        aliases += [(alias, row) for alias in image._aliases.get(image.owners[row], ()) if alias]
+    return aliases

@@ -68,8 +68,8 @@ def _make_image_view(records: Records, image: Image, scope: Scope, request: Requ
         mask_covered_rows(image, scope, request.include, own=own, closed=True) if past else covers,
         filter_rows(image, request.wanted, records, scope),
     ]
-    given = [mask for mask in masks if mask is not None]
-    return ImageView(image, covers, np.logical_and.reduce(given) if given else None)
+    present_masks = [mask for mask in masks if mask is not None]
+    return ImageView(image, covers, np.logical_and.reduce(present_masks) if present_masks else None)
 
 
 def _propose_views(
@@ -141,7 +141,11 @@ def _read_matching(records: Records, scope: Scope, request: Request, space: Sear
 def _within(scope: Scope, space: SearchSpace) -> list[Where]:
     """Return the conditions for the rows that a scope covers: none, if the kind lacks a dimension that limits it."""
     conditions = make_equalities(scope.confine_to(space.namespace).limits)
-    return conditions if all(space.owner.has_column(one.field) for one in conditions) else [Where("id", Op.IN, [])]
+    return (
+        conditions
+        if all(space.owner.has_column(condition.field) for condition in conditions)
+        else [Where("id", Op.IN, [])]
+    )
 
 
 def _list_few(rows: Iterator[tuple[Any, ...]]) -> list[str] | None:

@@ -32,14 +32,14 @@ T = TypeVar("T")
 SHARED = ""
 _BATCH = 500
 _MANY = 10_000
-# Relations over which relevance is not passed on: the replaced and the contradicted are not meant, and a fact says the
-# same as its message.
+# Relations that do not pass relevance on: a superseded or contradicted memory is no answer, and a fact repeats its
+# message.
 _NOT_FOLLOWED = frozenset({"supersedes", "contradicts", "derived_from"})
 
 
 @dataclass
 class CachedImage:
-    """An image, the ids of owners that have changed since it was up to date, and the lock of its user.
+    """An image, the ids of owners that have changed since it was up to date, and a lock for the thread that uses it.
 
     `loaded` is false while the image is built or changed. If that fails or is interrupted, it stays false, and the next
     caller loads the image again instead of using half of it.
@@ -48,7 +48,7 @@ class CachedImage:
     image: Image
     loaded: bool = False
     pending: set[str] = field(default_factory=set)
-    turn: threading.RLock = field(default_factory=threading.RLock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 class ImageCache:
@@ -63,7 +63,7 @@ class ImageCache:
         self._records = records
         self._dimensions = dimensions
         self._budget = budget
-        self._held: OrderedDict[SearchSpace, CachedImage] = OrderedDict()
+        self._entries: OrderedDict[SearchSpace, CachedImage] = OrderedDict()
         self._too_many: set[SearchSpace] = set()
         self._namespaces: set[str] = set()
         self._follower = FeedFollower(records)
@@ -76,34 +76,36 @@ class ImageCache:
         return SearchSpace(organization, None if user is None else (user,), self.model, kind, namespace)
 
     def use(self, spaces: Sequence[SearchSpace], work: Callable[[list[Image]], T]) -> T:
-        """Return what `work` returns for the images of these spaces.
+        """Call `work` with the images of these spaces and return its result.
 
         The images contain everything committed before the call, and no other thread changes them until `work` returns.
         """
         while True:
-            held = {space: self._find(space) for space in spaces}
-            used = self._use_locked(list(held.values()) if len(held) == 1 else _sort_for_locking(held), held, work)
+            entries = {space: self._find(space) for space in spaces}
+            used = self._use_locked(
+                list(entries.values()) if len(entries) == 1 else _sort_for_locking(entries), entries, work
+            )
             if used is not None:
                 return used[0]
 
     def _use_locked(
-        self, waiting: Sequence[CachedImage], held: dict[SearchSpace, CachedImage], work: Callable[[list[Image]], T]
+        self, waiting: Sequence[CachedImage], entries: dict[SearchSpace, CachedImage], work: Callable[[list[Image]], T]
     ) -> tuple[T] | None:
-        """Lock the images and return what `work` returns; None if one was dropped while this thread waited.
+        """Lock the images and return the result of `work`; None if an image was dropped while this thread waited.
 
-        A `with` statement for each, not an ExitStack: an interrupt inside its __exit__ would keep them locked.
+        It uses nested `with` statements, not an ExitStack: an interrupt inside its __exit__ would keep them locked.
         """
-        with waiting[0].turn:
+        with waiting[0].lock:
             if len(waiting) > 1:
-                return self._use_locked(waiting[1:], held, work)
-            for space, entry in held.items():
+                return self._use_locked(waiting[1:], entries, work)
+            for space, entry in entries.items():
                 if not self._bring_up_to_date(space, entry):
                     return None
-            return (work([entry.image for entry in held.values()]),)
+            return (work([entry.image for entry in entries.values()]),)
 
     def fits(self, space: SearchSpace) -> bool:
-        """Return whether the rows are few enough to be held."""
-        if space in self._held:
+        """Return whether the rows are few enough for an image."""
+        if space in self._entries:
             return True
         if space not in self._too_many and self._count(space) > self.max_memories:
             self._too_many.add(space)
@@ -114,40 +116,40 @@ class ImageCache:
 
     def clear(self) -> None:
         with self._lock:
-            self._held.clear()
+            self._entries.clear()
             self._too_many.clear()
 
     @property
     def size_in_bytes(self) -> int:
-        return sum(held.image.size_in_bytes for held in list(self._held.values()))
+        return sum(entry.image.size_in_bytes for entry in list(self._entries.values()))
 
     def _find(self, space: SearchSpace) -> CachedImage:
         with self._lock:
             self._follow()
-            held = self._held.get(space)
-            if held is None:
-                held = self._held[space] = CachedImage(Image(self._dimensions, space.kind))
+            entry = self._entries.get(space)
+            if entry is None:
+                entry = self._entries[space] = CachedImage(Image(self._dimensions, space.kind))
                 self._namespaces.add(space.namespace)
             else:
-                self._held.move_to_end(space)
-            return held
+                self._entries.move_to_end(space)
+            return entry
 
-    def _bring_up_to_date(self, space: SearchSpace, held: CachedImage) -> bool:
-        """Load the image or bring it up to date; False if it was dropped while this thread waited for its turn."""
-        if self._held.get(space) is not held:
+    def _bring_up_to_date(self, space: SearchSpace, entry: CachedImage) -> bool:
+        """Load the image or bring it up to date; False if it was dropped while this thread waited for its lock."""
+        if self._entries.get(space) is not entry:
             return False
-        if held.loaded:
-            self._catch_up(space, held)
+        if entry.loaded:
+            self._catch_up(space, entry)
         else:
-            self._load(space, held)
+            self._load(space, entry)
             self._make_room(space)
         return True
 
     def _follow(self) -> None:
-        if self._held and self._follower.was_absent:
-            logger.info("dropped %d images: the change feed was not read for too long", len(self._held))
-            self._held.clear()
-        if not self._held:  # an image that is not loaded yet needs no lines
+        if self._entries and self._follower.was_absent:
+            logger.info("dropped %d images: the change feed was not read for too long", len(self._entries))
+            self._entries.clear()
+        if not self._entries:  # an image that is not loaded yet needs no lines
             self._follower.jump()
             return
         self._follower.follow(self._note)
@@ -155,26 +157,26 @@ class ImageCache:
     def _note(self, lines: Sequence[Outbox]) -> None:
         for line in lines:
             if affects_descendants(line):
-                for space in [space for space in self._held if space.organization_id == line.organization_id]:
-                    del self._held[space]
+                for space in [space for space in self._entries if space.organization_id == line.organization_id]:
+                    del self._entries[space]
             kind = KIND_OF_TABLE.get(line.entity)
             if kind is None:
                 continue
-            # the line does not say which namespace, and one that is moved to another leaves its old image
+            # the line does not name the namespace; and a memory moved to another namespace must leave its old image
             for namespace in self._namespaces:
                 for user in (line.user_id, None):
-                    held = self._held.get(self.space(line.organization_id, user, kind, namespace))
-                    if held is not None:
-                        held.pending.add(line.entity_id)
+                    entry = self._entries.get(self.space(line.organization_id, user, kind, namespace))
+                    if entry is not None:
+                        entry.pending.add(line.entity_id)
 
-    def _load(self, space: SearchSpace, held: CachedImage) -> None:
+    def _load(self, space: SearchSpace, entry: CachedImage) -> None:
         started = time.monotonic()
         expected = self._count(space)
         image = Image(self._dimensions, space.kind)
         image.load(self._blocks(space), expected)
         image.link(self._read_related(space, dict.fromkeys(image.owners)))
-        held.image = image
-        held.loaded = True
+        entry.image = image
+        entry.loaded = True
         logger.info("loaded the image of %d %s rows in %.3f s", image.size, space.kind, time.monotonic() - started)
         if expected > _MANY:
             _give_back_memory()
@@ -184,23 +186,23 @@ class ImageCache:
         while block := list(islice(rows, _BATCH)):
             yield list(entries(self._records, space, block))
 
-    def _catch_up(self, space: SearchSpace, held: CachedImage) -> None:
-        if not held.pending:
+    def _catch_up(self, space: SearchSpace, entry: CachedImage) -> None:
+        if not entry.pending:
             return
-        held.loaded = False  # before the pending ids are taken: an interrupt from here on must not lose them
+        entry.loaded = False  # before the pending ids are taken: an interrupt from here on must not lose them
         with self._lock:
-            changed, held.pending = list(held.pending), set()
+            changed, entry.pending = list(entry.pending), set()
         try:
             entries = list(self._read_changed(space, changed))
             related = self._read_related(space, changed)
         except EverholdError:  # the image has not been changed yet
             with self._lock:
-                held.pending.update(changed)
-            held.loaded = True
+                entry.pending.update(changed)
+            entry.loaded = True
             raise
-        held.image.replace(changed, entries)
-        held.image.link(related)
-        held.loaded = True
+        entry.image.replace(changed, entries)
+        entry.image.link(related)
+        entry.loaded = True
 
     def _read_related(self, space: SearchSpace, changed: Iterable[str]) -> dict[str, set[str]]:
         """Return the ids of the memories that are related to each of these."""
@@ -225,11 +227,11 @@ class ImageCache:
     def _make_room(self, kept: SearchSpace) -> None:
         """Evict the least recently used images until the rest fits the budget; never the one that is needed now."""
         with self._lock:
-            for space in list(self._held):
+            for space in list(self._entries):
                 if self.size_in_bytes <= self._budget:
                     return
                 if space != kept:
-                    del self._held[space]
+                    del self._entries[space]
 
 
 def _give_back_memory() -> None:
@@ -239,15 +241,15 @@ def _give_back_memory() -> None:
         trim(0)
 
 
-def _sort_for_locking(held: dict[SearchSpace, CachedImage]) -> list[CachedImage]:
+def _sort_for_locking(entries: dict[SearchSpace, CachedImage]) -> list[CachedImage]:
     """Return the images in one fixed order, so that two recalls never wait for each other's locks."""
-    return [held[space] for space in sorted(held, key=lambda space: (space[3:], space.users or ()))]
+    return [entries[space] for space in sorted(entries, key=lambda space: (space[3:], space.users or ()))]
 
 
 def read_entries(
     records: Records, space: SearchSpace, owner_ids: Sequence[str], conditions: Sequence[Where] = ()
 ) -> Iterator[ImageEntry]:
-    """Yield the chunks of those of these owners that meet the conditions, each with its owner's columns."""
+    """Yield the chunks of the owners that meet the conditions, each with its owner's columns."""
     owner, ids = space.owner, list(owner_ids)
     for start in range(0, len(ids), _BATCH):
         where = [Where("id", Op.IN, ids[start : start + _BATCH]), *conditions]
@@ -256,11 +258,11 @@ def read_entries(
 
 
 def entries(records: Records, space: SearchSpace, rows: Sequence[tuple[Any, ...]]) -> Iterator[ImageEntry]:
-    """Yield the chunks of these owners, those of earlier texts too, each with its owner's columns."""
+    """Yield the chunks of these owners, including those of earlier texts, each with its owner's columns."""
     arrange = space.owner.arrange
     owners = {row[0]: arrange(row) for row in rows}
     if owners:
-        # whose chunks they are, the owners' rows have decided
+        # no condition on users: the owners were already chosen by user
         where = [Where("owner_id", Op.IN, list(owners)), *space._replace(users=None).chunks(closed=True)]
         for chunk in records.columns(Chunk, space.organization_id, CHUNK_COLUMNS, where):
             yield ImageEntry(chunk, owners[chunk[0]])

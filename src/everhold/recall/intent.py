@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from everhold.recall.marks import CODE, DATE, DATE_TERMS, LONG_NUMBER, NUMBER
+from everhold.recall.text_features import CODE, DATE, DATE_TERMS, LONG_NUMBER, NUMBER
 from everhold.text.dates import is_time
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import extract_terms, fold
@@ -29,9 +29,9 @@ class Intent(NamedTuple):
     """What kind of answer a question wants.
 
     `lists`: all that belong, not one answer. `joins`: it asks two things. `past`: what was before. `happened`: what
-    someone did or was. `confirms`: a yes or a no. `values`: an answer has at least one of these marks; 0 if any answer
-    will do. `names`: the terms of the names that it mentions. `head`: the term of the thing asked for, such as "type"
-    in "What is my blood type?"; empty if none is named.
+    someone did or was. `confirms`: a yes or a no. `values`: an answer has at least one of these features; 0 if any
+    answer will do. `names`: the terms of the names that it mentions. `head`: the term of the thing asked for, such as
+    "type" in "What is my blood type?"; empty if none is named.
     """
 
     lists: bool = False
@@ -107,9 +107,9 @@ def read_intent(query: str) -> Intent:
 def _read(query: str) -> Intent:
     folded = query.lower()
     values = 0
-    for pattern, marks in _VALUES:
+    for pattern, features in _VALUES:
         if pattern.search(folded):
-            values |= marks
+            values |= features
     return Intent(
         lists=_LISTS.match(query.strip()) is not None,
         joins=_JOINS.search(folded) is not None,
@@ -127,8 +127,8 @@ _read_short = lru_cache(maxsize=1024)(_read)
 
 def _read_names(query: str) -> frozenset[str]:
     """Return the terms of capitalised words inside the question, and of words that own something."""
-    found = [name[0] for name in _NAME.finditer(query) if fold(name[0]) not in _NOT_NAMES]
-    return frozenset(term for name in found for term in extract_terms(name)) - TIME_TERMS
+    names = [name[0] for name in _NAME.finditer(query) if fold(name[0]) not in _NOT_NAMES]
+    return frozenset(term for name in names for term in extract_terms(name)) - TIME_TERMS
 
 
 _THING = lazy_pattern(

@@ -1,12 +1,13 @@
-"""Judging the best plain memories: does each answer the question, and has a newer one taken its place?
+"""Judge the best candidates together: does each answer the question, and has a newer one replaced it?
 
-    the best by their signals → how well each fits the topic → what has been updated since → the chance of each
+    best candidates → how well each fits the topic → which were updated later → the chance that each is an answer
 
-Ranking alone cannot tell an answer from what is merely near, or a fact from the one that replaced it. This stage looks
-at the best candidates together. It sees only what an image holds of them (measures.py), so it costs little and gives
-the same chance on every store. Turns of a conversation are left as they are: their scores are fitted to conversations.
+The signals of one memory cannot tell an answer from a text on a similar subject, or a fact from its newer version.
+Comparing the best candidates can. Judging reads only what images hold (measures.py), so it is fast and gives the same
+result on every store. Turns of a conversation are not judged: the weights of their signals are fitted to conversations.
 
-All weights are fitted to lives (docs/evaluation.md) and stand in answers.json with the command that made them.
+All weights are fitted to test data ("lives", docs/evaluation.md). They are in answers.json, with the command that made
+them.
 """
 
 import json
@@ -20,10 +21,10 @@ import numpy as np
 from everhold.recall.intent import Intent
 from everhold.recall.measures import (
     GROUPS,
-    Asking,
     Candidates,
     Measures,
     Numbers,
+    QuestionProfile,
     Shares,
     measure_chance,
     measure_shares,
@@ -32,43 +33,44 @@ from everhold.recall.measures import (
 )
 
 # How many of the best candidates are judged together.
-EXAMINED = 24
+MAX_JUDGED = 24
 
-# Among so few candidates or fewer, being the best of them means nothing, and their signals alone decide.
-FEW = 16
+# With this many candidates or fewer, being the best means little, and only their signals count.
+FEW_CANDIDATES = 16
 
-# How many updates of one fact are followed.
+# How many updates of one fact are followed, each replacing the one before.
 MAX_UPDATES = 3
 
-# A newer candidate takes an older one's place if the odds for it are at least 3 to 7.
-UPDATE_SHARE = 0.3
+# A newer candidate replaces an older one if the chance that it is an update of it is at least this.
+MIN_UPDATE_CHANCE = 0.3
 
-# A candidate that the question repeats, with a likeness of this or more, is meant itself, not what followed it.
-VERBATIM = 0.9
+# A question this similar to a candidate repeats its text, so it asks for that candidate, not for a later version.
+VERBATIM_SIMILARITY = 0.9
 
-# By how much an outdated candidate is below the newest, at least.
-OUTDATED = 1.0
+# The minimum distance, in log odds, of an outdated candidate from the newest version.
+OUTDATED_GAP = 1.0
 
 
 class Bounds(NamedTuple):
-    """The least score that is returned, and the least share of the best one's."""
+    """The lowest score that is returned, and the lowest share of the best score."""
 
     minimum: float
     share: float
 
     def find_minimum(self, best: float) -> float:
+        """Return the lowest score that is returned if the best score is `best`."""
         return max(self.minimum, self.share * best) if self.share else self.minimum
 
 
 ONE_ANSWER = Bounds(0.24, 0.4)
-# For questions that want all that belong. The best must be good enough for one answer all the same.
+# For questions with several answers. The best of them must still reach the minimum of ONE_ANSWER.
 SEVERAL_ANSWERS = Bounds(0.065, 0.09)
-# Where the signals alone decide.
+# For few candidates, whose signals alone decide.
 AMONG_FEW = Bounds(0.24, 0.7)
 
 
 class Weights(NamedTuple):
-    """The fitted weights by the names of the measures; `base` is what every candidate has."""
+    """The fitted weights, by the names of the measures. `base` is added to the sum of every candidate."""
 
     topic: Mapping[str, float]
     update: Mapping[str, float]
@@ -81,138 +83,140 @@ WEIGHTS = Weights(FITTED["topic"], FITTED["update"], FITTED["chance"], FITTED["b
 
 
 class Judgement(NamedTuple):
-    """Judged candidates.
+    """The result of judging candidates together.
 
-    `totals` are the logarithms of the odds that each answers, and `chain` has the places of those that took each
-    other's place, the newest last. A share of `weight` of the odds comes from `measures` and `told`, and the rest from
-    `alone`, what the signals said of each. What was `told` lifts a candidate no higher than its signals do. `moved` is
-    by how much a candidate was moved to put the newest of a chain first.
+    `totals` are the log odds that each candidate answers the question. `chain` has the indexes of the candidates that
+    are versions of one fact, the newest last. A total is the mean of two parts: `weight` is the share of the first,
+    which is computed from `measures` and `explicit`; the second is `signal_log_odds`. `explicit` evidence raises a
+    candidate at most to its `signal_log_odds`. `update_shift` is how much was added to a candidate's first part to put
+    the newest of the chain first.
     """
 
     totals: list[float]
     chain: list[int]
     measures: Measures
-    moved: Numbers
-    told: Numbers
-    alone: Numbers
+    update_shift: Numbers
+    explicit: Numbers
+    signal_log_odds: Numbers
     weight: float
 
 
 class Verdict(NamedTuple):
-    """How one candidate was judged beside others: by which judgement, at which place, and the ids of all of them."""
+    """The judgement of one candidate: its index, and the ids of all candidates that it was judged with."""
 
     judgement: Judgement
-    place: int
+    position: int
     ids: Sequence[str]
 
     @property
     def total(self) -> float:
-        return self.judgement.totals[self.place]
+        return self.judgement.totals[self.position]
 
     @property
     def updates(self) -> str | None:
-        """The candidate whose place it takes."""
+        """The id of the candidate that this one replaces."""
         return self._find_in_chain(-1)
 
     @property
     def outdated_by(self) -> str | None:
-        """The candidate that takes its place."""
+        """The id of the candidate that replaces this one."""
         return self._find_in_chain(1)
 
     def _find_in_chain(self, step: int) -> str | None:
         chain = self.judgement.chain
-        if self.place not in chain:
+        if self.position not in chain:
             return None
-        place = chain.index(self.place) + step
-        return self.ids[chain[place]] if 0 <= place < len(chain) else None
+        position = chain.index(self.position) + step
+        return self.ids[chain[position]] if 0 <= position < len(chain) else None
 
     def explain(self) -> dict[str, float]:
-        """Return the parts of the total, except for the base. Parts that are about the same thing are added up."""
-        judgement, place = self.judgement, self.place
-        found = {
-            "told": judgement.weight * float(judgement.told[place]),
-            "signals": (1 - judgement.weight) * float(judgement.alone[place]),
-            "update": judgement.weight * float(judgement.moved[place]),
+        """Return the parts of the total, without the base. Measures of the same group are added up."""
+        judgement, index = self.judgement, self.position
+        parts = {
+            "explicit": judgement.weight * float(judgement.explicit[index]),
+            "signals": (1 - judgement.weight) * float(judgement.signal_log_odds[index]),
+            "update": judgement.weight * float(judgement.update_shift[index]),
         }
         for name, weight in WEIGHTS.chance.items():
             measure = judgement.measures[name]
-            value = measure if isinstance(measure, float) else float(measure[place])
-            found[GROUPS[name]] = found.get(GROUPS[name], 0.0) + judgement.weight * weight * value
-        return found
+            value = measure if isinstance(measure, float) else float(measure[index])
+            parts[GROUPS[name]] = parts.get(GROUPS[name], 0.0) + judgement.weight * weight * value
+        return parts
 
 
-def judge(found: Candidates, asking: Asking, weights: Weights = WEIGHTS) -> Judgement:
-    """Judge candidates together."""
-    shares = measure_shares(found, asking)
-    topic = weigh(measure_topic(found, asking, shares), weights.topic) + found.told
-    chain, stands = _follow_updates(found, asking, shares, topic, weights.update)
-    measures = measure_chance(found, asking, shares, topic, chain, stands)
-    weighed = weigh(measures, weights.chance) + weights.base
+def judge(candidates: Candidates, profile: QuestionProfile, weights: Weights = WEIGHTS) -> Judgement:
+    """Return the log odds that each candidate answers the question, and how they were computed."""
+    shares = measure_shares(candidates, profile)
+    topic = sum_weighted(measure_topic(candidates, profile, shares), weights.topic) + candidates.explicit
+    chain, still_valid = _follow_updates(candidates, profile, shares, topic, weights.update)
+    measures = measure_chance(candidates, profile, shares, topic, chain, still_valid)
+    weighed = sum_weighted(measures, weights.chance) + weights.base
     judged = _put_in_order(weighed, chain)
-    alone = _put_in_order(found.alone, chain)
-    told = np.minimum(found.told, np.maximum(alone - judged, 0.0))
-    weight = weigh_judgement(len(topic))
-    totals = weight * (judged + told) + (1 - weight) * alone
-    return Judgement(totals.tolist(), chain, measures, judged - weighed, told, alone, weight)
+    signal_log_odds = _put_in_order(candidates.signal_log_odds, chain)
+    explicit = np.minimum(candidates.explicit, np.maximum(signal_log_odds - judged, 0.0))
+    weight = compute_judging_weight(len(topic))
+    totals = weight * (judged + explicit) + (1 - weight) * signal_log_odds
+    return Judgement(totals.tolist(), chain, measures, judged - weighed, explicit, signal_log_odds, weight)
 
 
-def weigh_judgement(size: int) -> float:
-    """Return how much judging so many candidates counts beside their signals."""
-    return min(max((size - FEW) / (EXAMINED - FEW), 0.0), 1.0)
+def compute_judging_weight(size: int) -> float:
+    """Return the weight of judging for this number of candidates, 0 to 1. The rest is the weight of their signals."""
+    return min(max((size - FEW_CANDIDATES) / (MAX_JUDGED - FEW_CANDIDATES), 0.0), 1.0)
 
 
 def find_bounds(intent: Intent, size: int, best: float) -> Bounds:
-    """Return which of so many judged candidates are returned, the best of which has this score."""
+    """Return the bounds for `size` judged candidates, the best of which has the score `best`."""
     if best < ONE_ANSWER.minimum:
         return ONE_ANSWER
-    wanted = SEVERAL_ANSWERS if intent.lists or intent.joins else ONE_ANSWER
-    weight = weigh_judgement(size)
-    return Bounds(*(weight * one + (1 - weight) * other for one, other in zip(wanted, AMONG_FEW, strict=True)))
+    usual = SEVERAL_ANSWERS if intent.lists or intent.joins else ONE_ANSWER
+    weight = compute_judging_weight(size)
+    pairs = zip(usual, AMONG_FEW, strict=True)
+    return Bounds(*(weight * usual_bound + (1 - weight) * few_bound for usual_bound, few_bound in pairs))
 
 
-def weigh(measures: Measures, weights: Mapping[str, float]) -> Numbers:
+def sum_weighted(measures: Measures, weights: Mapping[str, float]) -> Numbers:
     """Return the weighted sum of the measures for each candidate."""
-    same, columns, column_weights = 0.0, [], []
+    constant, columns, column_weights = 0.0, [], []
     for name, weight in weights.items():
         measure = measures[name]
         if isinstance(measure, float):
-            same += weight * measure
+            constant += weight * measure
         else:
             columns.append(measure)
             column_weights.append(weight)
     total: Numbers = np.array(column_weights) @ np.array(columns, np.float64)
-    return total + same
+    return total + constant
 
 
 def _follow_updates(
-    found: Candidates, asking: Asking, shares: Shares, topic: Numbers, weights: Mapping[str, float]
+    candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, weights: Mapping[str, float]
 ) -> tuple[list[int], float]:
-    """Return the candidate that fits the topic best and those that have taken its place, one after the other; and the
-    chance that the first one still stands."""
+    """Return the candidate that fits the topic best, followed by its later versions, and the chance that the first is
+    still valid."""
     chain = [int(topic.argmax())]
-    first_stands = 1.0
-    while len(chain) <= MAX_UPDATES and found.likeness[chain[-1]] < VERBATIM:
-        newer = np.flatnonzero(found.when > found.when[chain[-1]])
+    first_still_valid = 1.0
+    while len(chain) <= MAX_UPDATES and candidates.similarity[chain[-1]] < VERBATIM_SIMILARITY:
+        newer = np.flatnonzero(candidates.when > candidates.when[chain[-1]])
         if not len(newer):
             break
-        logits = weigh(measure_update(found, asking, shares, topic, chain[-1], newer), weights)
-        highest = max(float(logits.max()), 0.0)
-        stands = math.exp(-highest)
-        others = np.exp(logits - highest)
+        logits = sum_weighted(measure_update(candidates, profile, shares, topic, chain[-1], newer), weights)
+        shift = max(float(logits.max()), 0.0)
+        still_valid = math.exp(-shift)
+        updates = np.exp(logits - shift)
         if len(chain) == 1:
-            first_stands = stands / (stands + float(others.sum()))
-        if float(others.max()) * (1 - UPDATE_SHARE) < stands * UPDATE_SHARE:
+            first_still_valid = still_valid / (still_valid + float(updates.sum()))
+        if float(updates.max()) * (1 - MIN_UPDATE_CHANCE) < still_valid * MIN_UPDATE_CHANCE:
             break
         chain.append(int(newer[int(logits.argmax())]))
-    return chain, first_stands
+    return chain, first_still_valid
 
 
 def _put_in_order(totals: Numbers, chain: Sequence[int]) -> Numbers:
-    """Return the totals with the newest of a chain of updates as high as any of it, and the others clearly below."""
+    """Return the totals, with the newest of the chain raised to the highest of it and the others put below it."""
     if len(chain) == 1:
         return totals
     ordered = totals.copy()
     ordered[chain[-1]] = totals[list(chain)].max()
     outdated = list(chain[:-1])
-    ordered[outdated] = np.minimum(totals[outdated], ordered[chain[-1]] - OUTDATED)
+    ordered[outdated] = np.minimum(totals[outdated], ordered[chain[-1]] - OUTDATED_GAP)
     return ordered

@@ -39,9 +39,9 @@ def check_namespaces(namespace: str | Sequence[str] | None, among: Collection[st
     return namespaces
 
 
-def within_namespaces(wanted: Filter, namespace: str | Sequence[str] | None) -> Filter:
+def within_namespaces(memory_filter: Filter, namespace: str | Sequence[str] | None) -> Filter:
     """Return a filter of memories that also asks for these namespaces; None asks for any."""
     if namespace is None:
-        return wanted
+        return memory_filter
     names = check_namespaces(namespace, ("memory",))
-    return replace(wanted, conditions=(*wanted.conditions, Where("namespace", Op.IN, list(names))))
+    return replace(memory_filter, conditions=(*memory_filter.conditions, Where("namespace", Op.IN, list(names))))

@@ -27,33 +27,35 @@ class Listing(ResultPage[Memory]):
 
 
 def listing(
-    records: Records, scope: Scope, wanted: Filter, *, limit: int, cursor: str | None, oldest_first: bool
+    records: Records, scope: Scope, memory_filter: Filter, *, limit: int, cursor: str | None, oldest_first: bool
 ) -> Listing:
     """Return a page of the scope's memories that pass the filter, ordered by creation time."""
-    found = records.scan(
+    rows = records.scan(
         Memory,
         scope.organization,
-        conditions(records, scope, wanted),
+        conditions(records, scope, memory_filter),
         order=_ORDER,
         descending=not oldest_first,
         after=decode_page(cursor, scope.organization) if cursor else None,
         limit=limit + 1,
     )
-    page = found[:limit]
-    more = encode_page(Page(page[-1].created_at, (scope.organization, page[-1].id))) if len(found) > limit else None
-    return Listing(tuple(page), more)
+    page = rows[:limit]
+    next_cursor = (
+        encode_page(Page(page[-1].created_at, (scope.organization, page[-1].id))) if len(rows) > limit else None
+    )
+    return Listing(tuple(page), next_cursor)
 
 
-def count_matching(records: Records, scope: Scope, wanted: Filter) -> int:
+def count_matching(records: Records, scope: Scope, memory_filter: Filter) -> int:
     """Count the scope's memories that pass the filter."""
-    return records.count(Memory, scope.organization, conditions(records, scope, wanted))
+    return records.count(Memory, scope.organization, conditions(records, scope, memory_filter))
 
 
-def list_matching_ids(records: Records, scope: Scope, wanted: Filter) -> list[str]:
+def list_matching_ids(records: Records, scope: Scope, memory_filter: Filter) -> list[str]:
     """Return the ids of all memories of the scope that pass the filter, sorted."""
-    rows = records.columns(Memory, scope.organization, ["id"], conditions(records, scope, wanted))
+    rows = records.columns(Memory, scope.organization, ["id"], conditions(records, scope, memory_filter))
     return sorted(memory_id for (memory_id,) in rows)
 
 
-def conditions(records: Records, scope: Scope, wanted: Filter) -> Sequence[Condition]:
-    return [*make_scope_conditions(scope), *resolve_filter(records, scope.organization, wanted)]
+def conditions(records: Records, scope: Scope, memory_filter: Filter) -> Sequence[Condition]:
+    return [*make_scope_conditions(scope), *resolve_filter(records, scope.organization, memory_filter)]

@@ -8,10 +8,10 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 
 
-def read_as_known(records: Records, organization: str, held: dict[str, Memory], at: datetime) -> dict[str, Memory]:
+def read_as_known(records: Records, organization: str, memories: dict[str, Memory], at: datetime) -> dict[str, Memory]:
     """Return these memories as they were at a time. Those that were not stored yet are left out."""
-    revised = [memory.id for memory in held.values() if memory.revision]
-    known = {name: memory for name, memory in held.items() if memory.created_at <= at}
+    revised = [memory.id for memory in memories.values() if memory.revision]
+    known = {name: memory for name, memory in memories.items() if memory.created_at <= at}
     if not revised:
         return known
     where = [
@@ -21,7 +21,7 @@ def read_as_known(records: Records, organization: str, held: dict[str, Memory], 
         Where("known_to", Op.GT, at),
     ]
     for revision in records.scan(Revision, organization, where):
-        then = held[revision.owner_id]
+        then = memories[revision.owner_id]
         known[revision.owner_id] = validate_row(
             Memory, {**then.__dict__, **revision.value, "revision": revision.revision}
         )

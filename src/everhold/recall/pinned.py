@@ -15,14 +15,14 @@ MAX_PINNED = 200
 def list_pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime) -> tuple[Memory, ...]:
     """Return the pinned memories of the scope and of the included reaches that are valid now, most important first."""
     marked = Where("pinned", Op.EQ, True)
-    found = _scan(records, scope, [*make_scope_conditions(scope), marked])
+    memories = _scan(records, scope, [*make_scope_conditions(scope), marked])
     if include:
         reaching = [marked, Where("reach", Op.IN, list(include))]
         for user in dict.fromkeys([scope.user, None]):
-            found += _scan(records, scope, [*reaching, Where("user_id", Op.EQ, user)])
+            memories += _scan(records, scope, [*reaching, Where("user_id", Op.EQ, user)])
     is_visible = make_visibility_check(scope, include)
-    own = {one.id: one for one in found if is_visible(one) and one.is_current_at(now)}
-    return tuple(sorted(own.values(), key=lambda one: (-one.importance, one.id))[:MAX_PINNED])
+    own = {memory.id: memory for memory in memories if is_visible(memory) and memory.is_current_at(now)}
+    return tuple(sorted(own.values(), key=lambda memory: (-memory.importance, memory.id))[:MAX_PINNED])
 
 
 def _scan(records: Records, scope: Scope, where: Sequence[Condition]) -> list[Memory]:

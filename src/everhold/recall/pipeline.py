@@ -1,9 +1,10 @@
-"""One recall, from a question to hits.
+"""Recall: from a question to hits.
 
     question → terms and vector → the images of the scope → scores → the best → checked against the records
 
-A scope too large to be held is searched through the store's own indexes instead; the same code scores what they
-propose. Every hit is read from the records before it is returned, so nothing deleted a moment ago comes back.
+An image is a copy, in memory, of what is searched in a scope. A scope too large for an image is searched through the
+store's own indexes instead; the same code scores the candidates that they return. Every hit is read from the store
+before it is returned, so a memory that was just deleted is never returned.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +20,9 @@ from everhold.ports.records import Records
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.thesaurus import Thesaurus
 from everhold.recall import answers
-from everhold.recall.answers import Examined, choose_bounds, rank_answers
+from everhold.recall.answers import JudgingInput, choose_bounds, rank_answers
 from everhold.recall.cursor import HitPlace, decode_hit_place
-from everhold.recall.diverse import Found, SeenTexts
+from everhold.recall.diverse import ScoredRecord, SeenTexts
 from everhold.recall.filters import make_visibility_check
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.image import Image
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 _READ_BATCH = 1000
 _SLACK = 1
-# Days. A longer distance from an event says too little to narrow the search.
+# Days. A question about a longer distance from an event is not narrowed to a period.
 _FAR = 366
 
 
@@ -50,32 +51,31 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
     check(request)
     after = decode_hit_place(request.cursor) if request.cursor else None
 
-    def search(images: KeyedImages | None) -> tuple[list[Found], bool, Statistics | None]:
+    def search(images: KeyedImages | None) -> tuple[list[ScoredRecord], bool, Statistics | None]:
         image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
         enough = request.k + _SLACK
         while True:
             scored = rank_answers(image_views, prepared, enough, statistics)
-            best = scored[0].score if scored else 0.0
-            least = choose_bounds(scored, request, prepared.question.intent).find_minimum(best)
-            found, more = _read_hits(deps.records, scope, request, *_split_admitted(scored, least, after))
-            if more or len(scored) < enough or scored[-1].score < least:
-                return found, more, statistics
+            best_score = scored[0].score if scored else 0.0
+            min_score = choose_bounds(scored, request, prepared.question.intent).find_minimum(best_score)
+            hits, more = _read_hits(deps.records, scope, request, *_split_admitted(scored, min_score, after))
+            if more or len(scored) < enough or scored[-1].score < min_score:
+                return hits, more, statistics
             enough *= 4
 
-    found, more, statistics = with_images(deps, scope, request, search)
-    details = _Details(deps.records, scope, request.include, found)
+    best, more, statistics = with_images(deps, scope, request, search)
+    details = _Details(deps.records, scope, request.include, best)
     if statistics is not None:
         details.searched = "candidates"
-    hits = tuple([Hit(record, one.score, details, one.pool.image.kind) for one, record in found])
-    seen = tuple(one.owner_id for one, _ in found if one.verdict is not None)
+    hits = tuple([Hit(record, scored.score, details, scored.kind) for scored, record in best])
+    seen = tuple(scored.owner_id for scored, _ in best if scored.verdict is not None)
     return Hits(hits, more, statistics is not None, details, seen if after is None else after.seen + seen)
 
 
 def rank_all(
     deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None
 ) -> tuple[list[Scored], Bounds, str]:
-    """Return everything that recall could return, best first and with any score, which of it is good enough, and how it
-    was searched."""
+    """Return all candidates of a recall, best first, the bounds that hits must reach, and how they were searched."""
     image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
     everything = sum(image_view.image.size for image_view in image_views)
     scored = rank_answers(image_views, prepared, everything, statistics)
@@ -93,10 +93,10 @@ def examine(deps: RecallDeps, scope: Scope, request: Request) -> list[tuple[Imag
     return with_images(deps, scope, request, read_signals)
 
 
-def examine_answers(deps: RecallDeps, scope: Scope, request: Request) -> Examined | None:
-    """Return what is judged for a question, in a scope that an image holds; None if there is nothing."""
+def examine_answers(deps: RecallDeps, scope: Scope, request: Request) -> JudgingInput | None:
+    """Return what is judged for a question, in a scope that an image holds; None if there are no candidates."""
 
-    def examine_images(images: KeyedImages | None) -> Examined | None:
+    def examine_images(images: KeyedImages | None) -> JudgingInput | None:
         image_views, prepared, _ = _prepare_search(deps, scope, request, images)
         return answers.examine_answers(image_views, prepared)
 
@@ -126,8 +126,8 @@ def _resolve_event_time(
     when = int(best[0].image.column("when")[best[0].row])
     near, far = (days * DAY for days in anchor.offset)
     start, end = (when - far, when - near) if anchor.direction < 0 else (when + near, when + far)
-    told = (start - DAY // 2, end + DAY // 2)
-    return prepared._replace(question=prepared.question._replace(times=(*prepared.question.times, told)))
+    period = (start - DAY // 2, end + DAY // 2)
+    return prepared._replace(question=prepared.question._replace(times=(*prepared.question.times, period)))
 
 
 def check(request: Request) -> None:
@@ -139,7 +139,7 @@ def check(request: Request) -> None:
 
 
 def with_images(deps: RecallDeps, scope: Scope, request: Request, work: Callable[[KeyedImages | None], T]) -> T:
-    """Return what `work` returns for the images that hold the scope, or for None if there is too much for one."""
+    """Call `work` with the images of the scope, or with None if the scope is too large for them. Return its result."""
     spaces = list_spaces(deps.images, scope, request)
     if not all(deps.images.fits(space) for space in spaces):
         return work(None)
@@ -170,67 +170,68 @@ def _correct_spelling(query: str, images: KeyedImages, thesaurus: Thesaurus) -> 
 
 
 def _split_admitted(
-    scored: Sequence[Scored], least: float, after: HitPlace | None
+    scored: Sequence[Scored], min_score: float, after: HitPlace | None
 ) -> tuple[Sequence[Scored], Sequence[Scored]]:
-    """Return what is relevant enough, in two parts: earlier pages, and what may be on this page."""
-    admitted = [one for one in scored if one.score >= least]
+    """Return the candidates with a sufficient score, in two parts: those of earlier pages, and those for this page."""
+    admitted = [candidate for candidate in scored if candidate.score >= min_score]
     if after is None:
         return (), admitted
     before: list[Scored] = []
     rest: list[Scored] = []
-    for one in admitted:
-        is_before = one.rank <= after.rank if one.verdict is None else one.owner_id in after.seen
-        (before if is_before else rest).append(one)
+    for candidate in admitted:
+        is_before = candidate.rank <= after.rank if candidate.verdict is None else candidate.owner_id in after.seen
+        (before if is_before else rest).append(candidate)
     return before, rest
 
 
 def _read_hits(
     records: Records, scope: Scope, request: Request, before: Sequence[Scored], scored: Sequence[Scored]
-) -> tuple[list[Found], bool]:
+) -> tuple[list[ScoredRecord], bool]:
     """Read up to k records as they are now, or were at the time in question, and return whether there are more.
 
     Deleted records are skipped, and so are those that repeat a better hit, also one of an earlier page.
     """
-    found: list[Found] = []
+    hits: list[ScoredRecord] = []
     seen_texts = SeenTexts()
     folds = request.recipe.calibrated
     if folds and before:
         seen_texts.take_new(_read_visible(records, scope, request, before))
     seen = 0
-    while seen < len(scored) and len(found) < request.k:
-        wanted = scored[seen : seen + request.k - len(found)]
-        seen += len(wanted)
-        held = _read_visible(records, scope, request, wanted)
-        found += seen_texts.take_new(held) if folds else held
-    return found, seen < len(scored)
+    while seen < len(scored) and len(hits) < request.k:
+        batch = scored[seen : seen + request.k - len(hits)]
+        seen += len(batch)
+        readable = _read_visible(records, scope, request, batch)
+        hits += seen_texts.take_new(readable) if folds else readable
+    return hits, seen < len(scored)
 
 
-def _read_visible(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[Found]:
-    """Return those that the records still have and that the scope may see, each with its record."""
-    readable: list[Found] = []
+def _read_visible(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[ScoredRecord]:
+    """Return the candidates that are still stored and that the scope may see, each with its record."""
+    readable: list[ScoredRecord] = []
     for start in range(0, len(scored), _READ_BATCH):
         part = scored[start : start + _READ_BATCH]
         if len(request.among) == 1:
             rows = _read_kind(records, scope, request, request.among[0], part)
-            readable += [(one, rows[one.owner_id]) for one in part if one.owner_id in rows]
+            readable += [(candidate, rows[candidate.owner_id]) for candidate in part if candidate.owner_id in rows]
         else:
             readable += _read_kinds(records, scope, request, part)
     return readable
 
 
-def _read_kinds(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[Found]:
+def _read_kinds(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[ScoredRecord]:
     rows = {
-        kind: _read_kind(records, scope, request, kind, [one for one in scored if one.kind == kind])
+        kind: _read_kind(records, scope, request, kind, [candidate for candidate in scored if candidate.kind == kind])
         for kind in request.among
     }
-    return [(one, rows[one.kind][one.owner_id]) for one in scored if one.owner_id in rows[one.kind]]
+    pairs = ((candidate, rows[candidate.kind].get(candidate.owner_id)) for candidate in scored)
+    return [(candidate, row) for candidate, row in pairs if row is not None]
 
 
 def _read_kind(
     records: Records, scope: Scope, request: Request, kind: str, scored: Sequence[Scored]
 ) -> Mapping[str, Entity]:
     """Return the records of one kind that the scope may see, by id."""
-    ids = [one.owner_id for one in scored]
+    ids = [candidate.owner_id for candidate in scored]
     is_visible = make_visibility_check(scope, request.include)
     if kind != "memory":
         entities: dict[str, Entity] = records.get(SEARCHABLE[kind].entity, scope.organization, ids)
@@ -243,15 +244,15 @@ def _read_kind(
 class _Details:
     """Computes the explanations and reads the tags of one recall's hits."""
 
-    def __init__(self, records: Records, scope: Scope, include: Sequence[str], found: Sequence[Found]) -> None:
+    def __init__(self, records: Records, scope: Scope, include: Sequence[str], hits: Sequence[ScoredRecord]) -> None:
         self._records, self._scope, self._include = records, scope, include
-        self._found = {(one.pool.image.kind, one.owner_id): one for one, _ in found}
+        self._scored = {(scored.kind, scored.owner_id): scored for scored, _ in hits}
         self._tags: dict[str, tuple[str, ...]] | None = None
         self._pinned: tuple[Memory, ...] | None = None
         self.searched = "image"
 
     def why(self, hit: Hit) -> Why:
-        return self._found[hit.kind, hit.id].why(self.searched)
+        return self._scored[hit.kind, hit.id].why(self.searched)
 
     def pinned(self) -> tuple[Memory, ...]:
         if self._pinned is None:
@@ -268,16 +269,16 @@ class _Details:
         self._tags = self._read_tags()
 
     def _read_tags(self) -> dict[str, tuple[str, ...]]:
-        ids = [owner_id for kind, owner_id in self._found if kind == "memory"]
+        ids = [owner_id for kind, owner_id in self._scored if kind == "memory"]
         return read_tags(self._records, self._scope.organization, ids)
 
 
 def read_tags(records: Records, organization: str, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the tags of each memory that has any, sorted."""
-    found: dict[str, list[str]] = {}
+    tags_by_memory: dict[str, list[str]] = {}
     if ids:
         for memory_id, tag in records.columns(
             Tag, organization, ("memory_id", "tag"), [Where("memory_id", Op.IN, ids)]
         ):
-            found.setdefault(memory_id, []).append(tag)
-    return {memory_id: tuple(sorted(tags)) for memory_id, tags in found.items()}
+            tags_by_memory.setdefault(memory_id, []).append(tag)
+    return {memory_id: tuple(sorted(tags)) for memory_id, tags in tags_by_memory.items()}

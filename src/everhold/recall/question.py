@@ -103,15 +103,15 @@ _WORD = re.compile(r"[^\W_]+")
 
 def _find_speaker_names(query: str, speakers: Mapping[str, str]) -> tuple[str, ...]:
     """Return the speaker names in the question as they are written, the longest first."""
-    found = list(_WORD.finditer(query))
+    words = list(_WORD.finditer(query))
     names: list[str] = []
     taken: set[int] = set()
-    for size in range(min(MAX_NAME_WORDS, len(found)), 0, -1):
-        for at in range(len(found) - size + 1):
-            name = query[found[at].start() : found[at + size - 1].end()]
-            if fold(name) in speakers and taken.isdisjoint(range(at, at + size)):
+    for size in range(min(MAX_NAME_WORDS, len(words)), 0, -1):
+        for index in range(len(words) - size + 1):
+            name = query[words[index].start() : words[index + size - 1].end()]
+            if fold(name) in speakers and taken.isdisjoint(range(index, index + size)):
                 names.append(name)
-                taken.update(range(at, at + size))
+                taken.update(range(index, index + size))
     return tuple(dict.fromkeys(names))
 
 

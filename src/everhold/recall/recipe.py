@@ -16,7 +16,7 @@ from everhold.errors import InvalidInput
 from everhold.model.validation import suggest_name
 
 GROUPS = {
-    "meaning": "meaning", "voice": "meaning", "words": "words", "alike": "alike", "date": "time", "timed": "time",
+    "meaning": "meaning", "voice": "meaning", "words": "words", "similar": "similar", "date": "time", "timed": "time",
     "when": "time", "speaker": "speaker", "asking": "speaker", "answering": "speaker",
     "name": "name", "importance": "importance",
     "recency": "recency", "session": "session",
@@ -28,25 +28,28 @@ _MIN_TOTAL = -700.0
 
 @dataclass(frozen=True)
 class Recipe:
-    """Weights of the signals, and what makes a score of their sum.
+    """The weights of the signals, and how their weighted sum becomes a score.
 
-    A `calibrated` score is the chance, 0 to 1, that a memory with these signals answers the question; else it is the
-    plain sum, which begins at `base`, and for a turn of a conversation, of which there are many, at `base` + `turn`.
-    Hits below `minimum`, or below `share` of the best one, are not relevant enough to be returned. A recipe that
-    `judges` looks at the best plain memories together (`judging.py`), which has bounds of its own.
-    The best one gains `lead` for each unit, up to `max_lead`, by which it stands out from the next: an answer does,
-    while what is merely near has others as near. Where there is no next, it is measured against a memory that has
-    `unrelated` more than nothing, as one about something else usually has. `heir` and `related` are what is lost on
-    the way from a replaced memory to the one that took its place, and from a strong hit to a related memory. The last
-    three are the constants of BM25: a text of `usual_terms` terms is neither favoured nor penalised for its length.
-    That length is fixed, not the scope's average, so that adding memories moves the scores of others only through how
-    rare a term is.
+    The sum starts at `base`; for a turn of a conversation, of which there are many, at `base` + `turn_base`. A
+    `calibrated` score is the chance, 0 to 1, that a memory with this sum answers the question. Otherwise the score is
+    the sum. Hits below `minimum`, or below `share` times the best score, are not returned. If `judges` is true, the
+    best memories are compared with each other (`judging.py`), which has its own bounds.
+
+    The best hit gains `lead` times its distance to the next hit, at most to `max_lead`: an answer usually stands out,
+    while texts on a similar subject have similar scores. If there is no next hit, the distance is measured from
+    `base` + `unrelated`, the usual sum of an unrelated memory. A successor of a superseded memory gets the sum of that
+    memory minus `successor_loss`, if that is higher than its own; a memory related to a good hit gets that hit's sum
+    minus `related_loss`.
+
+    The last three are the constants of BM25. A text of `usual_terms` terms is neither favoured nor penalised for its
+    length. That length is fixed instead of being the scope's average: so adding memories changes the scores of others
+    only through the rarity of terms.
     """
 
     name: str
     weights: Mapping[str, float]
     base: float = 0.0
-    turn: float = 0.0
+    turn_base: float = 0.0
     calibrated: bool = False
     minimum: float = 0.0
     share: float = 0.0
@@ -54,8 +57,8 @@ class Recipe:
     max_lead: float = 2.0
     judges: bool = False
     unrelated: float = 1.7
-    heir: float = 0.1
-    related: float = 1.0
+    successor_loss: float = 0.1
+    related_loss: float = 1.0
     saturation: float = 1.2
     length_share: float = 0.5
     usual_terms: float = 12.0
@@ -72,7 +75,7 @@ class Recipe:
 
     @cached_property
     def looks_around(self) -> bool:
-        """Whether it judges turns by their neighbours."""
+        """Whether the signals of neighbouring turns count for a turn."""
         return any("." in name and not name.endswith((".own", ".often")) for name in self.weights)
 
     @cached_property
@@ -81,7 +84,10 @@ class Recipe:
         return k * (1 - share), k * share / self.usual_terms
 
     def weights_for(self, *, threads: bool, voiced: bool) -> dict[str, float]:
-        """Return the weights. Without neighbours or a voice, their weight is added to that of the row's own signal."""
+        """Return the weights. Weights of signals that do not exist are added to that of the row's own signal.
+
+        Without `threads`, there are no neighbouring turns; without `voiced`, there is no signal "voice".
+        """
         known = self._folded.get((threads, voiced))
         if known is None:
             known = self._folded[threads, voiced] = {}
@@ -120,7 +126,7 @@ def hybrid_of(fitted: Mapping[str, Any]) -> Recipe:
         "hybrid",
         {**fitted["weights"], **chosen["weights"]},
         base=chosen["plain_base"],
-        turn=fitted["turn_base"] + chosen["turn_lift"] - chosen["plain_base"],
+        turn_base=fitted["turn_base"] + chosen["turn_lift"] - chosen["plain_base"],
         calibrated=True,
         minimum=chosen["minimum"],
         share=chosen["share"],

@@ -44,7 +44,7 @@ class Request(NamedTuple):
     superseded: bool = False
 
     @property
-    def least(self) -> float:
+    def min_score(self) -> float:
         """The lowest score that is returned; 0 if any is."""
         return self.recipe.minimum if self.minimum is None else self.minimum
 

@@ -24,11 +24,11 @@ def recall_reranked(deps: RecallDeps, scope: Scope, request: Request, reranker: 
     if request.cursor is not None:
         raise InvalidInput("a reranked recall has no further pages", remedy="raise k instead of passing a cursor")
     wide = request._replace(k=max(request.k, RERANKED), minimum=0)
-    found = recall(deps, scope, wide)
-    scores = _read_scores(reranker.rerank(request.query, [hit.text for hit in found]), len(found))
-    least = request.minimum or 0.0
-    better = [replace(hit, score=float(score)) for hit, score in zip(found, scores, strict=True) if score >= least]
-    return replace(found, hits=tuple(sorted(better, key=_rank_hit)[: request.k]), more=False)
+    hits = recall(deps, scope, wide)
+    scores = _read_scores(reranker.rerank(request.query, [hit.text for hit in hits]), len(hits))
+    min_score = request.minimum or 0.0
+    better = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True) if score >= min_score]
+    return replace(hits, hits=tuple(sorted(better, key=_rank_hit)[: request.k]), more=False)
 
 
 def _read_scores(answer: Any, texts: int) -> list[float]:

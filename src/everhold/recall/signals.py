@@ -23,14 +23,14 @@ Signal = NDArray[np.floating[Any]]
 
 # In microseconds.
 DAY = 86_400_000_000
-STANDING = ("importance", "recency", "timed", "asking", "answering")
+STATIC_SIGNALS = ("importance", "recency", "timed", "asking", "answering")
 _TOLD_LATER = 14 * DAY
 _TOLD_BEFORE = 3 * DAY
 _LONG = 8 * DAY
-# How much the time of storing counts beside the time of an event: a fact may be told at any time.
+# How much the time of storing counts, compared with the time of an event: a fact may be stated at any time.
 _STORED_SHARE = 0.2
 _HALF_AGE = 30
-# How many similar words count for a term of the question: those further away mean something else.
+# How many similar words count for a term of the question. Less similar ones mean something else.
 MAX_SIMILAR_WORDS = 8
 _WORDS_AS_MEANING = 0.6
 _TIME_WORDS = (
@@ -42,16 +42,16 @@ _TIME_WORDS = (
 
 
 class Word(NamedTuple):
-    """A term of the question: its rarity as a share of all terms', and the rows that hold it or a slip of it."""
+    """A term of the question: its share of the rarity of all terms, and the rows that have it or a respelling of it."""
 
     term: str
     weight: float
     rows: Rows
     counts: NDArray[np.float32]
 
-    def gives(self, row: int) -> float:
-        at = int(self.rows.searchsorted(row))
-        return self.weight if at < len(self.rows) and self.rows[at] == row else 0.0
+    def find_weight(self, row: int) -> float:
+        index = int(self.rows.searchsorted(row))
+        return self.weight if index < len(self.rows) and self.rows[index] == row else 0.0
 
 
 def find_words(
@@ -61,16 +61,17 @@ def find_words(
     postings: Sequence[Posting],
     thesaurus: Thesaurus = NO_THESAURUS,
 ) -> list[Word]:
-    """Return the question's terms as the image holds them.
+    """Return the question's terms with the rows that have them.
 
-    One that it does not hold may be a slip of some that it does. A word that the thesaurus knows exists and is no slip.
+    A term that no row has may be misspelt. Then the rows with similar spellings count, unless the thesaurus knows the
+    word.
     """
-    found = []
+    words = []
     for term, weight, posting in zip(terms, weights, postings, strict=True):
         is_slip = not len(posting.rows) and not thesaurus.find_similar(term)
         meant = find_respellings(term, image.postings.terms) if is_slip else ()
-        found.append(Word(term, weight, *(_find_any(image, meant) if meant else posting)))
-    return found
+        words.append(Word(term, weight, *(_find_any(image, meant) if meant else posting)))
+    return words
 
 
 def _find_any(image: Image, terms: Sequence[str]) -> Posting:
@@ -90,42 +91,46 @@ def compute_signals(
 ) -> dict[str, Signal]:
     """Return the signals of the retrievers that the recipe uses."""
     threads = image.threads if recipe.looks_around else None
-    found: dict[str, Signal] = dict(compute_standing(image, now))
+    signals: dict[str, Signal] = dict(compute_static_signals(image, now))
     if recipe.uses("words"):
-        found |= _score_words(image, words, recipe, threads)
+        signals |= _score_words(image, words, recipe, threads)
     if recipe.uses("meaning"):
-        found |= _score_meaning(image, question, threads, found.get("words.own"))
-    if recipe.uses("alike"):
-        found["alike"] = _score_similar_words(image, words, thesaurus, found.get("words.own"))
+        signals |= _score_meaning(image, question, threads, signals.get("words.own"))
+    if recipe.uses("similar"):
+        signals["similar"] = _score_similar_words(image, words, thesaurus, signals.get("words.own"))
     if recipe.uses("time"):
-        found |= _score_times(image, question, found["timed"])
+        signals |= _score_times(image, question, signals["timed"])
     if recipe.uses("speaker"):
-        found |= _score_speaker(image, question, threads)
+        signals |= _score_speaker(image, question, threads)
     if recipe.uses("name"):
-        found |= _score_aliases(image, question)
+        signals |= _score_aliases(image, question)
     if question.session is not None and recipe.uses("session"):
-        found["session"] = (image.column("session_id") == image.code("session_id", question.session)).astype(np.float64)
-    return found
+        signals["session"] = (image.column("session_id") == image.code("session_id", question.session)).astype(
+            np.float64
+        )
+    return signals
 
 
-def compute_standing(image: Image, now: int) -> Mapping[str, Signal]:
+def compute_static_signals(image: Image, now: int) -> Mapping[str, Signal]:
     """Return the signals that are the same for every question of a day.
 
-    `importance`, and `recency`: half after a month. `timed`: whether a row tells of a time. `asking`: whether it is a
+    `importance`, and `recency`: half after a month. `timed`: whether a row mentions a time. `asking`: whether it is a
     question, and `answering`: whether it follows one.
     """
     today = now // DAY
-    made: Mapping[str, Signal] = image.compute_once("standing", lambda image: _compute_standing(image, today), today)
-    return made
+    signals: Mapping[str, Signal] = image.compute_once(
+        "static signals", lambda image: _compute_static_signals(image, today), today
+    )
+    return signals
 
 
-def _compute_standing(image: Image, today: int) -> dict[str, Signal]:
+def _compute_static_signals(image: Image, today: int) -> dict[str, Signal]:
     age = np.maximum(today - image.column("when") // DAY, 0)
     timed, asking = np.zeros(image.size), np.zeros(image.size)
     for word in _TIME_WORDS:
         timed[image.postings.find(word).rows] = 1.0
     asking[image.postings.find(QUESTION_MARK).rows] = 1.0
-    found: dict[str, Signal] = {
+    signals: dict[str, Signal] = {
         "importance": image.column("importance").astype(np.float64),
         "recency": _HALF_AGE / (age + _HALF_AGE),
         "timed": timed,
@@ -133,9 +138,9 @@ def _compute_standing(image: Image, today: int) -> dict[str, Signal]:
     }
     if image.threads is not None:
         turns = image.threads.take_previous(asking[image.threads.rows])
-        found["answering"] = image.threads.place_values(np.zeros(image.size), turns)
-    # single precision takes half the room, and these need no more
-    return {name: values.astype(np.float32) for name, values in found.items()}
+        signals["answering"] = image.threads.place_values(np.zeros(image.size), turns)
+    # single precision is enough for these and takes half the memory
+    return {name: values.astype(np.float32) for name, values in signals.items()}
 
 
 def _score_meaning(
@@ -143,7 +148,7 @@ def _score_meaning(
 ) -> dict[str, Signal]:
     """Score the cosine of the vectors. If the question or a row has no vector, shared words count instead, if
     the recipe uses words."""
-    found: dict[str, Signal] = {}
+    signals: dict[str, Signal] = {}
     for name, vector in (("meaning", question.vector), ("voice", question.voice if question.voiced else None)):
         if name == "voice" and vector is None:
             continue
@@ -151,30 +156,30 @@ def _score_meaning(
         if words is not None and (vector is None or image.has_blanks):
             blank = image.column("blank") if vector is not None else slice(None)
             own[blank] = _WORDS_AS_MEANING * words[blank]
-        found[f"{name}.own"] = own
+        signals[f"{name}.own"] = own
         if threads is not None:
             turns = own[threads.rows]
             for window in ("near", "around"):
-                found[f"{name}.{window}"] = threads.place_values(own, threads.mean(turns, window))
-            found[f"{name}.session"] = threads.place_values(own, threads.best(turns))
-    return found
+                signals[f"{name}.{window}"] = threads.place_values(own, threads.mean(turns, window))
+            signals[f"{name}.session"] = threads.place_values(own, threads.best(turns))
+    return signals
 
 
 def _score_words(image: Image, words: Sequence[Word], recipe: Recipe, threads: Threads | None) -> dict[str, Signal]:
     """Score shared terms. `own` is the share of the question's terms, weighted by rarity; `often` is BM25."""
     own = _sum_held_terms(image, words)
-    found: dict[str, Signal] = {"words.own": own}
+    signals: dict[str, Signal] = {"words.own": own}
     if recipe.weights.get("words.often"):
-        found["words.often"] = _score_bm25(image, words, recipe)
+        signals["words.often"] = _score_bm25(image, words, recipe)
     if threads is None:
-        return found
-    held = [(word.weight, threads.find_places(word.rows)) for word in words]
+        return signals
+    word_places = [(word.weight, threads.find_places(word.rows)) for word in words]
     for window in ("before", "around", "wide"):
         turns = np.zeros(len(threads.rows))
-        for weight, places in held:
+        for weight, places in word_places:
             turns += weight * threads.find_windows_with(places, window)
-        found[f"words.{window}"] = threads.place_values(own, turns)
-    return found
+        signals[f"words.{window}"] = threads.place_values(own, turns)
+    return signals
 
 
 def _sum_held_terms(image: Image, words: Sequence[Word]) -> Signal:
@@ -198,35 +203,38 @@ def _score_similar_words(image: Image, words: Sequence[Word], thesaurus: Thesaur
     total = own if own is not None else _sum_held_terms(image, words)
     for word in words:
         others = [
-            (image.postings.find(term).rows, likeness)
-            for term, likeness in thesaurus.find_similar(word.term)[:MAX_SIMILAR_WORDS]
+            (image.postings.find(term).rows, similarity)
+            for term, similarity in thesaurus.find_similar(word.term)[:MAX_SIMILAR_WORDS]
         ]
         if not any(len(rows) for rows, _ in others):
             continue
         best = np.zeros(image.size)
-        for rows, likeness in reversed(others):
-            best[rows] = likeness
-        best[word.rows] = 0.0  # it is there itself, which `own` has counted
+        for rows, similarity in reversed(others):
+            best[rows] = similarity
+        best[word.rows] = 0.0  # rows with the word itself are already counted in `own`
         total = total + word.weight * best
     return total
 
 
 def _score_times(image: Image, question: Question, timed: Signal) -> dict[str, Signal]:
-    """Score times. `date`: whether a row is from a period that the question names, or from soon after. `when`: whether
-    the row mentions a time, if the question asks for one."""
-    found: dict[str, Signal] = {}
+    """Score times.
+
+    `date`: whether a row is from a period that the question names, or from soon after. `when`: whether the row mentions
+    a time, if the question asks for one.
+    """
+    signals: dict[str, Signal] = {}
     if question.when:
-        found["when"] = timed
+        signals["when"] = timed
     if question.times:
         date = np.zeros(image.size)
         for start, end in question.times:
             np.maximum(date, _score_span(image.column("when"), start, end), out=date)
-        found["date"] = date * image.compute_once("date shares", _find_date_shares)
-    return found
+        signals["date"] = date * image.compute_once("date shares", _find_date_shares)
+    return signals
 
 
 def _find_date_shares(image: Image) -> Signal:
-    """Return 1 for each row with a known time of its event, and less for one that was merely stored at some time.
+    """Return 1 for each row with a known time of its event, and less for a row that has only the time of storing.
 
     A turn of a conversation is an event itself.
     """
@@ -258,9 +266,9 @@ def _score_speaker(image: Image, question: Question, threads: Threads | None) ->
 
 def _score_aliases(image: Image, question: Question) -> dict[str, Signal]:
     """Score whether the question has an alias of a memory."""
-    named = [row for alias, row in image.aliases if question.words.issuperset(alias)]
-    if not named:
+    rows = [row for alias, row in image.aliases if question.words.issuperset(alias)]
+    if not rows:
         return {}
-    found = np.zeros(image.size)
-    found[named] = 1.0
-    return {"name": found}
+    signal = np.zeros(image.size)
+    signal[rows] = 1.0
+    return {"name": signal}

@@ -30,11 +30,11 @@ _AFTER_ENDING = ("", "e")
 
 
 def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thesaurus) -> str:
-    """Return the question with its slips corrected. `is_held` says whether memories have a term.
+    """Return the question with its spelling mistakes corrected. `is_held` says whether memories have a term.
 
-    A slip is taken for a word that memories have or that says nothing by itself. For any other it is taken only if two
-    letters are swapped or the word is long: the list of words is not complete, and short words are often near another.
-    A capitalised word may be a name, and names are left to `find_respellings`.
+    A misspelt word is replaced by a similar one that memories have, or by a stop word. Any other similar word is used
+    only if two letters are swapped or the word is long: the vocabulary is not complete, and most short words are
+    similar to another word. A capitalised word may be a name; names are left to `find_respellings`.
     """
     if thesaurus is NO_THESAURUS or len(query) > MAX_CORRECTED_LENGTH:
         return query
@@ -44,18 +44,22 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
 
     def correct(match: re.Match[str]) -> str:
         written = match[0]
-        word, own = written.lower(), extract_terms(written)
+        word, terms = written.lower(), extract_terms(written)
         if _exists(word, thesaurus):
             return written
-        meant: Sequence[str] = _find_words_near(word, thesaurus)
-        likely = [one for one in meant if is_likely(one)]
-        if any(map(is_held, own)):
-            meant = [one for one in likely if extract_terms(one) == own]
+        candidates: Sequence[str] = _find_words_near(word, thesaurus)
+        likely = [candidate for candidate in candidates if is_likely(candidate)]
+        if any(map(is_held, terms)):
+            candidates = [candidate for candidate in likely if extract_terms(candidate) == terms]
         elif word != written:
-            meant = [one for one in meant if one in STOP_WORDS]
+            candidates = [candidate for candidate in candidates if candidate in STOP_WORDS]
         elif likely or len(word) < _LONG:
-            meant = likely or [one for one in meant if _is_swap(one, word)]
-        return min(meant, key=lambda one: (not _is_swap(one, word), thesaurus.rank(one), one), default=written)
+            candidates = likely or [candidate for candidate in candidates if _is_swap(candidate, word)]
+        return min(
+            candidates,
+            key=lambda candidate: (not _is_swap(candidate, word), thesaurus.rank(candidate), candidate),
+            default=written,
+        )
 
     return _WORD.sub(correct, query)
 
@@ -77,12 +81,12 @@ def _base_forms(word: str) -> Iterator[str]:
 def _find_words_near(word: str, thesaurus: Thesaurus) -> tuple[str, ...]:
     """Return the known words that one slip makes of a word. They are kept: names are asked for again and again, and
     some hundred spellings are tried."""
-    found = set(_spell_otherwise(word, range(1, len(word))))
-    return tuple(one for one in found if thesaurus.rank(one) is not None)
+    spellings = set(_spell_otherwise(word, range(1, len(word))))
+    return tuple(spelling for spelling in spellings if thesaurus.rank(spelling) is not None)
 
 
-def _is_swap(one: str, other: str) -> bool:
-    return sorted(one) == sorted(other)
+def _is_swap(word: str, other_word: str) -> bool:
+    return sorted(word) == sorted(other_word)
 
 
 def _spell_otherwise(word: str, places: range) -> Iterator[str]:
@@ -99,5 +103,5 @@ def find_respellings(term: str, known: Collection[str]) -> list[str]:
     """Return the known terms that an unknown one may be a slip of."""
     if not _MIN_LETTERS <= len(term) <= _MAX_LETTERS or not (term.isascii() and term.isalpha()):
         return []
-    found = set(_spell_otherwise(term, range(1, len(term) - 1))) - {term}
-    return sorted(one for one in found if one in known)
+    spellings = set(_spell_otherwise(term, range(1, len(term) - 1))) - {term}
+    return sorted(spelling for spelling in spellings if spelling in known)

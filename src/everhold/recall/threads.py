@@ -1,6 +1,6 @@
-"""Which rows of an image are turns of a conversation, and which turns lie around each.
+"""The turns of conversations in an image, and the neighbours of each turn.
 
-A reply makes sense only with what it answers, so a turn is also judged by its neighbours in the session.
+A reply makes sense only with the turn that it answers, so the signals of neighbours count for a turn too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# How many turns before and after each window takes in, the turn itself included.
+# How many turns before and after a turn each window has. The turn itself is always in it.
 WINDOWS: Mapping[str, tuple[int, int]] = {"before": (3, 0), "near": (1, 1), "around": (3, 3), "wide": (6, 6)}
 
 Places = NDArray[np.int64]
@@ -17,7 +17,7 @@ Values = NDArray[np.floating[Any]]
 
 
 class Window(NamedTuple):
-    """For each turn where its window begins and where it has ended, as places in the order of turns."""
+    """The start and the end (exclusive) of each turn's window, as positions in the order of turns."""
 
     start: Places
     end: Places
@@ -26,16 +26,18 @@ class Window(NamedTuple):
 class Threads:
     """The turns of all sessions in their order, one session after another.
 
-    `drawn` are the rows of facts that were drawn from turns. A fact stands where its turn stands.
+    `fact_rows` are the rows of facts that were derived from turns. A fact gets the values of its turn.
     """
 
-    def __init__(self, rows: Places, sessions: NDArray[Any], size: int, drawn: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self, rows: Places, sessions: NDArray[Any], size: int, fact_rows: Sequence[tuple[int, int]] = ()
+    ) -> None:
         self.rows = rows
         self._place_of = np.full(size, -1, np.int64)
         self._place_of[rows] = np.arange(len(rows))
-        self.drawn = np.array([fact for fact, _ in drawn], np.int64)
-        self._drawn_rows = frozenset(self.drawn.tolist())
-        self._find_drawn_rows = self._place_of[[turn for _, turn in drawn]] if drawn else self.drawn
+        self.fact_rows = np.array([fact for fact, _ in fact_rows], np.int64)
+        self._fact_row_set = frozenset(self.fact_rows.tolist())
+        self._fact_places = self._place_of[[turn for _, turn in fact_rows]] if fact_rows else self.fact_rows
         self._starts = np.flatnonzero(np.concatenate([[True], sessions[1:] != sessions[:-1]]))
         lengths = np.diff(np.append(self._starts, len(rows)))
         self._session = np.repeat(np.arange(len(self._starts)), lengths)
@@ -48,11 +50,11 @@ class Threads:
         }
 
     def has(self, row: int) -> bool:
-        """Return whether a row is a turn, or a fact that was drawn from one."""
-        return bool(self._place_of[row] >= 0) or row in self._drawn_rows
+        """Return whether a row is a turn, or a fact that was derived from one."""
+        return bool(self._place_of[row] >= 0) or row in self._fact_row_set
 
     def find_places(self, rows: NDArray[np.integer[Any]]) -> Places:
-        """Return the positions of these rows in the order of turns. Rows that are no turns are left out."""
+        """Return the positions of these rows in the order of turns. Rows that are not turns are left out."""
         places: Places = self._place_of[rows]
         return places[places >= 0]
 
@@ -60,7 +62,7 @@ class Threads:
         """Return the values of all rows, with those of turns and of their facts replaced."""
         placed = own.copy()
         placed[self.rows] = turns
-        placed[self.drawn] = turns[self._find_drawn_rows]
+        placed[self.fact_rows] = turns[self._fact_places]
         return placed
 
     def mean(self, values: Values, window: str) -> Values:

@@ -39,12 +39,12 @@ def _find_linked(first: str, hits: Mapping[str, Hit]) -> set[str]:
             if other in linked:
                 linked[hit_id].add(other)
                 linked[other].add(hit_id)
-    found, waiting = {first}, [first]
+    linked_ids, waiting = {first}, [first]
     while waiting:
-        new = linked[waiting.pop()] - found
-        found |= new
+        new = linked[waiting.pop()] - linked_ids
+        linked_ids |= new
         waiting += new
-    return found
+    return linked_ids
 
 
 def _find_start(memory: Memory) -> datetime:

@@ -60,10 +60,10 @@ def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) ->
     if placed is None:
         reason = f"it was not among the {len(scored)} that could be scored"
         return WhyNot(memory, False, (reason,), winner=winner)
-    place, one, why = placed
-    behind = None if winner is None else round(winner.score - one.score, SCORE_DECIMALS)
-    reason, admitted_by = _find_bound(request, bounds, one.score, place, scored[0].score)
-    return WhyNot(memory, False, (reason,), one.score, place, why, winner, behind, admitted_by)
+    place, scored_memory, why = placed
+    behind = None if winner is None else round(winner.score - scored_memory.score, SCORE_DECIMALS)
+    reason, admitted_by = _find_bound(request, bounds, scored_memory.score, place, scored[0].score)
+    return WhyNot(memory, False, (reason,), scored_memory.score, place, why, winner, behind, admitted_by)
 
 
 def _find_bound(
@@ -94,28 +94,28 @@ def _explain_scope(scope: Scope, memory: Memory, request: Request) -> list[str]:
 
 def _explain_validity(memory: Memory, request: Request) -> list[str]:
     at = request.as_of or clock.now()
-    found = []
+    reasons = []
     is_superseded = memory.superseded_at is not None and memory.superseded_at <= at
     if memory.superseded_at is not None and is_superseded and not request.superseded:
-        found.append(f"it was replaced by {memory.superseded_by} on {memory.superseded_at:%Y-%m-%d %H:%M} UTC")
+        reasons.append(f"it was replaced by {memory.superseded_by} on {memory.superseded_at:%Y-%m-%d %H:%M} UTC")
     if memory.expires_at is not None and memory.expires_at <= at:
-        found.append(f"it expired on {memory.expires_at:%Y-%m-%d %H:%M} UTC")
+        reasons.append(f"it expired on {memory.expires_at:%Y-%m-%d %H:%M} UTC")
     if memory.valid_from is not None and memory.valid_from > at:
-        found.append(f"it holds only from {memory.valid_from:%Y-%m-%d %H:%M} UTC")
+        reasons.append(f"it holds only from {memory.valid_from:%Y-%m-%d %H:%M} UTC")
     if memory.valid_to is not None and memory.valid_to <= at and not (is_superseded and request.superseded):
-        found.append(f"it held only until {memory.valid_to:%Y-%m-%d %H:%M} UTC")
+        reasons.append(f"it held only until {memory.valid_to:%Y-%m-%d %H:%M} UTC")
     if memory.created_at > at:
-        found.append(f"it was kept only on {memory.created_at:%Y-%m-%d %H:%M} UTC")
-    return found
+        reasons.append(f"it was stored only on {memory.created_at:%Y-%m-%d %H:%M} UTC")
+    return reasons
 
 
 def _explain_filter(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) -> list[str]:
-    wanted = request.wanted
-    asked = resolve_tags(deps.records, scope.organization, wanted.all_conditions)
-    conditions = [Where("id", Op.EQ, memory.id), *asked]
-    found = []
-    if asked and not deps.records.count(Memory, scope.organization, conditions):
-        found.append("the filter leaves it out")
-    if wanted.tags and memory.id not in find_tagged_ids(deps.records, scope.organization, wanted.tags):
-        found.append(f"it does not carry all of the tags {', '.join(wanted.tags)}")
-    return found
+    memory_filter = request.wanted
+    conditions = resolve_tags(deps.records, scope.organization, memory_filter.all_conditions)
+    own_id = Where("id", Op.EQ, memory.id)
+    reasons = []
+    if conditions and not deps.records.count(Memory, scope.organization, [own_id, *conditions]):
+        reasons.append("the filter excludes it")
+    if memory_filter.tags and memory.id not in find_tagged_ids(deps.records, scope.organization, memory_filter.tags):
+        reasons.append(f"it does not have all of the tags {', '.join(memory_filter.tags)}")
+    return reasons

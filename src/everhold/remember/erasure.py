@@ -187,7 +187,7 @@ class _TraceCleaner:
                 yield self._patch(memory, {"provenance": {**provenance, **source}})
 
     def clean_superseded(self) -> Iterator[Operation]:
-        """Yield the operations that remove a purged heir's id from what it superseded, which stays superseded."""
+        """Yield the operations that remove a purged successor's id from what it superseded, which stays superseded."""
         for batch in _split(self.gone):
             where = [Where("source_memory_id", Op.IN, batch), Where("relationship_type", Op.EQ, "supersedes")]
             rows = self.records.columns(Relationship, self.organization, ("target_memory_id",), where, deleted=True)
@@ -219,8 +219,8 @@ class _TraceCleaner:
             if entry.memory_ids[0] in self.gone:
                 # The purged memory was itself merged into another, which now has what this merge added to it. The
                 # entry names that one instead, so that a later purge of `left` cleans it.
-                heirs = survivors.find([entry.memory_ids[0]]) - self.gone
-                erased["memory_ids"] = [*sorted(heirs)[:1], *left] if heirs else []
+                later_survivors = survivors.find([entry.memory_ids[0]]) - self.gone
+                erased["memory_ids"] = [*sorted(later_survivors)[:1], *left] if later_survivors else []
             if len(erased["memory_ids"]) > 1:
                 return Patch(Change, key, {**erased, **_WITHOUT_UNDO})
         return Delete(Change, key)

@@ -15,10 +15,10 @@ from everhold.model.validation import validate_row
 from everhold.remember.draft import make_tag
 from everhold.remember.erasure import note_merged, read_merged_entries
 from everhold.remember.journal import make_change
-from everhold.remember.likeness import SimilarPair, find_similar_pairs
 from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import find_event_time, is_extracted
 from everhold.remember.revise import commit_revision, make_later_time, make_revision_operations
+from everhold.remember.similar_pairs import SimilarPair, find_similar_pairs
 from everhold.remember.versions import hold_version
 from everhold.schema.operations import Ensure, Hide, Op, Operation, Put, Where
 from everhold.text.dates import find_time_spans
@@ -38,7 +38,7 @@ class MergedPair:
 
     kept: Memory
     merged: Memory
-    likeness: float
+    similarity: float
 
 
 @dataclass(frozen=True)

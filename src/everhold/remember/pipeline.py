@@ -234,14 +234,14 @@ def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: dat
     fresh = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.known)
     unwritten = set(fresh) if plan.replaced else ()
     operations: list[Operation] = []
-    for olds, heir, attribute in plan.replaced:
+    for olds, successor, attribute in plan.replaced:
         operations += make_supersession(
             scope,
             olds,
-            heir,
+            successor,
             now,
-            begins=find_start(heir),
-            heir_is_new=True,
+            begins=find_start(successor),
+            successor_is_new=True,
             reason=f"replaces: {attribute}",
             interface=deps.interface,
             run_id=deps.run_id,

@@ -34,10 +34,10 @@ class Rival(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """Memories that another one, the heir, supersedes, and the attribute that they share."""
+    """Memories that another one, the successor, supersedes, and the attribute that they share."""
 
     olds: tuple[Memory, ...]
-    heir: Memory
+    successor: Memory
     attribute: str
 
 
@@ -88,7 +88,7 @@ class _Planner:
         self._changes: dict[str, dict[str, Any]] = defaultdict(dict)
         self._replaced: dict[str, Replacement] = {}
         self._gone: dict[str, str] = {}
-        """Maps the id of each memory replaced in this write to the id of its heir."""
+        """Maps the id of each memory replaced in this write to the id of its successor."""
         self._again: dict[str, str] = {}
         """Maps each superseded id to the id of the memory that restates it."""
         self._retries = duplicates.retries
@@ -138,23 +138,23 @@ class _Planner:
 
     def _count_version(self, old_id: str) -> None:
         """Increase the expected version of a replaced memory, which releasing its hash patches before it is ended."""
-        heir_id = self._gone[old_id]
-        replacement = self._replaced[heir_id]
+        successor_id = self._gone[old_id]
+        replacement = self._replaced[successor_id]
         olds = tuple(old.evolve(version=old.version + 1) if old.id == old_id else old for old in replacement.olds)
-        self._replaced[heir_id] = replacement._replace(olds=olds)
+        self._replaced[successor_id] = replacement._replace(olds=olds)
 
     def _make_history(self, memory: Memory, end: datetime) -> None:
         """End a draft about an earlier time where the rival that came after it begins."""
         if memory.valid_to is None or memory.valid_to > end:
             self._changes[memory.id]["valid_to"] = max(end, memory.valid_from or end)
 
-    def _replace(self, olds: Sequence[Memory], heir: Memory, statement: Statement) -> None:
-        self._replaced[heir.id] = Replacement(tuple(olds), heir, statement.attribute)
+    def _replace(self, olds: Sequence[Memory], successor: Memory, statement: Statement) -> None:
+        self._replaced[successor.id] = Replacement(tuple(olds), successor, statement.attribute)
         for old in olds:
-            self._gone[old.id] = heir.id
+            self._gone[old.id] = successor.id
             del self._rivals[_find_rival_group(old, str(old.attribute))][old.id]
             if old.id in self._fresh:
-                self._changes[old.id].update(make_ending(old, heir, self._now, find_start(heir)))
+                self._changes[old.id].update(make_ending(old, successor, self._now, find_start(successor)))
 
     def make_plan(self) -> WritePlan:
         """Return the plan for all drafts that were added."""
@@ -168,9 +168,9 @@ class _Planner:
         return WritePlan(drafts, self._known, tuple(self._ended), replaced, self._retries)
 
 
-def find_start(heir: Memory) -> datetime:
+def find_start(successor: Memory) -> datetime:
     """Return when a memory begins to replace others, if its `valid_from` does not say it."""
-    return heir.occurred_at or heir.created_at
+    return successor.occurred_at or successor.created_at
 
 
 def _find_rival_group(memory: Memory, attribute: str) -> tuple[str | None, str, str]:

@@ -146,47 +146,49 @@ def supersede(
 ) -> Memory:
     """Store a memory that supersedes another, and return it; the old one is kept and ends when the new one begins."""
     old = require_memory(deps.records, scope, name)
-    draft, now = _draft_heir(deps, scope, old, fields)
+    draft, now = _draft_successor(deps, scope, old, fields)
     known, ended, retries = find_duplicates(deps.records, scope, [draft], now)
     duplicate_id = known.get(draft.memory.id)
     if duplicate_id == old.id:
         raise InvalidInput(f"memory {old.id} already says that", remedy="revise it to change anything else about it")
-    heir = (
+    successor = (
         draft.memory
         if duplicate_id is None
         else require_memory(deps.records, scope, duplicate_id, deleted=draft.memory.id in retries)
     )
-    if old.superseded_by == heir.id or heir.is_deleted:
-        return heir  # a retry, even if the heir was changed or forgotten since
+    if old.superseded_by == successor.id or successor.is_deleted:
+        return successor  # a retry, even if the successor was changed or forgotten since
     # Checked after the retry: the first call has changed the version, and a retry must still succeed.
     require_version(old, expected_version)
     operations = [*release_hashes(scope, ended), *deps.scope_rows.make_missing_rows(scope, now)]
     if duplicate_id is None:
-        vectors = {heir.id: name_models(draft.vectors, deps.chunking)}
-        operations += make_additions(deps, scope, draft, make_chunks([heir], deps.chunking, vectors)[0], now)
+        vectors = {successor.id: name_models(draft.vectors, deps.chunking)}
+        operations += make_additions(deps, scope, draft, make_chunks([successor], deps.chunking, vectors)[0], now)
     operations += make_supersession(
         scope,
         [old],
-        heir,
+        successor,
         now,
         begins=now,
-        heir_is_new=duplicate_id is None,
+        successor_is_new=duplicate_id is None,
         interface=deps.interface,
         run_id=deps.run_id,
     )
     with report_current_version(deps.records, old):
         deps.records.commit(operations)
-    return heir
+    return successor
 
 
-def _draft_heir(deps: WriteDeps, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
+def _draft_successor(deps: WriteDeps, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
     """Return the draft of a memory that supersedes another, and the time of the change."""
     now = make_later_time(old.updated_at)
     own = {"kind": old.kind, "namespace": old.namespace, **fields}
     draft = make_draft(scope, own, now, deps.text_bytes)
     draft.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
     if draft.memory.hash is not None:
-        draft.memory.__dict__["hash"] = compute_content_hash(draft.memory)  # the heir has the owner of the old memory
+        draft.memory.__dict__["hash"] = compute_content_hash(
+            draft.memory
+        )  # the successor has the owner of the old memory
     draft.memory.__dict__["attribute"] = find_attribute(draft.memory, deps.reading.zone)
     return draft, now
 

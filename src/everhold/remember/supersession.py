@@ -14,43 +14,43 @@ from everhold.schema.operations import Operation, Patch, Put
 ENDING = ("superseded_by", "superseded_at", "valid_to")
 
 
-def make_ending(old: Memory, heir: Memory, now: datetime, begins: datetime) -> dict[str, Any]:
-    """Return the changes to a memory that another one, the heir, supersedes: it ends where the heir begins."""
-    # It cannot end before it began, even if the heir says that it is true since an earlier time.
-    end = old.valid_to or max(heir.valid_from or begins, old.valid_from or begins)
-    return {"superseded_by": heir.id, "superseded_at": now, "valid_to": end}
+def make_ending(old: Memory, successor: Memory, now: datetime, begins: datetime) -> dict[str, Any]:
+    """Return the changes that end a memory when the successor supersedes it: it ends where the successor begins."""
+    # It cannot end before it began, even if the successor says that it is true since an earlier time.
+    end = old.valid_to or max(successor.valid_from or begins, old.valid_from or begins)
+    return {"superseded_by": successor.id, "superseded_at": now, "valid_to": end}
 
 
 def make_supersession(
     scope: Scope,
     olds: Sequence[Memory],
-    heir: Memory,
+    successor: Memory,
     now: datetime,
     *,
     begins: datetime,
-    heir_is_new: bool,
+    successor_is_new: bool,
     interface: str,
     run_id: str | None,
     reason: str | None = None,
     unwritten: Container[str] = (),
 ) -> list[Operation]:
-    """Return the operations that end the old memories, link the heir to them, and journal this as one change.
+    """Return the operations that end the old memories, link the successor to them, and journal this as one change.
 
     `unwritten` are the ids of memories that the same commit adds; they are added as ended, so no patch is needed.
     """
     operations: list[Operation] = []
     for old in olds:
         if old.id not in unwritten:
-            changes = {**make_ending(old, heir, now, begins), "updated_at": now}
+            changes = {**make_ending(old, successor, now, begins), "updated_at": now}
             operations += [
                 Patch(Memory, (scope.organization, old.id), changes, version=old.version),
                 Put(make_announcement(old)),
             ]
-        request = {"memory": old.id, "superseded_by": heir.id}
+        request = {"memory": old.id, "superseded_by": successor.id}
         line = make_access_line(scope, "update", now, request, memory_id=old.id, interface=interface)
-        operations += [Put(make_relationship(scope, heir.id, old.id, "supersedes", now)), Put(line)]
-    ids = [*(old.id for old in olds), heir.id]
+        operations += [Put(make_relationship(scope, successor.id, old.id, "supersedes", now)), Put(line)]
+    ids = [*(old.id for old in olds), successor.id]
     before = {old.id: old.model_dump(mode="json", include=set(ENDING)) for old in olds}
-    after = {"heir_is_new": heir_is_new}
+    after = {"successor_is_new": successor_is_new}
     entry = make_change(scope, "supersede", ids, now, reason, before=before, after=after, run_id=run_id)
     return [*operations, Put(entry)]

@@ -163,10 +163,10 @@ def _undo_revise(
 def _undo_supersede(
     deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
 ) -> list[Operation]:
-    """Return the operations that make the old memories current again and hide the heir if the change added it."""
-    *olds, heir = memories
+    """Return the operations that make the old memories current again and hide the successor if the change added it."""
+    *olds, successor = memories
     where = [
-        Where("source_memory_id", Op.EQ, heir.id),
+        Where("source_memory_id", Op.EQ, successor.id),
         Where("target_memory_id", Op.IN, [old.id for old in olds]),
         Where("relationship_type", Op.EQ, "supersedes"),
     ]
@@ -176,8 +176,8 @@ def _undo_supersede(
         before = validate_row(Memory, {**old.__dict__, **change.before[old.id]})
         changes = {name: before.__dict__[name] for name in ENDING}
         operations.append(Patch(Memory, (scope.organization, old.id), {**changes, "updated_at": now}))
-    if change.after.get("heir_is_new"):
-        operations.append(Hide(Memory, (scope.organization, heir.id), clock.make_id("del"), now))
+    if change.after.get("successor_is_new"):
+        operations.append(Hide(Memory, (scope.organization, successor.id), clock.make_id("del"), now))
     return operations
 
 

@@ -82,7 +82,7 @@ class EngineContract:
         for view in (alice, other_alice):
             for vector, text in ((east, "Rides to the desert"), (north, "Walks to the pole")):
                 [hit] = view.recall("", vector=vector, k=1, minimum=0, recipe="meaning")
-                assert (hit.memory.text, hit.why.likeness) == (text, 1.0)
+                assert (hit.memory.text, hit.why.similarity) == (text, 1.0)
 
     def test_another_process_finds_it_at_once(self, alice: View, other_alice: View) -> None:
         for number in range(5):
@@ -291,7 +291,7 @@ class EngineContract:
                 for among in ("message", ["memory", "message"]):
                     for question in ("who is the piano teacher", "when is the lesson", "Rosa"):
                         hits = view.recall(question, among=among, k=20, minimum=0)
-                        answers[number].append([(hit.kind, hit.id, hit.score, hit.why.given) for hit in hits])
+                        answers[number].append([(hit.kind, hit.id, hit.score, hit.why.contributions) for hit in hits])
         assert answers[0] == answers[1] == answers[2]
         assert answers[0][0][0][1] == "msg_1"
         everyone = engine.scope(organization=organization).recall("Rosa", among=["memory", "message"], minimum=0)
@@ -332,7 +332,7 @@ class EngineContract:
                 for options in product(spaces, (None, "session"), ((), ("session", "user", "organization"))):
                     arguments: dict[str, Any] = dict(zip(("namespace", "only", "include"), options, strict=True))
                     hits = view.recall("lamp oil", k=20, minimum=0, **arguments)
-                    answers[number].append([(hit.id, hit.score, hit.why.given) for hit in hits])
+                    answers[number].append([(hit.id, hit.score, hit.why.contributions) for hit in hits])
         assert answers[0] == answers[1] == answers[2]
         found_ids = [[hit[0] for hit in hits] for hits in answers[0]]
         assert found_ids[0] == ["mem_s2", "mem_s1"]

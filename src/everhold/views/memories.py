@@ -100,7 +100,7 @@ class MemoryVerbs(ScopedView):
     ) -> Memory:
         """Hide a memory until `undo`; with `hard`, purge it with what was derived from it.
 
-        If the returned memory has `message_ids`, it was drawn from those messages of sessions, which still say it;
+        If the returned memory has `message_ids`, it was derived from those messages of sessions, which still say it;
         `with_messages` deletes them, too.
         """
         write_deps, session_deps = self._parts.write_deps, self._parts.session_deps

@@ -14,7 +14,7 @@ from everhold.model.vectors import Vector, read_vector
 from everhold.ports.reranker import Reranker
 from everhold.recall.filters import FilterArguments, check_include, make_filter
 from everhold.recall.hit import Hits
-from everhold.recall.judging import EXAMINED
+from everhold.recall.judging import MAX_JUDGED
 from everhold.recall.kinds import check_among, check_namespaces
 from everhold.recall.overview import find_named, order_by_weight
 from everhold.recall.pipeline import recall
@@ -186,7 +186,7 @@ class RecallVerbs(ScopedView):
         scope, recall_deps = self._narrow(only), self._parts.find_recall_deps(None)
         conditions, included = make_filter(**filters), check_include(include)
         request = Request(
-            question, EXAMINED, conditions, minimum=0, include=included, asked_at=asked_at, superseded=True
+            question, MAX_JUDGED, conditions, minimum=0, include=included, asked_at=asked_at, superseded=True
         )
         periods = make_timeline(recall(recall_deps, scope, request))
         self._note(

@@ -95,7 +95,7 @@ class SessionVerbs(ScopedView):
         """Store the turns of a conversation in the scope's session, and the facts that they tell as memories.
 
         A message is a text, said by the user, or the fields of `say` by name. Facts
-        are drawn from messages with the role "user". They belong to the user, not to the session, and name their
+        are derived from messages with the role "user". They belong to the user, not to the session, and name their
         message (`memory.message_id`). If one message is invalid, none is stored. A call that is repeated with the
         messages' own ids adds nothing.
         """
@@ -108,7 +108,7 @@ class SessionVerbs(ScopedView):
 
     @log_as("delete")
     def delete_message(self, message_id: Identifier, *, hard: bool = False) -> Message:
-        """Hide a message until `restore_message`; with `hard`, purge it with the memories drawn from it alone."""
+        """Hide a message until `restore_message`; with `hard`, purge it with the memories derived from it alone."""
         write_deps = self._parts.write_deps
         message = delete_message(
             self._parts.session_deps, self.scope, message_id, make_message_eraser(write_deps), hard=hard

@@ -123,8 +123,8 @@ class Content:
         for one in found:
             vector = real.get(one.id)
             if vector is not None:
-                likeness = float(vector @ query.vector) / (length * (float(np.linalg.norm(vector)) or 1.0))
-                if not abs(1.0 - likeness - one.distance) <= _SAME:
+                similarity = float(vector @ query.vector) / (length * (float(np.linalg.norm(vector)) or 1.0))
+                if not abs(1.0 - similarity - one.distance) <= _SAME:
                     raise Damaged("Chroma has other vectors than the records")
         if len(found) < wanted and not query.where and not query.where_document:
             there = rows.count_entries(self._records, self._place, query.organization_id, query.users)

@@ -1,6 +1,6 @@
-"""Words of similar meaning, found by the model's own vectors of single words.
+"""Find words of similar meaning by the model's vectors of single words.
 
-Only common words have a vector of their own. Rarer words are made of parts, whose vectors mean little.
+Only common words have their own vector. Rarer words are split into parts, whose vectors mean little.
 """
 
 import hashlib
@@ -21,11 +21,12 @@ from everhold.errors import InvalidInput
 from everhold.files import write_private
 from everhold.text.terms import STOP_WORDS, extract_terms
 
-# Raise it when this file or `text/terms.py` changes which terms are similar: cached files are then built again.
+# Raise it when `Pairs` changes, or when this file or `text/terms.py` changes which terms are similar. Files in the
+# cache are then built again.
 FORMAT = 1
 
 WORD_VECTORS = "embeddings.word_embeddings.weight"
-# Ids in the vocabulary: before them are marks and single letters, after them the words grow rare.
+# Ids in the vocabulary. Before them are punctuation and single letters; after them are rare words.
 COMMON_WORDS = range(1996, 12_000)
 
 MIN_WORD_LENGTH = 3
@@ -44,64 +45,66 @@ class SimilarWords:
     """The `Thesaurus` of a verified model. Nothing is read or built before the first question."""
 
     def __init__(self, model: Path, cache: Path | None, find_number: Callable[[str], int | None]) -> None:
-        """`model` is its folder; `cache` a folder that only its owner can write to, or None if there is none.
-        `find_number` returns the number of a word in the vocabulary, in which the commonest come first."""
+        """`model` is the folder of the model. `cache` is a folder that only its owner can write to, or None.
+
+        `find_number` returns the number of a word in the vocabulary, in which the most common words come first.
+        """
         self._find_number = find_number
         self._model = model
         self._cache = cache
-        self._turn = Lock()
-        self._likenesses: Likenesses | None = None
+        self._lock = Lock()
+        self._similar_terms: SimilarTerms | None = None
 
     def find_similar(self, term: str) -> Sequence[tuple[str, float]]:
-        known = self._likenesses
-        return (self._load() if known is None else known)[term]
+        similar_terms = self._similar_terms
+        return (self._load() if similar_terms is None else similar_terms)[term]
 
     def rank(self, word: str) -> int | None:
         return self._find_number(word)
 
-    def _load(self) -> "Likenesses":
-        with self._turn:
-            if self._likenesses is None:
-                self._likenesses = Likenesses(_load_pairs(self._model, self._cache))
-            return self._likenesses
+    def _load(self) -> "SimilarTerms":
+        with self._lock:
+            if self._similar_terms is None:
+                self._similar_terms = SimilarTerms(_load_pairs(self._model, self._cache))
+            return self._similar_terms
 
 
 class Pairs(NamedTuple):
-    """Pairs of similar terms, sorted by the first term, its nearest first."""
+    """Pairs of similar terms, sorted by the first term, the most similar second term first."""
 
     terms: NDArray[np.uint8]
-    """All terms, as ASCII with a space between any two. The columns below give places in this list."""
+    """All terms, as ASCII, separated by spaces. `first` and `second` are positions in this list."""
 
-    of: NDArray[np.uint16]
-    alike: NDArray[np.uint16]
-    likeness: NDArray[np.float32]
+    first: NDArray[np.uint16]
+    second: NDArray[np.uint16]
+    similarity: NDArray[np.float32]
 
 
-class Likenesses(dict[str, tuple[tuple[str, float], ...]]):
-    """The similar terms of each term. They are looked up at first use, because most terms are never asked for."""
+class SimilarTerms(dict[str, tuple[tuple[str, float], ...]]):
+    """The similar terms of each term. They are looked up at first use, because most terms are never used."""
 
     def __init__(self, pairs: Pairs) -> None:
         super().__init__()
         self._pairs = pairs
         self._terms = pairs.terms.tobytes().decode("ascii").split(" ")
-        self._places = {term: place for place, term in enumerate(self._terms)}
-        self._begins: list[int] = np.searchsorted(pairs.of, np.arange(len(self._terms) + 1)).tolist()
+        self._numbers = {term: number for number, term in enumerate(self._terms)}
+        self._begins: list[int] = np.searchsorted(pairs.first, np.arange(len(self._terms) + 1)).tolist()
 
     def __missing__(self, term: str) -> tuple[tuple[str, float], ...]:
-        place = self._places.get(term)
-        if place is None:
+        number = self._numbers.get(term)
+        if number is None:
             return ()  # not cached: unknown words would fill the memory
-        own = slice(self._begins[place], self._begins[place + 1])
-        others = (self._terms[other] for other in self._pairs.alike[own].tolist())
-        self[term] = alike = tuple(zip(others, self._pairs.likeness[own].tolist(), strict=True))
-        return alike
+        span = slice(self._begins[number], self._begins[number + 1])
+        terms = (self._terms[other] for other in self._pairs.second[span].tolist())
+        self[term] = similar = tuple(zip(terms, self._pairs.similarity[span].tolist(), strict=True))
+        return similar
 
 
 def _load_pairs(model: Path, cache: Path | None) -> Pairs:
     """Return the pairs of a model, from the cache if it has them undamaged."""
     if cache is None:
         return build(model)
-    file = cache / f"{weights.MODEL}-{weights.PUBLISHED[weights.TENSORS][:16]}-alike-{FORMAT}.words"
+    file = cache / f"{weights.MODEL}-{weights.PUBLISHED[weights.TENSORS][:16]}-similar-{FORMAT}.words"
     pairs = _read(file)
     if pairs is None:
         pairs = build(model)
@@ -136,24 +139,27 @@ def build(model: Path) -> Pairs:
     """Return the pairs of terms whose vectors have a similar direction, from the published files in a folder."""
     words = _read_common_words(model)
     stems = [extract_terms(word)[0] for word in words]
-    known = sorted(set(stems))
-    places = {stem: place for place, stem in enumerate(known)}
-    stem_of = np.array([places[stem] for stem in stems])
-    one, other, cosine = _find_nearest(_compute_directions(model, list(words.values())))
-    of, alike = stem_of[one], stem_of[other]
-    likeness = (cosine - MIN_COSINE) / (1 - MIN_COSINE)
-    kept = _keep_best_pairs(of, alike, likeness)
-    listed = np.frombuffer(" ".join(known).encode("ascii"), np.uint8)
-    return Pairs(listed, of[kept].astype(np.uint16), alike[kept].astype(np.uint16), likeness[kept])
+    terms = sorted(set(stems))
+    numbers = {term: number for number, term in enumerate(terms)}
+    term_of_word = np.array([numbers[stem] for stem in stems])
+    words_1, words_2, cosines = _find_nearest(_compute_directions(model, list(words.values())))
+    first, second = term_of_word[words_1], term_of_word[words_2]
+    similarity = (cosines - MIN_COSINE) / (1 - MIN_COSINE)
+    best = _find_best_pairs(first, second, similarity)
+    joined = np.frombuffer(" ".join(terms).encode("ascii"), np.uint8)
+    return Pairs(joined, first[best].astype(np.uint16), second[best].astype(np.uint16), similarity[best])
 
 
-def _keep_best_pairs(of: NDArray[np.intp], alike: NDArray[np.intp], likeness: NDArray[np.float32]) -> NDArray[np.intp]:
-    """Return the rows to keep, sorted by term, most similar first: no term with itself, and each pair once."""
-    rows = np.flatnonzero(of != alike)
-    rows = rows[np.lexsort((-likeness[rows], alike[rows], of[rows]))]
-    first = (np.diff(of[rows], prepend=-1) != 0) | (np.diff(alike[rows], prepend=-1) != 0)
-    rows = rows[first]
-    ordered: NDArray[np.intp] = rows[np.lexsort((alike[rows], -likeness[rows], of[rows]))]
+def _find_best_pairs(
+    first: NDArray[np.intp], second: NDArray[np.intp], similarity: NDArray[np.float32]
+) -> NDArray[np.intp]:
+    """Return the positions of the pairs of different terms, each pair once, sorted by first term and similarity."""
+    pairs = np.flatnonzero(first != second)
+    pairs = pairs[np.lexsort((-similarity[pairs], second[pairs], first[pairs]))]
+    # Several words have the same term, so a pair of terms may occur more than once. The most similar is kept.
+    is_best = (np.diff(first[pairs], prepend=-1) != 0) | (np.diff(second[pairs], prepend=-1) != 0)
+    pairs = pairs[is_best]
+    ordered: NDArray[np.intp] = pairs[np.lexsort((second[pairs], -similarity[pairs], first[pairs]))]
     return ordered
 
 
@@ -170,8 +176,8 @@ def _is_word(piece: str) -> bool:
 def _compute_directions(model: Path, numbers: list[int]) -> NDArray[np.float32]:
     """Return the unit vectors of words, after subtracting the mean of the vocabulary."""
     vectors: NDArray[np.float32] = read_tensors(model)[WORD_VECTORS]
-    own = vectors[numbers] - vectors.mean(axis=0)
-    directions: NDArray[np.float32] = own / np.linalg.norm(own, axis=1, keepdims=True)
+    centred = vectors[numbers] - vectors.mean(axis=0)
+    directions: NDArray[np.float32] = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     return directions
 
 
@@ -179,14 +185,14 @@ def _find_nearest(
     directions: NDArray[np.float32],
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
     """Return the nearest other rows of each row, as three columns: row, other row, cosine."""
-    found = []
+    blocks = []
     for begin in range(0, len(directions), BLOCK):
         cosines = directions[begin : begin + BLOCK] @ directions.T
         rows = np.arange(len(cosines))
         cosines[rows, begin + rows] = -1
         others = np.argpartition(cosines, -NEAREST, axis=1)[:, -NEAREST:]
         values = np.take_along_axis(cosines, others, axis=1)
-        near = values > MIN_COSINE
-        found.append((np.repeat(begin + rows, near.sum(axis=1)), others[near], values[near]))
-    one, other, cosine = (np.concatenate(column) for column in zip(*found, strict=True))
-    return one, other, cosine
+        is_similar = values > MIN_COSINE
+        blocks.append((np.repeat(begin + rows, is_similar.sum(axis=1)), others[is_similar], values[is_similar]))
+    row, other_row, cosine = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    return row, other_row, cosine

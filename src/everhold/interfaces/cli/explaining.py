@@ -100,6 +100,6 @@ def _render_explanation(call: Call, found: WhyNot) -> RenderableType:
         options = [f"{_OPTIONS[name]} {value:g}" for name, value in found.admitted_by.items()]
         parts.append(show.render_text(f"{' '.join(options)} would return it"))
     if found.why is not None:
-        likeness = Text(f"likeness {found.why.likeness:.3f} · begins at {found.why.base:+.2f}", style="dim")
-        parts += [Text(), show.make_signals_table(found.why), likeness]
+        similarity = Text(f"similarity {found.why.similarity:.3f} · begins at {found.why.base:+.2f}", style="dim")
+        parts += [Text(), show.make_signals_table(found.why), similarity]
     return Group(*parts)

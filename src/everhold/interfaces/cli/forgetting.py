@@ -86,7 +86,7 @@ class Affected:
     count: int = 0
     derived: Sequence[Memory] = ()
     messages: Sequence[Message] = ()
-    """The messages that the first memories were drawn from, which still say the same."""
+    """The messages that the first memories were derived from, which still say the same."""
 
 
 def _delete_messages(call: Call, affected: Affected, *, hard: bool) -> Affected:

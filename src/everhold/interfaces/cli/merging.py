@@ -29,12 +29,12 @@ def _render_merged(merged: Merged) -> RenderableType:
     count = f"{merged.count or 'no'} {'memory' if merged.count == 1 else 'memories'}"
     done = "would be merged" if merged.preview else "merged; `everhold undo ID` undoes one"
     heading = Text(f"{count} {done if merged.count else 'to merge'}", style="bold")
-    table = show.make_table("likeness", "stays", "goes")
+    table = show.make_table("similarity", "stays", "goes")
     for pair in merged.pairs:
         kept, gone = (
             show.render_text(f"{memory.id}\n{memory.text}", _MAX_TEXT_LENGTH) for memory in (pair.kept, pair.merged)
         )
-        table.add_row(f"{pair.likeness:.3f}", kept, gone)
+        table.add_row(f"{pair.similarity:.3f}", kept, gone)
     hidden = merged.count - len(merged.pairs)
     rest = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
     partial = (

@@ -73,12 +73,12 @@ def _read_line(call: Call, number: int, line: str) -> str | dict[str, Any]:
 def delete(
     call: Call,
     names: Ids,
-    hard: Annotated[bool, typer.Option("--hard", help="For good, with the memories drawn from it alone.")] = False,
+    hard: Annotated[bool, typer.Option("--hard", help="For good, with the memories derived from it alone.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> CommandResult:
     """Delete messages. Asks first if it is for good."""
     what = "this message" if len(names) == 1 else f"these {len(names)} messages"
-    if hard and not yes and not confirm(f"Delete {what} for good, with the memories drawn from it alone?"):
+    if hard and not yes and not confirm(f"Delete {what} for good, with the memories derived from it alone?"):
         return CommandResult({"messages": []}, Text("nothing was deleted"), 1)
     return _show_messages([call.view.delete_message(name, hard=hard) for name in dict.fromkeys(names)], "deleted")
 

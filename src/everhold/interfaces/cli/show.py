@@ -251,7 +251,7 @@ def make_why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
     contributions = make_table(title="why", title_justify="left", padding=(0, 1) if is_roomy else 0)
     for name in columns:
         contributions.add_column(name, justify="right", overflow="fold", min_width=min(len(name), _NUMBER))
-    common = make_table("#", "likeness", "words in common", "from")
+    common = make_table("#", "similarity", "words in common", "from")
     for number, hit, why in rows:
         values = [f"{groups[number][name]:+.2f}" if name in groups[number] else "" for name in used]
         contributions.add_row(number, f"{hit.score:.3f}", *values)
@@ -259,7 +259,7 @@ def make_why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
             describe_origin(hit.memory, zone) if hit.kind == "memory" else format_local(hit.record.created_at, zone)
         )
         common.add_row(
-            number, f"{why.likeness:.3f}", render_text(_join_common_words(why, hit.text)), render_text(source)
+            number, f"{why.similarity:.3f}", render_text(_join_common_words(why, hit.text)), render_text(source)
         )
     return Group(contributions, Text(), common)
 
@@ -270,7 +270,7 @@ def make_signals_table(why: Why) -> Table:
     signals_table.add_column("gives", justify="right", no_wrap=True)
     signals_table.add_column("made of", overflow="fold")
     for group, value in sum_by_group(why).items():
-        signals = [f"{name} {part:+.2f}" for name, part in why.given.items() if _find_group(name) == group]
+        signals = [f"{name} {part:+.2f}" for name, part in why.contributions.items() if _find_group(name) == group]
         signals_table.add_row(
             group, f"{value:+.2f}", ", ".join(signals) if signals != [f"{group} {value:+.2f}"] else ""
         )

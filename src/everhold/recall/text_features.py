@@ -40,8 +40,8 @@ _WORDS = {
     """,
     ADDITION: "also another second additional extra spare both temporary borrow rental loaner",
 }
-_MARK_OF = {term: mark for mark, words in _WORDS.items() for term in extract_terms(words)}
-DATE_TERMS = frozenset(term for term, mark in _MARK_OF.items() if mark == DATE)
+_FEATURE_BY_TERM = {term: feature for feature, words in _WORDS.items() for term in extract_terms(words)}
+DATE_TERMS = frozenset(term for term, feature in _FEATURE_BY_TERM.items() if feature == DATE)
 
 
 _MIN_CODE_LENGTH, _MAX_CODE_LENGTH = 3, 6
@@ -50,46 +50,46 @@ _LONG_WORD = 6
 _LONG_TOGETHER = 9
 
 
-def find_marks(document: str) -> int:
-    """Return the marks of a text, given its terms separated by spaces."""
+def find_features(document: str) -> int:
+    """Return the features of a text, given its terms separated by spaces."""
     words = document.split()
-    marks = 0
-    for mark in map(_MARK_OF.get, words):
-        if mark is not None:
-            marks |= mark
+    features = 0
+    for feature in map(_FEATURE_BY_TERM.get, words):
+        if feature is not None:
+            features |= feature
     digits = 0
     if _DIGIT.search(document):
         for word in filter(_DIGIT.search, words):
-            marks |= _mark_number(word)
+            features |= _classify_number(word)
             digits += len(word) if word.isdigit() else 0
-    return marks | LONG_NUMBER if digits >= _LONG_TOGETHER else marks
+    return features | LONG_NUMBER if digits >= _LONG_TOGETHER else features
 
 
-def mark_rows(postings: Postings, size: int) -> NDArray[np.uint8]:
-    """Return the marks of all rows.
+def find_row_features(postings: Postings, size: int) -> NDArray[np.uint8]:
+    """Return the features of all rows.
 
     Going through the terms once is several times faster than through the texts of a large image.
     """
-    marks = np.zeros(size, np.uint8)
-    for term, mark in _MARK_OF.items():
-        marks[postings.find(term).rows] |= mark
+    features = np.zeros(size, np.uint8)
+    for term, feature in _FEATURE_BY_TERM.items():
+        features[postings.find(term).rows] |= feature
     digits = np.zeros(size, np.float32)
     for term in filter(_DIGIT.search, postings.terms):
         rows, counts = postings.find(term)
-        marks[rows] |= _mark_number(term)
+        features[rows] |= _classify_number(term)
         if term.isdigit():
             digits[rows] += len(term) * counts
-    marks[digits >= _LONG_TOGETHER] |= LONG_NUMBER
-    return marks
+    features[digits >= _LONG_TOGETHER] |= LONG_NUMBER
+    return features
 
 
-def _mark_number(word: str) -> int:
-    """Return the marks of a word with a digit."""
+def _classify_number(word: str) -> int:
+    """Return the features of a word with a digit."""
     if not word.isdigit():
         return CODE
-    marks = NUMBER
+    features = NUMBER
     if len(word) >= _LONG_WORD:
-        marks |= LONG_NUMBER
+        features |= LONG_NUMBER
     if _MIN_CODE_LENGTH <= len(word) <= _MAX_CODE_LENGTH:
-        marks |= CODE
-    return marks
+        features |= CODE
+    return features
