@@ -14,6 +14,7 @@ _EXPORTS = {
     "adapters.caller_embedder": ("FunctionEmbedder",),
     "async_engine": ("AsyncEverhold", "OpeningEngine"),
     "context.section": ("Context", "SectionUse"),
+    "context.window": ("Window",),
     "engine": ("Everhold",),
     "errors": (
         "AlreadyExists",

@@ -4,6 +4,7 @@ from everhold.access.chain import Verification
 from everhold.adapters.caller_embedder import FunctionEmbedder
 from everhold.async_engine import AsyncEverhold, OpeningEngine
 from everhold.context.section import Context, SectionUse
+from everhold.context.window import Window
 from everhold.engine import Everhold
 from everhold.errors import (
     AlreadyExists,
@@ -176,6 +177,7 @@ __all__ = [
     "View",
     "Why",
     "WhyNot",
+    "Window",
     "WorkingMemory",
 ]
 __version__: str

@@ -67,6 +67,7 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("recall", lambda: view.recall("first"), [("search", None)]),
         ("context", lambda: view.context("first"), [("search", None)]),
         ("why_not", lambda: view.why_not("m1", "first"), [("search", None)]),
+        ("window", lambda: view.window("first"), [("search", None)]),
         ("timeline", lambda: view.timeline("first"), [("search", None)]),
         ("overview", lambda: view.overview("first"), [("search", None)]),
         ("revise", lambda: view.revise(first.id, text="First again"), [("update", "m1")]),

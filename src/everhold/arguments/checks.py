@@ -293,6 +293,9 @@ EventNumber = Annotated[
 HitCount = Annotated[int, Checked(_make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
 MinimumScore = Annotated[float, Checked(_check_minimum)]
 Only = Annotated[Literal["session"], Checked(_make_choice_check("session"))]
+WindowStrategy = Annotated[
+    Literal["adaptive", "truncate", "summarise"], Checked(_make_choice_check("adaptive", "truncate", "summarise"))
+]
 Budget = Annotated[int, Checked(_make_integer_check(1, MAX_BUDGET, f"1 to {MAX_BUDGET} tokens, such as 1000"))]
 WalkDepth = Annotated[int, Checked(_make_integer_check(1, DEEPEST_WALK))]
 Numbers = Sequence[float] | NDArray[Any]

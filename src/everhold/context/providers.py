@@ -1,7 +1,7 @@
 """Provide the sections of a context from the records of a scope and the hits of a recall."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import partial
 from zoneinfo import ZoneInfo
@@ -16,6 +16,7 @@ from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Op, Where
 
 MAX_TURNS = 200
+EARLIER_TITLE = "Earlier in this session"
 _CONVERSATION = "conversation"
 
 
@@ -80,6 +81,13 @@ def make_summary_section(source: ContextSource, session: Session | None) -> Sect
     return _make_section(SUMMARY, [Item(session.summary, at=_localise(session.updated_at, source.zone))])
 
 
+def make_earlier_section(source: ContextSource, session: Session, earlier: str) -> Section:
+    """Return the section with the summary of the session, and of what was said before the turns that are shown."""
+    items = make_summary_section(source, session).items
+    section = _make_section(SUMMARY, [*items, Item(earlier)])
+    return replace(section, title=EARLIER_TITLE)
+
+
 def _read_session(source: ContextSource) -> Session | None:
     """Return the scope's session, if the scope may use it."""
     scope = source.scope
@@ -119,9 +127,19 @@ def _make_turn(message: Message, zone: tzinfo) -> Item:
     return Item(message.text or "", at=_localise(message.created_at, zone), provenance=f"said by {who}")
 
 
-def make_recalled_section(source: ContextSource, recall: Callable[[], Iterable[Memory]]) -> Section:
-    """Return the section of recalled memories, best first."""
-    return _make_section(RECALLED, [_make_item(memory, source.zone) for memory in recall()])
+def make_recalled_section(source: ContextSource, recall: Callable[[], Iterable[Memory | Message]]) -> Section:
+    """Return the section of recalled memories and messages, best first."""
+    return _make_section(RECALLED, [_make_recalled_item(record, source) for record in recall()])
+
+
+def _make_recalled_item(record: Memory | Message, source: ContextSource) -> Item:
+    """Return a recalled memory, or a recalled message with its place and the minute."""
+    if isinstance(record, Memory):
+        return _make_item(record, source.zone)
+    turn = _make_turn(record, source.zone)
+    session = "this session" if record.session_id == source.scope.session else f"session {record.session_id}"
+    place = session if record.position is None else f"message {record.position} of {session}"
+    return replace(turn, provenance=f"{place}, {turn.provenance}", has_minute=True)
 
 
 def choose_zone(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:

@@ -25,12 +25,13 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Item:
-    """One entry of a section. `at` is shown as a date in its own time zone."""
+    """One entry of a section. `at` is shown as a date in its own time zone, with `has_minute` also the time of day."""
 
     text: str
     memory: Memory | None = None
     at: datetime | None = None
     provenance: str | None = None
+    has_minute: bool = False
 
 
 @dataclass(frozen=True)

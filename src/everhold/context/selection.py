@@ -1,18 +1,12 @@
 """Select the items of a section that fit a number of tokens."""
 
-from bisect import bisect_right
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from everhold.context.cutting import CHARACTERS_PER_TOKEN, cut_after_sentence
 from everhold.context.lines import entry_of, heading_of
 from everhold.context.section import Counter, Item, Section
-from everhold.text.chunking import SENTENCE_END
 from everhold.text.terms import normalise
-
-# More characters per token than any text has. A text that is too long by this measure is not tokenized.
-CHARACTERS_PER_TOKEN = 32
-
-ELLIPSIS = " …"
 
 
 @dataclass(frozen=True)
@@ -85,14 +79,12 @@ def _cut_first_fitting(entries: Sequence[ContextEntry], left: int, counter: Coun
 def _cut_to_fit(entry: ContextEntry, left: int, counter: Counter) -> ContextEntry | None:
     """Return the entry cut to as many sentences as fit; None if none fits."""
     text = entry.item.text[: left * CHARACTERS_PER_TOKEN]
-    ends = [match.end() for match in SENTENCE_END.finditer(text) if text[: match.end()].strip()]
 
-    def line_to(end: int) -> str:
-        return entry_of(replace(entry.item, text=text[:end].rstrip() + ELLIPSIS))
+    def make_line(beginning: str) -> str:
+        return entry_of(replace(entry.item, text=beginning))
 
-    # Counting tokens is slow for long texts, so the last sentence that fits is found by bisection.
-    fitting = bisect_right(ends, left, key=lambda end: counter(line_to(end) + "\n"))
-    if not fitting:
+    beginning = cut_after_sentence(text, lambda beginning: counter(make_line(beginning) + "\n") <= left)
+    if beginning is None:
         return None
-    line = line_to(ends[fitting - 1])
+    line = make_line(beginning)
     return replace(entry, line=line, tokens=counter(line + "\n"), cut=True)

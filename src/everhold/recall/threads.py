@@ -16,7 +16,7 @@ Places = NDArray[np.int64]
 Values = NDArray[np.floating[Any]]
 
 
-class Window(NamedTuple):
+class ThreadWindow(NamedTuple):
     """The start and the end (exclusive) of each turn's window, as positions in the order of turns."""
 
     start: Places
@@ -45,7 +45,7 @@ class Threads:
         last = first + np.repeat(lengths, lengths)
         here = np.arange(len(rows))
         self.windows = {
-            name: Window(np.maximum(here - before, first), np.minimum(here + after + 1, last))
+            name: ThreadWindow(np.maximum(here - before, first), np.minimum(here + after + 1, last))
             for name, (before, after) in WINDOWS.items()
         }
 

@@ -77,6 +77,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "contexts": {
         "context": "Build a prompt section: pinned and core memories, the session, recalled memories.",
     },
+    "windows": {
+        "window": "Build the prompt for the next turn of a session, within a number of tokens.",
+    },
     "forgetting": {
         "forget": "Forget memories by id or by filter, after a confirmation.",
         "undo": "Undo the last revise, supersede, forget or merge.",

@@ -1,0 +1,119 @@
+"""Render the turns of a prompt as the system text and the messages of Anthropic's Messages API.
+
+Users and assistants take turns, a user begins, and the returns of tools come first in the message after their calls.
+Texts of the system stand apart: a user could write a text that looks like one of the system's in between.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from everhold.context.openai_messages import Document, clean_tool_name
+from everhold.context.parts import CallPart, MediaPart, NativePart, Part, PromptTurn, ReturnPart, TextPart
+
+_BEGINNING = "(the conversation begins)"
+_CACHE = {"type": "ephemeral"}
+_NOT_CACHED = ("thinking", "redacted_thinking")
+_BRACKETS = str.maketrans("[]", "()")  # square brackets enclose the speaker, so a name must not contain them
+
+
+def render_anthropic(turns: Sequence[PromptTurn], *, cache: bool = False) -> dict[str, Any]:
+    """Return the arguments `system`, if there is one, and `messages` of a call of the Messages API.
+
+    With `cache`, the end of the system text and of what stays the same in the next prompt are marked for its cache.
+    """
+    system = [part.text for turn in turns if turn.role == "system" for part in turn.parts if isinstance(part, TextPart)]
+    messages: list[Document] = []
+    marked: Document | None = None
+    can_mark = True
+    for turn in turns:
+        role = "assistant" if turn.role == "assistant" else "user"
+        blocks = list(_render_blocks(turn)) if turn.role != "system" else []
+        can_mark = can_mark and not turn.is_recalled
+        if not blocks:
+            continue
+        if not messages and role == "assistant":
+            messages.append({"role": "user", "content": [{"type": "text", "text": _BEGINNING}]})
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"] += blocks
+        else:
+            messages.append({"role": role, "content": blocks})
+        if can_mark and blocks[-1]["type"] not in _NOT_CACHED:
+            marked = blocks[-1]
+    if cache and marked is not None:
+        marked["cache_control"] = dict(_CACHE)
+    if not system:
+        return {"messages": messages}
+    text = "\n\n".join(system)
+    marked_text = [{"type": "text", "text": text, "cache_control": dict(_CACHE)}]
+    return {"system": marked_text if cache else text, "messages": messages}
+
+
+def _render_blocks(turn: PromptTurn) -> Iterator[Document]:
+    speaker = turn.speaker if turn.role == "user" else None
+    for part in turn.parts:
+        block = _render_part(part, turn.role)
+        if block is None:
+            continue
+        if speaker and block["type"] == "text":
+            block = {**block, "text": _name_speaker(block["text"], speaker)}
+            speaker = None
+        yield block
+
+
+def _name_speaker(text: str, speaker: str) -> str:
+    """Return the text after its speaker. Other lines are indented, so that none of them can name another speaker."""
+    name = " ".join(speaker.split()).translate(_BRACKETS)
+    return f"[{name}] " + "\n  ".join(text.splitlines())
+
+
+def _render_part(part: Part, role: str) -> Document | None:
+    match part:
+        case TextPart(text) if text.strip():
+            block: Document = {"type": "text", "text": text.rstrip()}  # an assistant's last text may not end with space
+        case MediaPart() if role == "assistant":
+            block = {"type": "text", "text": f"[{part.kind}]"}
+        case MediaPart():
+            block = _render_media(part)
+        case CallPart():
+            block = {"type": "tool_use", "id": part.id, "name": clean_tool_name(part.name)}
+            block["input"] = _read_arguments(part.arguments)
+        case ReturnPart():
+            block = _render_return(part)
+        case NativePart(provider="anthropic") if _is_accepted(part, role):
+            block = {key: value for key, value in part.block.items() if key != "cache_control"}
+        case _:
+            return None
+    return block
+
+
+def _is_accepted(part: NativePart, role: str) -> bool:
+    """Return whether the API takes a block of its own back: thinking only with the signature that it came with."""
+    if part.block["type"] == "search_result":
+        return role == "user"
+    return role == "assistant" and (part.block["type"] != "thinking" or bool(part.block.get("signature")))
+
+
+def _render_media(part: MediaPart) -> Document:
+    if part.data is None:
+        source = {"type": "url", "url": part.url}
+    else:
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    title = {"title": part.name} if part.name and part.kind == "document" else {}
+    return {"type": part.kind, "source": source, **title}
+
+
+def _render_return(part: ReturnPart) -> Document:
+    content = [block for item in part.parts if (block := _render_part(item, "tool")) is not None]
+    error = {"is_error": True} if part.is_error else {}
+    return {"type": "tool_result", "tool_use_id": part.call_id, **({"content": content} if content else {}), **error}
+
+
+def _read_arguments(arguments: Any) -> dict[str, Any]:
+    """Return the arguments as an object, which is all that the API takes."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except (ValueError, RecursionError):
+            return {"arguments": arguments}
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}

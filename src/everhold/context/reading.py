@@ -1,0 +1,169 @@
+"""Read a stored message as a turn of a prompt, whichever provider's form its content and its tool calls have.
+
+Messages keep what callers passed, unchanged. So nothing here raises for an item of another form: it becomes text.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from everhold.context.parts import CallPart, MediaPart, NativePart, Part, PromptTurn, ReturnPart, Role, TextPart
+from everhold.model import Message
+from everhold.schema.codec import encode_json
+
+_ROLES: Mapping[str, Role] = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+    "function": "tool",
+}
+_TEXT_TYPES = ("text", "input_text", "output_text", "refusal")
+_IMAGE_TYPES = ("image", "image_url", "input_image")
+_DOCUMENT_TYPES = ("document", "file", "input_file")
+_CALL_TYPES = ("tool_use", "tool_call", "function_call", "function")
+_RETURN_TYPES = ("tool_result", "function_call_output")
+_ANTHROPIC_TYPES = ("thinking", "redacted_thinking", "server_tool_use", "web_search_tool_result", "search_result")
+_CALL_ID_NAMES = ("tool_call_id", "tool_use_id", "call_id", "id")
+_RESULT_NAMES = ("content", "output", "result", "text")
+
+
+def read_turn(message: Message, *, is_group: bool = False) -> PromptTurn:
+    """Return a message as a turn. In a group, a user without a name speaks under their sender's or user's id.
+
+    A role that no provider knows becomes a user whose name is the role.
+    """
+    role = _ROLES.get(message.role.lower(), "user")
+    speaker = message.name or message.sender_id
+    if role == "user" and speaker is None:
+        known_id = message.user_id if is_group else None
+        speaker = known_id if message.role.lower() in _ROLES else message.role
+    calls = [_read_call(item, f"{message.id}-{place}") for place, item in enumerate(message.tool_calls)]
+    parts = (*_read_said(message, role), *calls)
+    # Providers take calls from an assistant only.
+    return PromptTurn("assistant" if calls else role, parts, speaker if role != "tool" else None, message.id)
+
+
+def _read_said(message: Message, role: Role) -> list[Part]:
+    """Return the text, the content and the tool returns of a message."""
+    content: Any = message.content  # the items of a list, or one text or object
+    items = content if isinstance(content, list) else [content] if content else []
+    parts = [part for place, item in enumerate(items) for part in _read_item(item, f"{message.id}-content{place}")]
+    said = [part.text for part in parts if isinstance(part, TextPart)]
+    # The text may only repeat a text of the content, or all of them, for search.
+    if message.text and _squeeze(message.text) not in map(_squeeze, ["".join(said), *said]):
+        parts.insert(0, TextPart(message.text))
+    returns = [_read_return(item) for item in message.tool_returns]
+    return [*parts, *returns] if role != "tool" else _join_returns(message.tool_call_id, parts, returns)
+
+
+def _join_returns(call_id: str | None, parts: Sequence[Part], returns: Sequence[ReturnPart]) -> list[Part]:
+    """Return the parts of a tool's message: its text and content are the return of the call that it names."""
+    result = [part for part in parts if isinstance(part, TextPart | MediaPart)]
+    others = [part for part in parts if not isinstance(part, TextPart | MediaPart)]
+    named = [part for part in returns if part.call_id is not None]
+    unnamed = [part for part in returns if part.call_id is None]
+    if call_id is not None and call_id in {part.call_id for part in named}:
+        return [*others, *returns]
+    result += [item for part in unnamed for item in part.parts]
+    if not result:
+        return [*others, *named]
+    return [*others, ReturnPart(call_id, tuple(result), any(part.is_error for part in unnamed)), *named]
+
+
+def _read_item(item: Any, name: str) -> Iterable[Part]:
+    """Return the parts of one item of a message's content; `name` stands in for the id of a call without one."""
+    if isinstance(item, str):
+        return [TextPart(item)] if item.strip() else []
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    if not isinstance(kind, str):
+        return [TextPart(encode_json(item))]
+    return _READERS.get(kind, _read_unknown)(item, name)
+
+
+def _read_text(item: Mapping[str, Any], _: str) -> Iterable[Part]:
+    text = item.get("refusal" if item["type"] == "refusal" else "text")
+    return [TextPart(text)] if isinstance(text, str) and text.strip() else []
+
+
+def _read_unknown(item: Mapping[str, Any], _: str) -> Iterable[Part]:
+    text = item.get("text")
+    return [TextPart(text) if isinstance(text, str) and text.strip() else _name_type(item)]
+
+
+def _name_type(item: Mapping[str, Any]) -> TextPart:
+    """Return a text in place of an item that cannot be shown."""
+    return TextPart(f"[{item['type']}]")
+
+
+def _read_media(item: Mapping[str, Any]) -> MediaPart | None:
+    """Return an image or a document; None if it is neither at a URL nor in Base64, such as a file of one provider."""
+    kind = "image" if item["type"] in _IMAGE_TYPES else "document"
+    source = item.get("source") or item.get("image_url") or item.get("file") or item
+    if isinstance(source, str):
+        source = {"url": source}
+    if not isinstance(source, Mapping):
+        return None
+    url, data = source.get("url") or source.get("file_url"), source.get("data") or source.get("file_data")
+    media_type = source.get("media_type")
+    if isinstance(url, str) and url.startswith("data:"):
+        url, data = None, url
+    if isinstance(data, str) and data.startswith("data:"):
+        head, _, data = data.partition(",")
+        media_type = head.removeprefix("data:").partition(";")[0]
+    name = item.get("title") or source.get("filename")
+    own_name = name if isinstance(name, str) else None
+    detail = source.get("detail") if isinstance(source.get("detail"), str) else None
+    if isinstance(url, str) and url:
+        return MediaPart(kind, url=url, name=own_name, detail=detail)  # type: ignore[arg-type]
+    if not isinstance(data, str) or not data or not isinstance(media_type, str):
+        return None
+    return MediaPart(kind, media_type=media_type, data=data, name=own_name, detail=detail)  # type: ignore[arg-type]
+
+
+def _read_call(item: Any, name: str) -> CallPart:
+    """Return a call of a tool; what is no call in any known form is a call without a name, with the item itself."""
+    if not isinstance(item, Mapping):
+        return CallPart(name, "", {"call": item})
+    inner = item.get("function")
+    fields = inner if isinstance(inner, Mapping) else item
+    own_id = _find_text(item, ("call_id", "tool_call_id", "id"))
+    arguments: Any = next((fields[key] for key in ("arguments", "input", "args") if fields.get(key) is not None), {})
+    return CallPart(own_id or name, _find_text(fields, ("name", "tool")) or "", arguments)
+
+
+def _read_return(item: Any) -> ReturnPart:
+    if not isinstance(item, Mapping):
+        return ReturnPart(None, (TextPart(item if isinstance(item, str) else encode_json(item)),))
+    result = next((item[key] for key in _RESULT_NAMES if item.get(key) is not None), None)
+    if result is None:
+        result = {key: value for key, value in item.items() if key not in (*_CALL_ID_NAMES, "type")}
+    items = result if isinstance(result, list) else [result]
+    parts = tuple(
+        part for entry in items for part in _read_item(entry, "") if isinstance(part, TextPart | MediaPart)
+    )  # fmt: skip
+    is_error = item.get("is_error") is True or item.get("status") == "error"
+    return ReturnPart(_find_text(item, _CALL_ID_NAMES), parts, is_error)
+
+
+def _find_text(item: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    return next((value for name in names if isinstance(value := item.get(name), str) and value), None)
+
+
+def _squeeze(text: str) -> str:
+    return "".join(text.split())
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any], str], Iterable[Part]]] = {
+    **dict.fromkeys(_TEXT_TYPES, _read_text),
+    **dict.fromkeys(
+        (*_IMAGE_TYPES, *_DOCUMENT_TYPES), lambda item, _: [_read_media(item) or TextPart(f"[{item['type']}]")]
+    ),
+    **dict.fromkeys(_CALL_TYPES, lambda item, name: [_read_call(item, name)]),
+    **dict.fromkeys(_RETURN_TYPES, lambda item, _: [_read_return(item)]),
+    **dict.fromkeys(_ANTHROPIC_TYPES, lambda item, _: [NativePart("anthropic", item)]),
+    "input_audio": lambda item, _: [NativePart("openai", item)],
+}

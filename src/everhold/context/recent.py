@@ -1,0 +1,176 @@
+"""Choose which of the last turns of a conversation go into a prompt.
+
+Only as many messages are read as the budget can hold, however long the session is. The first turn is chosen so that it
+stays the same while the conversation grows, and moves in steps: a prompt cache can then reuse what it has read.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from everhold.context.calls import find_lost_returns, list_spans
+from everhold.context.parts import PromptTurn, count_turn, find_level, shorten_turn
+from everhold.context.section import Counter
+from everhold.model import Message
+
+# Returns up to `limit` messages that precede the one with this id, or the last ones, newest first.
+ReadOlder = Callable[[int, str | None], Sequence[Message]]
+
+_FIRST_PAGE = 100
+_MAX_PAGE = 1_000
+# How many messages further back the call of a return is looked for. Few are said while a tool runs.
+_CALL_SEARCH = 50
+# The share of their room that the turns keep filled when the first ones are dropped. A lower share makes longer steps.
+_SHARE_KEPT = 0.5
+
+
+@dataclass(frozen=True)
+class RecentTurns:
+    """The last turns that fit, oldest first, with their tokens; `has_older` says that others precede them."""
+
+    messages: tuple[Message, ...] = ()
+    turns: tuple[PromptTurn, ...] = ()
+    costs: tuple[int, ...] = ()
+    has_older: bool = False
+    shortened_ids: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        return sum(self.costs)
+
+
+def read_recent(
+    read_older: ReadOlder, read_turn: Callable[[Message], PromptTurn], room: int, counter: Counter
+) -> RecentTurns:
+    """Return the last turns, until they cost more than `room` tokens or the conversation has no others."""
+    stream = _iterate_older(read_older)
+    messages: list[Message] = []
+    turns: list[PromptTurn] = []
+    costs: list[int] = []
+    tokens = 0
+    while tokens <= room and (message := next(stream, None)) is not None:
+        messages.append(message)
+        turns.append(read_turn(message))
+        costs.append(count_turn(turns[-1], counter))
+        tokens += costs[-1]
+    limit = len(messages) + _CALL_SEARCH
+    # The turns may begin between a call of a tool and its return.
+    lost = find_lost_returns(turns[::-1]) if tokens > room else set()
+    while lost and len(messages) < limit and (message := next(stream, None)) is not None:
+        messages.append(message)
+        turns.append(read_turn(message))
+        costs.append(count_turn(turns[-1], counter))
+        lost -= {call.id for call in turns[-1].calls} | ({None} if turns[-1].calls else set())
+    has_older = next(stream, None) is not None
+    return RecentTurns(tuple(messages[::-1]), tuple(turns[::-1]), tuple(costs[::-1]), has_older)
+
+
+def _iterate_older(read_older: ReadOlder) -> Iterator[Message]:
+    """Yield the messages of a conversation, newest first, read page by page."""
+    limit, last = _FIRST_PAGE, None
+    while True:
+        page = read_older(limit, last)
+        yield from page
+        if len(page) < limit:
+            return
+        limit, last = min(2 * limit, _MAX_PAGE), page[-1].id
+
+
+def select_recent(recent: RecentTurns, room: int, counter: Counter) -> RecentTurns:
+    """Return the turns from a stable beginning on that cost at most `room` tokens.
+
+    Between half of the room and all of it is used. Of the places within these bounds where the turns may begin, the one
+    with the roundest position in binary is chosen: it stays the roundest while the bounds move on, until it no longer
+    fits or a rounder one comes, on average after as many turns as at least a quarter of the room holds.
+    """
+    borders = _list_borders(recent)
+    left = _accumulate_from_end(recent.costs)
+    fitting = [place for place in borders if left[place] <= room]
+    if not fitting:
+        return _shrink_last(recent, borders, room, counter)
+    steady = [place for place in fitting if left[place] > room * _SHARE_KEPT] or fitting[:1]
+    # A conversation that begins with what a user said reads best, and its turn is whole.
+    asked = [place for place in borders if recent.turns[place].role == "user"]
+    ranks = _rank_places(recent, borders if set(steady).isdisjoint(asked) else asked)
+    return _take_from(recent, max(set(steady) & ranks.keys(), key=lambda place: (ranks[place], -place)))
+
+
+def _rank_places(recent: RecentTurns, places: Sequence[int]) -> dict[int, int]:
+    """Return how round the position of each place is: the power of two that divides it or a skipped position before.
+
+    Positions may be missing: of deleted messages, of other conversations, and of messages where no turn may begin. Each
+    counts for the next place, so that there is always a roundest one.
+    """
+    positions = [recent.messages[place].position or 0 for place in places]
+    # The highest bit in which two numbers differ is the highest power of two that divides a number between them.
+    steps = zip([positions[0] - 1, *positions], positions, strict=False)
+    return {place: (before ^ position).bit_length() for place, (before, position) in zip(places, steps, strict=True)}
+
+
+def _list_borders(recent: RecentTurns) -> list[int]:
+    """Return the places where the turns may begin: not between a call of a tool and its return."""
+    spans = list_spans(recent.turns)
+    inside = {place for first, last in spans for place in range(first + 1, last + 1)}
+    return [place for place in range(len(recent.turns)) if place not in inside]
+
+
+def _accumulate_from_end(costs: Sequence[int]) -> list[int]:
+    return list(accumulate(reversed(costs)))[::-1]
+
+
+def _take_from(recent: RecentTurns, first: int) -> RecentTurns:
+    return RecentTurns(
+        recent.messages[first:], recent.turns[first:], recent.costs[first:], recent.has_older or first > 0
+    )
+
+
+def _shrink_last(recent: RecentTurns, borders: Sequence[int], room: int, counter: Counter) -> RecentTurns:
+    """Return as much as fits of the last turns that cannot be separated.
+
+    That is the last message with the calls that it answers, cut if they are too long, then others while they fit.
+    """
+    first = borders[-1] if borders else 0
+    tail = _take_from(recent, first)
+    if not tail.turns:
+        return tail
+    groups = _group_calls(tail)
+    newest = _shorten_group(tail, groups[0], room, counter)
+    used = sum(count_turn(turn, counter) for turn in newest.values())
+    kept = dict(newest)
+    for group in groups[1:] if newest else ():
+        cost = sum(tail.costs[place] for place in group)
+        if used + cost > room:
+            break
+        kept |= {place: tail.turns[place] for place in group}
+        used += cost
+    places = sorted(kept)
+    return RecentTurns(
+        tuple(tail.messages[place] for place in places),
+        tuple(kept[place] for place in places),
+        tuple(count_turn(kept[place], counter) for place in places),
+        recent.has_older or first > 0 or len(places) < len(tail.turns),
+        tuple(tail.messages[place].id for place in places if kept[place] != tail.turns[place]),
+    )
+
+
+def _group_calls(recent: RecentTurns) -> list[list[int]]:
+    """Return the places of the turns in groups: a call with its returns, or a single turn; the newest group first."""
+    group_of = {place: {place} for place in range(len(recent.turns))}
+    for first, last in list_spans(recent.turns):
+        joined = group_of[first] | group_of[last]
+        for place in joined:
+            group_of[place] = joined
+    groups = {min(group): sorted(group) for group in group_of.values()}
+    return sorted(groups.values(), key=lambda group: group[-1], reverse=True)
+
+
+def _shorten_group(recent: RecentTurns, group: Sequence[int], room: int, counter: Counter) -> dict[int, PromptTurn]:
+    """Return the turns of a group, the longest cut so that all fit; empty if they cannot be cut that far."""
+    costs = [recent.costs[place] for place in group]
+    most = find_level(costs, room)
+    shorter = {
+        place: recent.turns[place] if cost <= most else shorten_turn(recent.turns[place], most, counter)
+        for place, cost in zip(group, costs, strict=True)
+    }
+    turns = {place: turn for place, turn in shorter.items() if turn is not None}
+    return turns if len(turns) == len(group) else {}

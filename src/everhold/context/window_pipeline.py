@@ -1,0 +1,199 @@
+"""Build the window of a conversation.
+
+system text → pinned and core memories → last turns → summary of what fell out → what is recalled → prompt
+
+What changes least comes first, and what depends on the question comes last, so that a prompt cache reuses most of it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from everhold.context import fence
+from everhold.context.calls import arrange_turns
+from everhold.context.cutting import CHARACTERS_PER_TOKEN
+from everhold.context.parts import TURN_TOKENS, PromptTurn, TextPart
+from everhold.context.pipeline import assemble
+from everhold.context.providers import ContextSource, make_earlier_section, make_recalled_section
+from everhold.context.reading import read_turn
+from everhold.context.recent import ReadOlder, RecentTurns, read_recent, select_recent
+from everhold.context.section import BLOCKS, PINNED, SUMMARY, Context, Counter, Provider, Section
+from everhold.context.window import STRATEGIES, Window
+from everhold.errors import InvalidInput
+from everhold.model import Memory, Message, Session
+
+# How the sections of the background share its room.
+_BACKGROUND_SHARES = {PINNED: 0.2, BLOCKS: 0.3, SUMMARY: 0.5}
+# For the message that tells the background, the one that tells what is recalled, and the beginning.
+_FRAME_TOKENS = 4 * TURN_TOKENS
+_HEADING_TOKENS = 12
+# Later system messages are turns like others.
+_MAX_LEADING = 4
+_MAX_QUESTION_LENGTH = 2_000
+_NOTHING = Context("", 0)
+
+
+@dataclass(frozen=True)
+class WindowRequest:
+    """What the caller asks for. Without a question, what a user said last is the question."""
+
+    question: str | None
+    budget: int
+    strategy: str
+    system: str | None
+
+
+@dataclass(frozen=True)
+class WindowSource:
+    """The conversation, and the functions that read what goes into its window.
+
+    `read_first` returns the first messages, `summarise_before` a text about what was said before a message within a
+    number of tokens, `always` the sections of pinned and core memories, and `recall` what answers a question.
+    """
+
+    context: ContextSource
+    session: Session
+    read_older: ReadOlder
+    read_first: Callable[[int], Sequence[Message]]
+    summarise_before: Callable[[Message, int], str]
+    always: Sequence[Provider]
+    recall: Callable[[str], Iterable[Memory | Message]]
+
+
+def build_window(source: WindowSource, request: WindowRequest, count_tokens: Counter) -> Window:
+    """Return the window of a conversation in at most `budget` tokens."""
+    counter = partial(_count_bounded, count_tokens, request.budget)
+    leading = _find_leading(source)
+    system = _join_system(request.system, leading)
+    system_tokens = counter(system) + TURN_TOKENS if system else 0
+    room = _require_room(request.budget, system_tokens)
+    background, recent = _choose_turns(source, request.strategy, room, {message.id for message in leading}, counter)
+    left = room - background.tokens - recent.tokens
+    recalled = _NOTHING
+    if request.strategy == "adaptive":
+        recalled = _recall_missing(source, request.question, recent, background, left, counter)
+    used = [context.tokens + TURN_TOKENS for context in (background, recalled) if context.text]
+    return Window(
+        request.strategy,
+        request.budget,
+        system_tokens + recent.tokens + sum(used),
+        system,
+        background,
+        recent.messages,
+        recalled,
+        recent.messages[0].id if recent.messages and recent.has_older else None,
+        recent.shortened_ids,
+        recent.tokens,
+        tuple(_order_prompt(system, background, recent.turns, recalled)),
+    )
+
+
+def _count_bounded(count_tokens: Counter, budget: int, text: str) -> int:
+    """Return the tokens of a text. One that is far too long for the budget is not tokenized, which would be slow."""
+    return budget + 1 if len(text) > budget * CHARACTERS_PER_TOKEN else count_tokens(text)
+
+
+def _find_leading(source: WindowSource) -> list[Message]:
+    """Return the system messages that begin the conversation. They stay in every window."""
+    leading: list[Message] = []
+    for message in source.read_first(_MAX_LEADING):
+        if read_turn(message).role != "system":
+            break
+        leading.append(message)
+    return leading
+
+
+def _join_system(system: str | None, leading: Sequence[Message]) -> str:
+    texts = [part.text for message in leading for part in read_turn(message).parts if isinstance(part, TextPart)]
+    return "\n\n".join([*([system] if system and system.strip() else []), *texts])
+
+
+def _require_room(budget: int, system_tokens: int) -> int:
+    """Return the tokens that the system text leaves. InvalidInput if it leaves none."""
+    room = budget - system_tokens - _FRAME_TOKENS
+    if system_tokens and room <= 0:
+        raise InvalidInput(
+            f"the system text needs {system_tokens:,} of {budget:,} tokens",
+            value=budget,
+            remedy=f"pass a budget of more than {system_tokens + _FRAME_TOKENS:,} tokens, or a shorter text",
+        )
+    return max(0, room)
+
+
+def _choose_turns(
+    source: WindowSource, strategy: str, room: int, leading_ids: set[str], counter: Counter
+) -> tuple[Context, RecentTurns]:
+    """Return the background and the last turns. A conversation that fits is told whole and needs no summary."""
+    shares = STRATEGIES[strategy]
+    background_room = int(shares.background * room)
+    always = [provider() for provider in source.always] if strategy == "adaptive" else []
+    background = _assemble_background(always, background_room, counter)
+    whole_room = room - background.tokens
+    read = partial(read_turn, is_group=source.session.user_id is None)
+    recent = _leave_out(read_recent(source.read_older, read, whole_room, counter), leading_ids)
+    if not recent.has_older and recent.tokens <= whole_room:
+        return background, recent
+    # The room does not depend on how long the background is, so that the first turn stays the same.
+    recent = select_recent(recent, int(shares.turns * room), counter)
+    if not background_room or not recent.messages:
+        return background, recent
+    left = background_room - max(fence.count_fence_tokens(counter), min(background.tokens, background_room // 2))
+    text = source.summarise_before(recent.messages[0], left - _HEADING_TOKENS) if left > _HEADING_TOKENS else ""
+    earlier = make_earlier_section(source.context, source.session, text)
+    return _assemble_background([*always, earlier], background_room, counter), recent
+
+
+def _assemble_background(sections: Iterable[Section], room: int, counter: Counter) -> Context:
+    shared = [replace(section, share=_BACKGROUND_SHARES[section.name]) for section in sections]
+    return assemble([partial(lambda section: section, section) for section in shared], room, counter)
+
+
+def _leave_out(recent: RecentTurns, message_ids: set[str]) -> RecentTurns:
+    """Return the turns without the leading system messages, which the system text tells."""
+    kept = [place for place, message in enumerate(recent.messages) if message.id not in message_ids]
+    return replace(
+        recent,
+        messages=tuple(recent.messages[place] for place in kept),
+        turns=tuple(recent.turns[place] for place in kept),
+        costs=tuple(recent.costs[place] for place in kept),
+    )
+
+
+def _recall_missing(
+    source: WindowSource, question: str | None, recent: RecentTurns, background: Context, room: int, counter: Counter
+) -> Context:
+    """Return what is recalled for the question and what the window does not tell already."""
+    asked = question or _find_question(recent)
+    if not asked.strip():
+        return _NOTHING
+    shown_ids = {message.id for message in recent.messages} | {memory.id for memory in background.memories}
+
+    def is_missing(record: Memory | Message) -> bool:
+        sources = record.message_ids if isinstance(record, Memory) else ()
+        return record.id not in shown_ids and not (sources and shown_ids.issuperset(sources))
+
+    section = make_recalled_section(source.context, lambda: filter(is_missing, source.recall(asked)))
+    return assemble([lambda: section], room, counter)
+
+
+def _find_question(recent: RecentTurns) -> str:
+    """Return what a user said last."""
+    for turn in reversed(recent.turns):
+        if turn.role == "user":
+            text = " ".join(part.text for part in turn.parts if isinstance(part, TextPart))
+            return text[:_MAX_QUESTION_LENGTH]
+    return ""
+
+
+def _order_prompt(system: str, background: Context, turns: Sequence[PromptTurn], recalled: Context) -> list[PromptTurn]:
+    """Return the turns of the prompt. What is recalled stands before what a user said last, or at the end."""
+    last = arrange_turns(turns)
+    if recalled.text:
+        place = len(last) - (1 if last and last[-1].role == "user" else 0)
+        last.insert(place, PromptTurn("user", (TextPart(recalled.text),), is_recalled=True))
+    beginning: list[PromptTurn] = []
+    if system:
+        beginning.append(PromptTurn("system", (TextPart(system),)))
+    if background.text:
+        beginning.append(PromptTurn("user", (TextPart(background.text),)))
+    return [*beginning, *last]

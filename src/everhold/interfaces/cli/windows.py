@@ -1,0 +1,89 @@
+"""The command that builds the next prompt of a conversation."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from everhold.context.window import STRATEGIES, Window
+from everhold.interfaces.cli import show
+from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.groups import Included, OnlySession
+from everhold.schema.codec import encode_json
+
+app = typer.Typer()
+
+
+def list_strategies() -> list[str]:
+    return list(STRATEGIES)
+
+
+@command(app, "window")
+def window(
+    call: Call,
+    question: Annotated[
+        str | None, typer.Argument(metavar="[QUESTION]", help="What to recall for; default: what a user said last.")
+    ] = None,
+    budget: Annotated[int, typer.Option(metavar="TOKENS", help="The maximum number of tokens.")] = 4000,
+    strategy: Annotated[
+        str,
+        typer.Option(metavar="STRATEGY", help="adaptive, truncate or summarise.", autocompletion=list_strategies),
+    ] = "adaptive",
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system text.")] = None,
+    conversation: Annotated[str | None, typer.Option(metavar="ID", help="Only this conversation of it.")] = None,
+    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many memories and messages to recall.")] = 20,
+    minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="The lowest score of a hit.")] = None,
+    include: Included = None,
+    only: OnlySession = None,
+    style: Annotated[
+        Literal["openai", "anthropic"],
+        typer.Option("--as", metavar="openai|anthropic", help="The form of the messages."),
+    ] = "openai",
+) -> CommandResult:
+    """Build the prompt for the next turn of a session, within a number of tokens."""
+    chosen: Any = strategy
+    narrowed: Any = only
+    built = call.view.window(
+        question,
+        budget=budget,
+        strategy=chosen,
+        system=system,
+        conversation=conversation,
+        k=k,
+        minimum=minimum,
+        include=include or (),
+        only=narrowed,
+        timezone=call.zone.key,
+    )
+    prompt = built.as_anthropic() if style == "anthropic" else {"messages": built.as_openai()}
+    if not call.as_json:
+        _show(built)
+    return CommandResult({**prompt, **_describe(built)}, None)
+
+
+def _describe(built: Window) -> dict[str, Any]:
+    """Return what became of the budget."""
+    return {
+        "strategy": built.strategy,
+        "budget": built.budget,
+        "tokens": built.tokens,
+        "cursor": built.cursor,
+        "shortened_ids": built.shortened_ids,
+        "sections": built.sections,
+    }
+
+
+def _show(built: Window) -> None:
+    """Print the messages on standard output and their size on standard error."""
+    for message in built.as_openai():
+        speaker = f"{message['role']} ({message['name']})" if "name" in message else message["role"]
+        text = message["content"] if isinstance(message["content"], str) else encode_json(message["content"] or [])
+        said = [] if message["content"] is None else [text]
+        said += [f"calls {entry['function']['name']} {entry['function']['arguments']}"
+                 for entry in message.get("tool_calls", [])]  # fmt: skip
+        Console(highlight=False).print(show.render_text(f"{speaker}: {' '.join(said)}"), soft_wrap=True)
+    parts = [f"{part.name} {part.shown}" for part in built.sections]
+    older = ["earlier messages fell out"] if built.cursor else []
+    cut = [f"{len(built.shortened_ids)} cut"] if built.shortened_ids else []
+    summary = " · ".join([f"{built.tokens:,} of {built.budget:,} tokens", *parts, *cut, *older])
+    Console(stderr=True, highlight=False).print(show.render_text(summary, style="dim"), soft_wrap=True)

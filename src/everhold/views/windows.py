@@ -1,0 +1,132 @@
+"""The verb that builds the next prompt of a conversation."""
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import everhold
+from everhold import clock
+from everhold.arguments.checks import (
+    Body,
+    Budget,
+    HitCount,
+    Identifier,
+    MinimumScore,
+    Only,
+    Question,
+    WindowStrategy,
+)
+from everhold.arguments.verbs import check_verbs, log_as
+from everhold.model import Memory, Message
+from everhold.recall.filters import check_include
+from everhold.recall.pipeline import recall
+from everhold.recall.request import Request
+from everhold.sessions.deps import require_session
+from everhold.sessions.messages import list_messages
+from everhold.text.chunking import SENTENCE_END
+from everhold.views.awaited import AsyncFacade, Awaited
+from everhold.views.base import ScopedView
+
+if TYPE_CHECKING:
+    from everhold.context.section import Counter
+
+_EARLIER_MESSAGES = 100
+
+
+@check_verbs
+class WindowVerbs(ScopedView):
+    """The prompt for the next turn of the session that the scope names."""
+
+    @log_as("search")
+    def window(
+        self,
+        question: Question | None = None,
+        *,
+        budget: Budget = 4000,
+        strategy: WindowStrategy = "adaptive",
+        system: Body | None = None,
+        conversation: Identifier | None = None,
+        k: HitCount = 20,
+        minimum: MinimumScore | None = None,
+        include: str | Sequence[str] = (),
+        only: Only | None = None,
+        timezone: str | None = None,
+    ) -> "everhold.Window":
+        """Return what of the scope's session, or of one conversation in it, goes into the next prompt.
+
+        It has at most `budget` tokens, the `system` text included. "truncate" keeps the last turns, "summarise" adds a
+        summary of those that fell out, and "adaptive" also pinned and core memories and what is recalled for the
+        question: earlier messages and memories. Without a question, what a user said last is the question; say it
+        before. `k`, `minimum`, `include` and `only` are those of `recall`.
+        """
+        from everhold.context.counting import count
+        from everhold.context.providers import (
+            ContextSource,
+            choose_zone,
+            make_blocks_section,
+            make_pinned_section,
+        )
+        from everhold.context.window_pipeline import WindowRequest, WindowSource, build_window
+        from everhold.recall.pinned import list_pinned
+
+        records, scope, included = self._parts.records, self._narrow(only), check_include(include)
+        zone, now = choose_zone(records, scope, timezone, self._parts.settings.timezone), clock.now()
+        context = ContextSource(records, scope, now, zone)
+        counter = functools.partial(count, self._parts.write_deps.chunking.tokenizer)
+        source = WindowSource(
+            context,
+            require_session(records, self.scope),
+            functools.partial(self._read_older, conversation),
+            functools.partial(self._read_first, conversation),
+            functools.partial(self._summarise_before, conversation, counter),
+            (
+                functools.partial(make_pinned_section, context, lambda: list_pinned(records, scope, included, now)),
+                functools.partial(make_blocks_section, context),
+            ),
+            functools.partial(self._recall_records, only, included, k, minimum),
+        )
+        window = build_window(source, WindowRequest(question, budget, strategy, system), counter)
+        summary = {"strategy": strategy, "budget": budget, "messages": len(window.messages), "k": k}
+        self._note("search", summary, [memory.id for memory in window.memories])
+        return window
+
+    def _read_older(self, conversation: str | None, limit: int, before: str | None) -> Sequence[Message]:
+        return list_messages(
+            self._parts.session_deps,
+            self.scope,
+            limit=limit,
+            cursor=before,
+            oldest_first=False,
+            conversation=conversation,
+        )
+
+    def _read_first(self, conversation: str | None, limit: int) -> Sequence[Message]:
+        return list_messages(
+            self._parts.session_deps, self.scope, limit=limit, cursor=None, oldest_first=True, conversation=conversation
+        )
+
+    def _recall_records(
+        self, only: Only | None, included: tuple[str, ...], k: int, minimum: float | None, question: str
+    ) -> list[Memory | Message]:
+        request = Request(question, k, minimum=minimum, include=included, among=("memory", "message"))
+        hits = recall(self._parts.find_recall_deps(None), self._narrow(only), request)
+        return [hit.record for hit in hits if isinstance(hit.record, Memory | Message)]
+
+    def _summarise_before(self, conversation: str | None, counter: "Counter", first: Message, budget: int) -> str:
+        """Return the first sentences of the messages before one, the newest that fit."""
+        sentences: list[str] = []
+        for message in self._read_older(conversation, _EARLIER_MESSAGES, first.id):
+            end = SENTENCE_END.search(message.text or "")
+            sentence = (message.text or "")[: end.start() + 1 if end else None].strip()
+            if sentence:
+                budget -= counter(f"{message.name or message.role}: {sentence}\n")
+                if budget < 0:
+                    break
+                sentences.append(f"{message.name or message.role}: {sentence}")
+        return "\n".join(reversed(sentences))
+
+
+class AsyncWindowVerbs(AsyncFacade):
+    """The verbs of `WindowVerbs`, awaited."""
+
+    window = Awaited(WindowVerbs.window)

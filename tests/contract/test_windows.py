@@ -1,0 +1,119 @@
+"""The window of a session through the public verb, on every store."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from everhold import Everhold, View, Window
+from everhold.errors import InvalidInput, NotFound
+from everhold.views.view import AsyncView
+from tests.engines import EVERY_STORE, make_store
+from tests.prompt_rules import check_anthropic, check_openai
+
+SPRING = datetime(2026, 5, 3, 12, tzinfo=UTC)
+
+
+@pytest.fixture(params=EVERY_STORE)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Everhold]:
+    store = make_store(request.param, request, tmp_path)
+    yield store.open()
+    store.close()
+
+
+@pytest.fixture
+def chat(engine: Everhold) -> View:
+    return engine.scope(user="alice", session="s1")
+
+
+def talk(view: View, turns: int) -> None:
+    for turn in range(turns):
+        view.say(f"What is the capital of country {turn}?")
+        view.say(f"The capital of country {turn} is city {turn}.", role="assistant")
+
+
+def list_texts(window: Window) -> list[str]:
+    check_openai(window.as_openai())
+    check_anthropic(window.as_anthropic())
+    return [message["content"] for message in window.as_openai()]
+
+
+def test_a_long_conversation(engine: Everhold, chat: View) -> None:
+    chat.say("You are kind.", role="system")
+    chat.say("My sister Rosalind breeds llamas in Peru.", name="Alice")
+    talk(chat, 25)
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"place": "Peru"}'}}
+    chat.say("Which animals does Rosalind breed in Peru?")
+    chat.say(role="assistant", tool_calls=[call])
+    chat.say("nothing known", role="tool", tool_call_id="c1")
+    engine.scope(user="alice").remember("Rosalind breeds llamas and alpacas", occurred_at=SPRING)
+    engine.scope(user="alice").remember("Is allergic to nuts", pinned=True, occurred_at=SPRING)
+    window = chat.window(budget=700, system="Be brief.", timezone="Europe/Berlin", minimum=0)
+    told = list_texts(window)
+    assert told[0] == "Be brief.\n\nYou are kind."
+    assert "- [3 May 2026] Is allergic to nuts" in told[1]
+    assert "Earlier in this session:" in told[1]
+    assert told[-2] == "nothing known"
+    assert "[message 1 of this session, said by Alice on " in told[-1]
+    assert "- [3 May 2026] Rosalind breeds llamas and alpacas" in told[-1]
+    assert window.tokens <= 700
+    older = chat.messages(cursor=window.cursor, limit=100)
+    assert len(older) + len(window.messages) == len(chat.messages(limit=100))
+    again = chat.window(budget=700, system="Be brief.", timezone="Europe/Berlin", minimum=0)
+    assert json.dumps(again.as_openai()) == json.dumps(window.as_openai())
+
+
+def test_one_conversation_of_several_without_deleted_messages(chat: View) -> None:
+    chat.say("About tea", conversation="tea")
+    chat.say("About coffee", conversation="coffee")
+    wrong = chat.say("Tea is blue", role="assistant", conversation="tea")
+    chat.say("No, it is green", conversation="tea")
+    chat.delete_message(wrong.id)
+    assert list_texts(chat.window(conversation="tea", strategy="truncate")) == ["About tea", "No, it is green"]
+    assert len(chat.window(strategy="truncate").messages) == 3
+    assert "blue" not in str(chat.window("Is tea blue?").as_openai())
+
+
+def test_a_scope_sees_its_own_messages_and_memories(engine: Everhold, chat: View) -> None:
+    chat.say("I grow tulips")
+    engine.scope(user="bob", session="s2").say("I grow tulips in secret")
+    engine.scope(user="bob").remember("Bob grows tulips", pinned=True)
+    window = engine.scope(user="alice", session="s3")
+    window.say("Who grows tulips?")
+    told = list_texts(window.window())
+    assert "message 0 of session s1, said by user" in told[0]
+    assert "secret" not in str(told)
+    assert "Bob" not in str(told)
+    assert list_texts(window.window(only="session")) == ["Who grows tulips?"]
+    with pytest.raises(NotFound, match="no session 's2' in this scope"):
+        engine.scope(user="alice", session="s2").window()
+    group = engine.scope(session="group")
+    group.open_session()
+    for user in ("alice", "bob"):
+        engine.scope(user=user, session="group").say(f"{user} is here")
+    assert [message.get("name") for message in group.window(strategy="truncate").as_openai()] == ["alice", "bob"]
+    assert list_texts(engine.scope(user="bob", session="group").window(strategy="truncate")) == ["bob is here"]
+
+
+def test_what_is_refused(engine: Everhold, chat: View) -> None:
+    with pytest.raises(NotFound, match="no session 's1'"):
+        chat.window()
+    chat.say("Hello")
+    with pytest.raises(InvalidInput, match="strategy is 'shrink'; pass 'adaptive' or 'truncate' or 'summarise'"):
+        chat.window(strategy="shrink")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="budget is 0"):
+        chat.window(budget=0)
+    with pytest.raises(InvalidInput, match="the scope names no session"):
+        engine.scope(user="alice").window()
+
+
+def test_awaited(engine: Everhold, chat: View) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    chat.say("Hello")
+    with ThreadPoolExecutor(1) as pool:
+        window = asyncio.run(AsyncView(chat, pool).window(strategy="summarise"))
+    assert list_texts(window) == ["Hello"]
