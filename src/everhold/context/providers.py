@@ -42,12 +42,16 @@ def make_providers(
     """
     session = _read_session(source)
     return (
-        partial(make_pinned_section, source, always),
-        partial(make_blocks_section, source),
+        *make_core_providers(source, always),
         partial(make_summary_section, source, session),
         partial(make_turns_section, source, session, said),
         partial(make_recalled_section, source, recall),
     )
+
+
+def make_core_providers(source: ContextSource, always: Callable[[], Iterable[Memory]]) -> tuple[Provider, ...]:
+    """Return the providers of what every prompt tells, whatever is asked: pinned memories and blocks."""
+    return partial(make_pinned_section, source, always), partial(make_blocks_section, source)
 
 
 def make_pinned_section(source: ContextSource, always: Callable[[], Iterable[Memory]]) -> Section:

@@ -60,12 +60,7 @@ class WindowVerbs(ScopedView):
         before. `k`, `minimum`, `include` and `only` are those of `recall`.
         """
         from everhold.context.counting import count
-        from everhold.context.providers import (
-            ContextSource,
-            choose_zone,
-            make_blocks_section,
-            make_pinned_section,
-        )
+        from everhold.context.providers import ContextSource, choose_zone, make_core_providers
         from everhold.context.window_pipeline import WindowRequest, WindowSource, build_window
         from everhold.recall.pinned import list_pinned
 
@@ -79,10 +74,7 @@ class WindowVerbs(ScopedView):
             functools.partial(self._read_older, conversation),
             functools.partial(self._read_first, conversation),
             functools.partial(self._summarise_before, conversation, counter),
-            (
-                functools.partial(make_pinned_section, context, lambda: list_pinned(records, scope, included, now)),
-                functools.partial(make_blocks_section, context),
-            ),
+            make_core_providers(context, lambda: list_pinned(records, scope, included, now)),
             functools.partial(self._recall_records, only, included, k, minimum),
         )
         window = build_window(source, WindowRequest(question, budget, strategy, system), counter)
