@@ -93,7 +93,8 @@ _EXPORTS = {
     "events.event": ("ChangeEvent",),
     "events.reader": ("EventStream",),
     "events.subscription": ("Subscription",),
-    "views.sessions": ("ConversationFields", "MessageFields", "SessionFields"),
+    "views.messages": ("MessageFields",),
+    "views.sessions": ("ConversationFields", "SessionFields"),
 }
 
 __all__ = list_exports(_EXPORTS)  # noqa: PLE0605

@@ -83,7 +83,8 @@ from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
 from everhold.views import AsyncView, View
 from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
-from everhold.views.sessions import ConversationFields, MessageFields, SessionFields
+from everhold.views.messages import MessageFields
+from everhold.views.sessions import ConversationFields, SessionFields
 
 __all__ = [
     "AccessLog",

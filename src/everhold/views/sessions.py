@@ -1,22 +1,16 @@
 """The verbs on the session that a scope names."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
 from everhold import clock
-from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
+from everhold.arguments.checks import Body, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.errors import InvalidInput, UnknownField, format_value
-from everhold.model import Conversation, Message, Session
+from everhold.model import Conversation, Session
 from everhold.model.access import LoggedOperation, make_access_line
-from everhold.model.validation import suggest_name
 from everhold.ports.session_cache import WorkingMemory
-from everhold.remember.forget import make_message_eraser
-from everhold.remember.message_facts import remember_facts
 from everhold.schema.operations import Put
 from everhold.sessions.conversations import list_conversations, update_conversation
-from everhold.sessions.deletion import delete_message, restore_message
 from everhold.sessions.deps import require_session
 from everhold.sessions.lifecycle import (
     archive_session,
@@ -26,35 +20,13 @@ from everhold.sessions.lifecycle import (
     require_deleted_session,
     require_own_session,
 )
-from everhold.sessions.messages import Added, Messages, list_messages, list_sessions
-from everhold.sessions.pipeline import change_session, draft_message, say
+from everhold.sessions.messages import list_sessions
+from everhold.sessions.pipeline import change_session
 from everhold.sessions.working import read_working_memory, select_own_history
 from everhold.tenancy.deletion import Deleted, restore
 from everhold.views.account_acts import count_rows, delete_rows
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
-
-MessageItem = str | Mapping[str, Any]
-
-
-class MessageFields(TypedDict, total=False):
-    """The fields of a message that a caller may set in addition to text and role. None leaves the default."""
-
-    content: Body | Sequence[Any] | Mapping[str, Any] | None
-    conversation: Identifier | None
-    model: str | None
-    name: str | None
-    tool_calls: Sequence[Any] | None
-    tool_call_id: str | None
-    tool_returns: Sequence[Any] | None
-    step_id: str | None
-    otid: str | None
-    group_id: str | None
-    sender_id: str | None
-    references: Sequence[Any] | None
-    metadata: Mapping[str, Any] | None
-    id: str | None
-    created_at: datetime | None
 
 
 class SessionFields(TypedDict, total=False):
@@ -77,71 +49,7 @@ class ConversationFields(TypedDict, total=False):
 
 @check_verbs
 class SessionVerbs(ScopedView):
-    """What is said and read in the session that the scope names."""
-
-    @log_as("create")
-    def say(self, /, text: Body = "", *, role: str = "user", **fields: Unpack[MessageFields]) -> Message:
-        """Store a message as the next of the scope's session, durably, before returning.
-
-        Fields: content, conversation, model, name, tool_calls, tool_call_id, tool_returns, step_id, otid, group_id,
-        sender_id, references, metadata, id, created_at. A session begins with what is first said in it. `content` is a
-        text, a list of parts or an object, as providers write it; its words are searched. `created_at` is for messages
-        that were said before, which are imported oldest first.
-        """
-        return say(self._parts.session_deps, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
-
-    @log_as("create")
-    def add(self, messages: Iterable[MessageItem], *, conversation: Identifier | None = None) -> Added:
-        """Store the turns of a conversation in the scope's session, and the facts that they tell as memories.
-
-        A message is a text, said by the user, or the fields of `say` by name. Facts
-        are derived from messages with the role "user". They belong to the user, not to the session, and name their
-        message (`memory.message_id`). If one message is invalid, none is stored. A call that is repeated with the
-        messages' own ids adds nothing.
-        """
-        session_deps, write_deps = self._parts.session_deps, self._parts.write_deps
-        items = [read_item(item, conversation) for item in messages]
-        for fields in items:
-            draft_message(session_deps, self.scope, fields)
-        said = [say(session_deps, self.scope, fields) for fields in items]
-        return Added(tuple(said), tuple(remember_facts(write_deps, self.scope, said)))
-
-    @log_as("delete")
-    def delete_message(self, message_id: Identifier, *, hard: bool = False) -> Message:
-        """Hide a message until `restore_message`; with `hard`, purge it with the memories derived from it alone."""
-        write_deps = self._parts.write_deps
-        message = delete_message(
-            self._parts.session_deps, self.scope, message_id, make_message_eraser(write_deps), hard=hard
-        )
-        if hard:
-            write_deps.drop_cached_vectors()
-        return message
-
-    @log_as("update")
-    def restore_message(self, message_id: Identifier) -> Message:
-        """Restore a message that `delete_message` hid."""
-        return restore_message(self._parts.session_deps, self.scope, message_id)
-
-    @log_as("read")
-    def messages(
-        self,
-        *,
-        conversation: Identifier | None = None,
-        limit: PageSize = 50,
-        cursor: Cursor | None = None,
-        oldest_first: bool = False,
-    ) -> Messages:
-        """Return the messages of the scope's session, or of one conversation in it, newest first."""
-        page = list_messages(
-            self._parts.session_deps,
-            self.scope,
-            conversation=conversation,
-            limit=limit,
-            cursor=cursor,
-            oldest_first=oldest_first,
-        )
-        self._note("read", {"messages": len(page)})
-        return page
+    """The session that the scope names: its life, its working memory and its conversations."""
 
     @log_as("read")
     def session(self) -> WorkingMemory:
@@ -233,32 +141,9 @@ class SessionVerbs(ScopedView):
         return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
 
-def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:
-    """Return the fields of a message that is a text, or fields by name. UnknownField for one that no message has."""
-    if not isinstance(item, str | Mapping):
-        raise InvalidInput(
-            f"{format_value(item)} is not a message", value=item, remedy="pass a text, or fields by name"
-        )
-    fields = {"text": item} if isinstance(item, str) else {name: item[name] for name in item if item[name] is not None}
-    known = ("role", "text", *MessageFields.__annotations__)
-    for name in fields:
-        if name not in known:
-            raise UnknownField(
-                f"a message's {format_value(name)} cannot be given", value=name, remedy=suggest_name(str(name), known)
-            )
-    if conversation is not None:
-        fields.setdefault("conversation", conversation)
-    return {"role": "user", **fields}
-
-
 class AsyncSessionVerbs(AsyncFacade):
     """The verbs of `SessionVerbs`, awaited."""
 
-    say = Awaited(SessionVerbs.say)
-    add = Awaited(SessionVerbs.add)
-    delete_message = Awaited(SessionVerbs.delete_message)
-    restore_message = Awaited(SessionVerbs.restore_message)
-    messages = Awaited(SessionVerbs.messages)
     session = Awaited(SessionVerbs.session)
     sessions = Awaited(SessionVerbs.sessions)
     conversations = Awaited(SessionVerbs.conversations)

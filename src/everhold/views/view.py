@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from everhold.views.events import AsyncEventVerbs, EventVerbs
 from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
+from everhold.views.messages import AsyncMessageVerbs, MessageVerbs
 from everhold.views.recall import AsyncRecallVerbs, RecallVerbs
 from everhold.views.sessions import AsyncSessionVerbs, SessionVerbs
 from everhold.views.windows import AsyncWindowVerbs, WindowVerbs
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 
-class View(MemoryVerbs, RecallVerbs, SessionVerbs, WindowVerbs, EventVerbs):
+class View(MemoryVerbs, RecallVerbs, MessageVerbs, SessionVerbs, WindowVerbs, EventVerbs):
     """What one scope may see and do; the only way to data."""
 
 
-class AsyncView(AsyncMemoryVerbs, AsyncRecallVerbs, AsyncSessionVerbs, AsyncWindowVerbs, AsyncEventVerbs):
+class AsyncView(
+    AsyncMemoryVerbs, AsyncRecallVerbs, AsyncMessageVerbs, AsyncSessionVerbs, AsyncWindowVerbs, AsyncEventVerbs
+):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 
     def __init__(self, view: View, pool: "ThreadPoolExecutor") -> None:
