@@ -99,10 +99,13 @@ class Everhold(AccountVerbs):
         FileError if it cannot be written; nothing is left behind then.
         """
         from everhold.exchange import bundle
+        from everhold.sessions.archive import read_archived_rows
 
         self._parts.access.flush()
         with create_text(path, overwrite=overwrite) as out:
-            count = bundle.write_bundle(self._parts.records, organization, out, progress or ignore_progress)
+            archived = partial(read_archived_rows, self._parts.session_deps, organization)
+            report = progress or ignore_progress
+            count = bundle.write_bundle(self._parts.records, organization, out, report, archived)
         self._note("export", organization, count)
         return count
 
@@ -121,6 +124,7 @@ class Everhold(AccountVerbs):
         the steps "checking", "importing" and "embedding".
         """
         from everhold.exchange import bundle, importing, loading
+        from everhold.sessions.archive import put_back_archives
         from everhold.sessions.working import drop_all
 
         place, report = Path(path), progress or ignore_progress
@@ -135,6 +139,7 @@ class Everhold(AccountVerbs):
             remedy = Remedy("leave out {}", Argument("user"))
             raise InvalidInput(f"{place.name} is a bundle and says whose each row is", value=user, remedy=remedy)
         into = header.organization if organization is None else organization
+        put_back_archives(self._parts.session_deps, into)  # so that the bundle's rows are compared with them
         loaded = importing.import_bundle(self._parts.records, place, header, into, report)
         drop_all(self._parts.session_deps, into)
         embedded = self._parts.embed_imported(into, report)
@@ -250,7 +255,8 @@ class Everhold(AccountVerbs):
         places.check_apart(*map(_find_file, chosen))
         with ExitStack() as opened:
             source_records, target_records = (_open_records(each, opened) for each in chosen)
-            return moving.move(source_records, target_records, progress or ignore_progress)
+            copy_files = partial(parts.copy_archive_files, *zip(chosen, (source_records, target_records), strict=True))
+            return moving.move(source_records, target_records, progress or ignore_progress, copy_files)
 
     @staticmethod
     def install_model(

@@ -11,19 +11,26 @@ from typing import Any
 
 from everhold import clock
 from everhold.access import chain
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, StaleVersion
 from everhold.maintenance import extraction, outbox, purge
 from everhold.maintenance.extraction import Extracted
 from everhold.maintenance.filling import Filling
 from everhold.maintenance.pipeline import Counts, JobRun, MaintenanceJob
 from everhold.maintenance.purge import PurgeWork
 from everhold.maintenance.reembedding import Reembedding
-from everhold.model import Scope
+from everhold.model import Scope, Session
 from everhold.parts import Parts
 from everhold.ports.erasure import count_unclean_purges, maintain_files
 from everhold.ports.leases import LONG_DURATION
 from everhold.remember import forget
+from everhold.schema.operations import Condition
 from everhold.sessions import working
+from everhold.sessions.archive import (
+    archive_messages,
+    make_archivable_conditions,
+    put_back_archives,
+    put_back_deleted_users,
+)
 from everhold.views import View
 
 _TRIM_BATCH = 500
@@ -85,6 +92,7 @@ def _make_purge(parts: Parts, run: JobRun) -> PurgeWork:
         run.add,
         erase=forget.make_eraser(parts.write_deps),
         erase_told=forget.make_message_eraser(parts.write_deps),
+        put_back=partial(put_back_archives, parts.session_deps),
         interface=parts.settings.interface,
     )
 
@@ -152,6 +160,38 @@ def _count_stale_sessions(parts: Parts) -> Counts:
 
 def _clean_session_cache(parts: Parts, run: JobRun) -> None:
     run.add("sessions", working.remove_stale(parts.session_deps))
+
+
+# the archive of ended sessions
+
+
+def _make_archivable_conditions(parts: Parts) -> Sequence[Condition]:
+    return make_archivable_conditions(clock.now(), parts.settings.archive_days)
+
+
+def _count_archivable(parts: Parts) -> Counts:
+    files = parts.session_deps.find_archive_files()
+    return {
+        "sessions": parts.records.count(Session, None, _make_archivable_conditions(parts)),
+        "files": 0 if files is None else len(files.find_unneeded()),
+    }
+
+
+def _archive_sessions(parts: Parts, run: JobRun) -> None:
+    deps = parts.session_deps
+    put_back_deleted_users(deps)
+    for session in parts.records.scan(Session, None, _make_archivable_conditions(parts)):
+        try:
+            for count in archive_messages(deps, session, run.commit):
+                run.add("messages", count)
+        except StaleVersion:  # it was changed or read meanwhile; the next run archives it
+            if run.lease is not None and run.lease.is_lost:
+                raise
+            continue
+        run.add("sessions")
+    files = deps.find_archive_files()
+    if files is not None:
+        files.sweep(partial(run.add, "files"))
 
 
 # facts read by a language model
@@ -223,6 +263,13 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         "Remove sessions that no longer exist from the session cache.",
         _count_stale_sessions,
         _clean_session_cache,
+    ),
+    MaintenanceJob(
+        "archive",
+        "Move the messages of archived sessions to cold storage.",
+        _count_archivable,
+        _archive_sessions,
+        lease="archive",
     ),
     # Last: a model that answers slowly must not delay the rest.
     MaintenanceJob(

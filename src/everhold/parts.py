@@ -4,7 +4,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -35,12 +35,12 @@ from everhold.embedding import (
     prepare_beside,
     report_embedding,
 )
-from everhold.errors import StoreUnavailable
+from everhold.errors import InvalidSettings, StoreUnavailable
 from everhold.events.subscription import Subscription
 from everhold.maintenance.reembed import Cut, fill_imported
 from everhold.maintenance.reembedding import Reembedding
 from everhold.maintenance.serving import find_serving_model, list_retired_models
-from everhold.model import EmbeddingModel
+from everhold.model import EmbeddingModel, SessionArchive
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
 from everhold.ports.log_heads import SignedHeads
@@ -55,6 +55,8 @@ from everhold.remember.chunks import Chunking, make_chunks, make_chunks_for_mode
 from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import ReadingOptions
 from everhold.remember.scope_rows import ScopeRows
+from everhold.schema.operations import Op, Where
+from everhold.sessions.archive_files import ArchiveFiles
 from everhold.sessions.deps import SessionDeps
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
@@ -203,8 +205,7 @@ def assemble(
     drop = embedder.clear if isinstance(embedder, CachedEmbedder) else _drop_nothing
     write_deps = WriteDeps(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
     recall_deps = make_recall_deps(settings, records, candidates, embedder, thesaurus)
-    session_cache = make_session_cache(settings, records)
-    session_deps = SessionDeps(records, scope_rows, session_cache, settings.text_bytes, settings.interface)
+    session_deps = _make_session_deps(settings, records, scope_rows)
     access = _make_access_buffer(settings, records, heads)
     parts = Parts(settings, records, write_deps, recall_deps, access, session_deps, heads)
     parts.language_model = language_model
@@ -220,6 +221,17 @@ def assemble(
         access.close()
         raise
     return parts
+
+
+def _make_session_deps(settings: Settings, records: Records, scope_rows: ScopeRows) -> SessionDeps:
+    return SessionDeps(
+        records,
+        scope_rows,
+        make_session_cache(settings, records),
+        settings.text_bytes,
+        settings.interface,
+        find_archive_files=cache(partial(make_archive_files, settings, records)),
+    )
 
 
 def _make_access_buffer(settings: Settings, records: Records, heads: SignedHeads | None) -> AccessBuffer:
@@ -322,6 +334,30 @@ def make_session_cache(settings: Settings, records: Records) -> SessionCache:
     from everhold.adapters.redis import RedisOptions, RedisSessions  # needs an extra
 
     return RedisSessions(RedisOptions(settings.sessions, **chosen.model_dump()), partial(load_secret, records))
+
+
+def make_archive_files(settings: Settings, records: Records) -> ArchiveFiles | None:
+    """Return the files of archived messages; None if the settings name no place for blobs."""
+    if settings.blobs == "auto":
+        return None
+    from everhold.adapters.files import FileBlobs  # takes a while
+
+    # Each store has a folder of its own. Two stores may hold the same archive after a move.
+    folder = hashlib.sha256(b"archives" + load_secret(records)).hexdigest()[:32]
+    return ArchiveFiles(records, FileBlobs(f"{settings.blobs.rstrip('/')}/archives/{folder}"))
+
+
+def copy_archive_files(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
+    """Copy the files of archived messages of a store that was moved; do nothing if it has none."""
+    if not source[1].count(SessionArchive, None, [Where("address", Op.NE, None)], deleted=True):
+        return
+    files = [make_archive_files(*place) for place in (source, target)]
+    if files[0] is None or files[1] is None:
+        raise InvalidSettings(
+            "archived messages are in files, and the settings of one of the stores name no `blobs`",
+            remedy="set `blobs` for both stores",
+        )
+    files[1].copy_from(files[0])
 
 
 def make_language_model(settings: Settings) -> LanguageModel | None:

@@ -63,6 +63,7 @@ class Settings(SettingsSection):
     strict_scopes: bool = False
     index_messages: bool = True
     grace_days: float = Field(default=30.0, ge=0)
+    archive_days: float | None = Field(default=None, ge=0)
     slow_call_seconds: float = Field(default=1.0, gt=0)
     sqlite: Sqlite = Sqlite.model_construct()
     postgres: Postgres = Postgres.model_construct()

@@ -26,6 +26,7 @@ class SettingsFields(TypedDict, total=False):
     strict_scopes: Setting[bool]
     index_messages: Setting[bool]
     grace_days: Setting[float]
+    archive_days: Setting[float | None]
     slow_call_seconds: Setting[float]
     sqlite: Section
     postgres: Section

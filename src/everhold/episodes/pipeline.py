@@ -41,6 +41,8 @@ PAGE = 256
 def update_session(deps: EpisodeDeps, session: Session) -> Iterator[int]:
     """Build the episodes of a session up to its last message; yield how many messages were new after each commit."""
     busy = StoreBusy(f"the episodes of session {session.id!r} keep changing", value=session.id, remedy="try again")
+    if session.archived_messages:  # its episodes were built before; what is left in the table is only a part of it
+        return
     while count := retry("build episodes", lambda _: _update_page(deps, session), CONFLICTS, give_up=lambda _: busy):
         yield count
 

@@ -13,17 +13,17 @@ line feed. It shows that a bundle is complete before any row is imported. Versio
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from pydantic import ValidationError
 
 from everhold import clock
-from everhold.errors import InvalidInput, NotFound
+from everhold.errors import InvalidInput, NotFound, StoreBusy
 from everhold.exchange.moving import parents_first
-from everhold.model import AccessLog, Organization
+from everhold.model import AccessLog, Chunk, Message, Organization, Session, SessionArchive
 from everhold.model.base import Row
 from everhold.model.validation import explain_errors
 from everhold.ports.records import Records
@@ -39,26 +39,44 @@ _BATCH = 500
 # More bytes than the last line of a bundle has.
 _MAX_END_BYTES = 4096
 _NOT_IMPORTED = (AccessLog,)
+# The values of an exported session, whose archived messages are exported as rows of their own.
+_NOT_ARCHIVED = {"archived_messages": 0, "archived_at": None}
 
 
 # out
 
 
-def write_bundle(records: Records, organization: str, out: IO[str], report: ReportProgress = ignore_progress) -> int:
-    """Write every row of an organization and return how many there are."""
+# Yields the rows of each archive of messages.
+ReadArchived = Callable[[], Iterable[Sequence[Row]]]
+
+
+def write_bundle(
+    records: Records,
+    organization: str,
+    out: IO[str],
+    report: ReportProgress = ignore_progress,
+    read_archived: ReadArchived = tuple,
+) -> int:
+    """Write every row of an organization, those in archives too, and return how many there are.
+
+    StoreBusy if messages were archived or put back meanwhile, because some might be missing then.
+    """
     if not records.get(Organization, organization, [organization], deleted=True):
         raise NotFound(f"no organization {organization!r}", value=organization, remedy="nothing was exported")
     header = {"everhold": VERSION, "organization": organization, "at": clock.now().isoformat()}
     out.write(json.dumps(header) + "\n")
     counter = StepCounter(report, "exporting", None if report is ignore_progress else _count(records, organization))
     count, rows_hash = 0, hashlib.sha256()
-    for line in _serialise_rows(records, organization, counter):
+    archives = _list_archives(records, organization)
+    for line in _serialise_rows(records, organization, counter, read_archived):
         out.write(line)
         rows_hash.update(line.encode())
         count += 1
         if count % _BATCH == 0:
             counter.add(_BATCH)
     counter.add(count % _BATCH)
+    if _list_archives(records, organization) != archives:
+        raise StoreBusy("messages were archived, or put back, during the export", remedy="export again")
     out.write(json.dumps({"end": {"rows": count, "sha256": rows_hash.hexdigest()}}) + "\n")
     return count
 
@@ -68,11 +86,22 @@ def _count(records: Records, organization: str) -> int:
     return sum(records.count(entity, organization, deleted=True) for entity in exported)
 
 
-def _serialise_rows(records: Records, organization: str, counter: StepCounter) -> Iterator[str]:
+def _list_archives(records: Records, organization: str) -> list[tuple[Any, ...]]:
+    return sorted(records.columns(SessionArchive, organization, ("id",), deleted=True))
+
+
+def _serialise_rows(
+    records: Records, organization: str, counter: StepCounter, read_archived: ReadArchived
+) -> Iterator[str]:
     for entity, table in CATALOG.items():
         if _is_exported(table):
-            for row in parents_first(_read_all_rows(records, entity, organization, counter), table):
-                line = {"table": table.name, "row": row.model_dump(mode="json")}
+            rows: Iterable[Row] = parents_first(_read_all_rows(records, entity, organization, counter), table)
+            if entity in (Message, Chunk):
+                archived = (row for rows in read_archived() for row in rows if isinstance(row, entity))
+                rows = chain(rows, archived)
+            for row in rows:
+                values = row.model_dump(mode="json") | (_NOT_ARCHIVED if entity is Session else {})
+                line = {"table": table.name, "row": values}
                 yield json.dumps(line, ensure_ascii=False) + "\n"
 
 

@@ -56,8 +56,15 @@ def list_moved_entities() -> list[tuple[type[Row], Table]]:
     return [(entity, table) for entity, table in CATALOG.items() if table.tenant is not None]
 
 
-def move(source: Records, target: Records, report: ReportProgress = ignore_progress) -> Moved:
+def move(
+    source: Records,
+    target: Records,
+    report: ReportProgress = ignore_progress,
+    copy_files: Callable[[], None] = lambda: None,
+) -> Moved:
     """Copy every row, then compare both stores; continue an interrupted move where it stopped.
+
+    `copy_files` is called after the rows are copied, to copy the files that they name.
 
     Raise AlreadyExists if the target holds other data, and Conflict if the stores differ after the copy.
     """
@@ -86,6 +93,7 @@ def move(source: Records, target: Records, report: ReportProgress = ignore_progr
         else:
             copied += _copy(source, target, entity, table, marks[table.name], counter)
     _copy_models(source, target)
+    copy_files()
     tables = compare(source, target, report)
     target.commit([Delete(MoveMark, (name,)) for name in _list_tables()])
     return Moved(copied, tables)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from everhold.model import Job, Memory, Message, Organization, Scope
+from everhold.model import Job, Memory, Message, Organization, Scope, SessionArchive
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Row
@@ -28,6 +28,9 @@ Eraser = Callable[[Sequence[Memory], datetime, bool], list[Operation]]
 # Returns the operations that purge the memories that were derived from messages.
 MessageEraser = Callable[[Sequence[Message], datetime], list[Operation]]
 
+# Puts the messages of archives back into their table, as deleted as the archives are.
+PutBack = Callable[[str, Sequence[Where]], object]
+
 
 @dataclass(frozen=True)
 class PurgeWork:
@@ -44,6 +47,7 @@ class PurgeWork:
     add: Callable[[str, int], None]
     erase: Eraser
     erase_told: MessageEraser = lambda messages, now: []
+    put_back: PutBack | None = None
     interface: str = "library"
     batch: int = 500
 
@@ -92,10 +96,14 @@ def count_deleted(records: Records, before: datetime) -> dict[str, int]:
 
     A purge may report fewer: rows that are purged with their parent are not counted, and needed parents are kept.
     """
-    return {
-        get_table(entity).name: records.count(entity, None, _make_deleted_conditions(before), deleted=True)
+    where = _make_deleted_conditions(before)
+    counts = {
+        get_table(entity).name: records.count(entity, None, where, deleted=True)
         for entity in _find_deletable()
+        if entity is not SessionArchive
     }
+    archived = records.columns(SessionArchive, None, ("message_ids",), where, deleted=True)
+    return {**counts, "messages": counts["messages"] + sum(len(message_ids) for (message_ids,) in archived)}
 
 
 def _find_expiring() -> list[type[Row]]:
@@ -140,6 +148,10 @@ def _purge_memories(work: PurgeWork, organization: str, memories: Sequence[Memor
 
 def _purge_rows(work: PurgeWork, entity: type[Row], organization: str, rows: Sequence[Row], reason: str) -> None:
     if not rows:
+        return
+    if entity is SessionArchive and work.put_back is not None:
+        # The messages are purged after this like others, with the memories that were read from them.
+        work.put_back(organization, [Where("id", Op.IN, [row.__dict__["id"] for row in rows])])
         return
     if entity is Message:
         # First the derived memories: after a crash in between, the messages still lead the next run to the rest.

@@ -14,6 +14,7 @@ _EXPORTS = {
     "execution": ("ActionProposal", "ActionResult", "Cycle", "Execution"),
     "housekeeping": (
         "ApiKey",
+        "ArchiveFile",
         "Counter",
         "DataKey",
         "EmbeddingModel",
@@ -30,7 +31,7 @@ _EXPORTS = {
     ),
     "memory": ("AccessLog", "Change", "Chunk", "Memory", "Relationship", "Revision", "Tag"),
     "scope": ("Scope",),
-    "session": ("Conversation", "Message", "Session"),
+    "session": ("Conversation", "Message", "Session", "SessionArchive"),
     "tenancy": ("Organization", "Project", "User"),
     "workspace": ("Blob", "Snapshot", "Workspace", "WorkspaceFile"),
 }

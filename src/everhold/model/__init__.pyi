@@ -7,6 +7,7 @@ from everhold.model.episode import Episode
 from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execution
 from everhold.model.housekeeping import (
     ApiKey,
+    ArchiveFile,
     Counter,
     DataKey,
     EmbeddingModel,
@@ -23,7 +24,7 @@ from everhold.model.housekeeping import (
 )
 from everhold.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
 from everhold.model.scope import Scope
-from everhold.model.session import Conversation, Message, Session
+from everhold.model.session import Conversation, Message, Session, SessionArchive
 from everhold.model.tenancy import Organization, Project, User
 from everhold.model.workspace import Blob, Snapshot, Workspace, WorkspaceFile
 
@@ -34,6 +35,7 @@ __all__ = [
     "Agent",
     "AgentState",
     "ApiKey",
+    "ArchiveFile",
     "Blob",
     "Block",
     "BlockAgent",
@@ -70,6 +72,7 @@ __all__ = [
     "Scope",
     "Secret",
     "Session",
+    "SessionArchive",
     "Snapshot",
     "Source",
     "TableMetadata",

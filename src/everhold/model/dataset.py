@@ -15,12 +15,12 @@ from everhold.model.fields import (
     Label,
     Name,
     Number,
+    Sha256,
     Share,
     Text,
     Texts,
     Time,
 )
-from everhold.model.workspace import Sha256
 
 
 class Source(Entity):

@@ -204,3 +204,4 @@ Word64 = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=
 Word100 = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=100), AfterValidator(check_text)]
 HalfVector = Annotated[bytes, "vector"]
 Digest = Annotated[bytes, Field(min_length=16, max_length=32)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]

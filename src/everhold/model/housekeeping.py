@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from everhold.model.base import Entity, Row
-from everhold.model.fields import Count, Flag, Id, Integer, JsonSnapshot, Label, Name, Text, Texts, Time, Word64
+from everhold.model.fields import Count, Flag, Id, Integer, JsonSnapshot, Label, Name, Sha256, Text, Texts, Time, Word64
 
 FeedOperation = Literal["put", "delete", "restore", "reindex"]
 
@@ -109,6 +109,20 @@ class Secret(Row):
 
     name: Name
     value: bytes = Field(repr=False)
+
+
+class ArchiveFile(Row):
+    """A file of archived messages in this store's place for blobs.
+
+    The row is written before the file and deleted after it, so that no file is left behind. `whose` is the
+    organization, which may have been purged since.
+    """
+
+    address: Sha256
+    whose: Id
+    is_leaving: Flag = False
+    """Whether the file is being deleted, so that no archive may name it any more."""
+    version: Integer = 1
 
 
 class LogHead(Entity):

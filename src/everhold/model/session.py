@@ -6,7 +6,21 @@ from pydantic import Field
 
 from everhold.errors import NotFound
 from everhold.model.base import Entity, cut_text
-from everhold.model.fields import Count, Flag, Id, JsonList, JsonObject, JsonParts, Label, Name, Text, Time, Word32
+from everhold.model.fields import (
+    Count,
+    Flag,
+    Id,
+    JsonList,
+    JsonObject,
+    JsonParts,
+    Label,
+    Name,
+    Sha256,
+    Text,
+    Texts,
+    Time,
+    Word32,
+)
 from everhold.model.scope import Scope, list_dimensions
 
 
@@ -30,6 +44,12 @@ class Session(Entity):
     """The position of the message that was said last; None before the first one."""
     ended_at: Time | None = None
     is_archived: Flag = False
+    archived_messages: Count = 0
+    """How many of its messages are in cold storage. They are put back before the session is read."""
+    archived_at: Time | None = None
+    """When all of its messages had been moved to cold storage; None after they were put back."""
+    unarchived_at: Time | None = None
+    """When its messages were last put back."""
 
     def is_open_to(self, scope: Scope) -> bool:
         """Return whether a scope may use this session: it names no other user, project or agent than the session."""
@@ -47,6 +67,24 @@ def make_session_not_found(session_id: str) -> NotFound:
         value=session_id,
         remedy="a session begins when something is first written in it, so use the id of one of your own or a new id",
     )
+
+
+class SessionArchive(Entity):
+    """Messages of an ended session in cold storage: compressed, with their chunks.
+
+    The content is in the row itself, or in the file with this address if the settings name a place for blobs. A long
+    session has several archives.
+    """
+
+    session_id: Id
+    user_ids: Texts
+    """The users whose messages these are."""
+    message_ids: Texts
+    models: Texts
+    """The embedding models of the chunks."""
+    size: Count
+    address: Sha256 | None = None
+    content: bytes | None = Field(default=None, repr=False)
 
 
 class Conversation(Entity):

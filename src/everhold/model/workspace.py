@@ -1,13 +1,11 @@
 """Workspaces, their files, snapshots of workspaces, and the stored content of files."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from everhold.model.base import Entity
-from everhold.model.fields import Count, Id, JsonObject, Label, Name, Text
-
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
+from everhold.model.fields import Count, Id, JsonObject, Label, Name, Sha256, Text
 
 
 class Workspace(Entity):

@@ -147,6 +147,13 @@ DECLARATIONS: Mapping[str, Declaration] = {
             ),
         ),
         _declare(
+            "SessionArchive",
+            "session_archives",
+            lookups=(_index("session_id"),),
+            references=(_organization, _session),
+            internal=True,  # an export writes the messages inside it instead
+        ),
+        _declare(
             "Episode",
             "episodes",
             lookups=(
@@ -329,6 +336,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
         ),
         _declare("LogHead", "log_heads", references=(), internal=True),  # outlives its organization
         # about this store only: they belong to no organization and are never moved to another store
+        _declare_internal("ArchiveFile", "archive_files", key=("address",)),
         _declare_internal("OutboxMark", "outbox_marks", key=("day",)),
         _declare_internal("ProjectionState", "projection_states", key=("projection", "generation")),
         _declare_internal("EmbeddingModel", "embedding_models", key=("name",)),

@@ -14,6 +14,7 @@ from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey
 from everhold.retries import CONFLICTS, retry
 from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhide
+from everhold.sessions.archive import put_back_named
 from everhold.sessions.deps import SessionDeps, is_message_of, require_session
 
 # Returns the operations that purge the memories that were derived from these messages and from nothing else.
@@ -30,7 +31,7 @@ _OWNERS: dict[str, type[Entity]] = {
 
 def delete_message(deps: SessionDeps, scope: Scope, message_id: str, erase: Erase, *, hard: bool) -> Message:
     """Hide a message; with `hard`, purge it with the memories that were derived from it alone."""
-    message = _require_message(deps.records, scope, message_id, deleted=hard)
+    message = _require_message(deps, scope, message_id, deleted=hard)
     key = (message.organization_id, message.id)
 
     def make_operations(now: datetime) -> list[Operation]:
@@ -49,7 +50,7 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
 
     Raise NotFound if the message is not deleted, or was deleted with its owner.
     """
-    message = _require_message(deps.records, scope, message_id, deleted=True)
+    message = _require_message(deps, scope, message_id, deleted=True)
     deletion_id = message.deletion_id
     if deletion_id is None:
         raise NotFound(f"message {message_id!r} is not deleted", value=message_id, remedy="there is nothing to restore")
@@ -92,10 +93,12 @@ def _commit(deps: SessionDeps, message: Message, make_operations: Callable[[date
     retry("change a message and its session", commit, CONFLICTS, on=StaleVersion, give_up=lambda _: busy)
 
 
-def _require_message(records: Records, scope: Scope, message_id: str, *, deleted: bool) -> Message:
+def _require_message(deps: SessionDeps, scope: Scope, message_id: str, *, deleted: bool) -> Message:
     """Return a message that the scope may read; raise NotFound without revealing whether another scope has it."""
-    message = records.get(Message, scope.organization, [message_id], deleted=deleted).get(message_id)
-    if message is None or not _can_read(records, scope, message):
+    message = deps.records.get(Message, scope.organization, [message_id], deleted=deleted).get(message_id)
+    if message is None and put_back_named(deps, scope, [message_id]):
+        message = deps.records.get(Message, scope.organization, [message_id], deleted=deleted).get(message_id)
+    if message is None or not _can_read(deps.records, scope, message):
         raise NotFound(
             f"no message {message_id!r} in scope {scope}",
             value=message_id,

@@ -11,6 +11,7 @@ from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionCache, SessionKey
 from everhold.schema.operations import Op, Operation, Where
+from everhold.sessions.archive_files import ArchiveFiles
 
 
 class MissingRows(Protocol):
@@ -27,6 +28,10 @@ def _cut_nothing(message: Message) -> list[Chunk]:
     return []
 
 
+def _use_no_files() -> ArchiveFiles | None:
+    return None
+
+
 @dataclass(frozen=True)
 class SessionDeps:
     """The stores and functions that the session verbs use."""
@@ -38,6 +43,8 @@ class SessionDeps:
     interface: str = "library"
     cut: Callable[[Message], list[Chunk]] = _cut_nothing
     """Returns the chunks that make a message searchable."""
+    find_archive_files: Callable[[], ArchiveFiles | None] = _use_no_files
+    """Returns the files of archived messages; None if archives are in the records."""
 
 
 def make_session_key(scope: Scope) -> SessionKey:

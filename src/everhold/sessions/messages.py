@@ -8,9 +8,9 @@ from everhold.errors import InvalidInput
 from everhold.model import Memory, Message, Scope, Session
 from everhold.model.fields import is_id
 from everhold.model.page import ResultPage
-from everhold.ports.records import Records
 from everhold.schema.operations import Op, Page, Where
-from everhold.sessions.deps import SessionDeps, is_message_of, make_message_conditions, require_session
+from everhold.sessions.archive import put_back_named, require_readable_session
+from everhold.sessions.deps import SessionDeps, is_message_of, make_message_conditions
 from everhold.sessions.working import NEWEST, is_complete, read_working_memory
 
 
@@ -49,7 +49,7 @@ def list_messages(
     cached = None if limit > deps.cache.history else _read_cached(deps, scope, cursor, oldest_first, conversation)
     if cached is not None and (len(cached.messages) > limit or cached.cursor is None):
         return _make_page(cached.messages, limit)
-    require_session(deps.records, scope)
+    require_readable_session(deps, scope)
     # One row more than the page takes shows whether there is a next page.
     return _make_page(_read_recorded(deps, scope, limit + 1, cursor, oldest_first, conversation), limit)
 
@@ -106,10 +106,12 @@ def _find_cursor(deps: SessionDeps, scope: Scope, cursor: str) -> Page:
     return Page(last.created_at, (scope.organization, last.id))
 
 
-def find_readable(records: Records, scope: Scope, message_ids: Iterable[str]) -> tuple[Message, ...]:
+def find_readable(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -> tuple[Message, ...]:
     """Return the messages with these ids that exist and that the scope may read."""
     names = list(dict.fromkeys(name for name in message_ids if is_id(name)))
-    rows = records.get(Message, scope.organization, names) if names else {}
+    rows = deps.records.get(Message, scope.organization, names) if names else {}
+    if len(rows) < len(names) and put_back_named(deps, scope, [name for name in names if name not in rows]):
+        rows = deps.records.get(Message, scope.organization, names)
     return tuple(rows[name] for name in names if name in rows and scope.can_read(rows[name]))
 
 

@@ -32,6 +32,7 @@ from everhold.ports.session_cache import SessionKey, Step
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
+from everhold.sessions.archive import put_back_messages, put_back_named
 from everhold.sessions.content import read_content
 from everhold.sessions.conversations import make_missing_conversation
 from everhold.sessions.deps import SessionDeps, find_session, is_message_of, make_row_key, make_session_key
@@ -88,7 +89,7 @@ def _append(
     place = make_session_key(scope)
     session = find_session(deps.records, scope)
     if session is not None and session.ended_at is not None:
-        return _require_retry(deps.records, scope, session, draft)
+        return _require_retry(deps, scope, session, draft)
     now = clock.now()
     rows = deps.scope_rows.make_missing_rows(scope, now)
     before = session or _find_added_session(rows)
@@ -129,6 +130,10 @@ def change_session(
         if before is None:
             deps.scope_rows.invalidate()
             raise TryAgain("the session's row is missing")
+        if "ended_at" in values and before.archived_messages:
+            # The next message takes the position after the last one, which must be in its table for that.
+            put_back_messages(deps, before.organization_id, before.id)
+            raise TryAgain("the session's messages were archived")
         now = max(now, before.updated_at)
         after = validate_row(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
         changes = {name: after.__dict__[name] for name in values}
@@ -203,9 +208,10 @@ def draft_message(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) ->
     return message
 
 
-def _require_retry(records: Records, scope: Scope, session: Session, draft: Message) -> Message:
+def _require_retry(deps: SessionDeps, scope: Scope, session: Session, draft: Message) -> Message:
     """Return the message if it was stored before the session ended; raise Conflict otherwise."""
-    retried = _find_retried(records, scope, draft)
+    put_back_named(deps, scope, [draft.id] if session.archived_messages else [])
+    retried = _find_retried(deps.records, scope, draft)
     if retried is None:
         raise Conflict(
             f"session {session.id!r} has ended ({session.ended_at:%Y-%m-%d %H:%M})",

@@ -14,13 +14,8 @@ from everhold.model.base import Tracked
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey, Stamp, WorkingMemory
 from everhold.schema.operations import Op, Where
-from everhold.sessions.deps import (
-    SessionDeps,
-    is_message_of,
-    make_message_conditions,
-    make_session_key,
-    require_session,
-)
+from everhold.sessions.archive import require_readable_session
+from everhold.sessions.deps import SessionDeps, is_message_of, make_message_conditions, make_session_key
 
 # The column that orders messages: `say` gives later messages of a session later times.
 NEWEST = "created_at"
@@ -29,7 +24,7 @@ _TRIES = 3  # readings of a busy session before it is returned without being cac
 
 def read_working_memory(deps: SessionDeps, scope: Scope) -> WorkingMemory:
     """Return the current working memory of the whole session; raise NotFound if the session does not exist."""
-    session, place = require_session(deps.records, scope), make_session_key(scope)
+    session, place = require_readable_session(deps, scope), make_session_key(scope)
     cached = deps.cache.read(place)
     if cached is not None and _is_current(deps.records, cached, session):
         return cached

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from everhold import clock
 from everhold.errors import NotFound, StaleVersion
-from everhold.model import Organization
+from everhold.model import Organization, Session
 from everhold.model.announcement import make_announcement
 from everhold.ports.erasure import note_purge
 from everhold.ports.log_heads import record_log_purge
@@ -72,7 +72,7 @@ def count_rows_under(records: Records, kind: str, organization_id: str, name: st
     if root.name == "organizations":
         tables = [table for table in TABLES.values() if table.soft and table.tenant and not table.internal]
         totals = {table.name: records.count(ENTITIES[table.name], organization_id) for table in tables}
-        return {table: count for table, count in totals.items() if count}
+        return _add_archived(records, organization_id, {name: count for name, count in totals.items() if count}, ())
     ids: dict[str, set[str]] = {root.name: {name}}
     rows: dict[str, set[tuple[object, ...]]] = {root.name: {(organization_id, name)}}
     for child, reference in list_descendants(root):
@@ -80,7 +80,17 @@ def count_rows_under(records: Records, kind: str, organization_id: str, name: st
         rows.setdefault(child.name, set()).update(keys)
         if child.key[-1] == "id":
             ids.setdefault(child.name, set()).update(str(key[-1]) for key in keys)
-    return {table: len(keys) for table, keys in rows.items() if keys}
+    counts = {table: len(keys) for table, keys in rows.items() if keys and not TABLES[table].internal}
+    return _add_archived(records, organization_id, counts, [Where("id", Op.IN, sorted(ids.get("sessions", ())))])
+
+
+def _add_archived(
+    records: Records, organization_id: str, counts: dict[str, int], where: Sequence[Where]
+) -> dict[str, int]:
+    """Return the counts with the messages in cold storage, which have no rows of their own."""
+    rows = records.columns(Session, organization_id, ("archived_messages",), where) if "sessions" in counts else ()
+    archived = sum(count for (count,) in rows)
+    return {**counts, "messages": counts.get("messages", 0) + archived} if archived else counts
 
 
 def _find_children(

@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha256
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin
-from zlib import crc32
+from zlib import compress, crc32
 
 from everhold.model.base import Row
 from everhold.schema.catalog import ENTITIES, TABLES, get_table
@@ -191,7 +191,7 @@ def _make_text(column: Column, name: str, at: int) -> str:
         return _TEXTS_OF_FIELDS[column.name][at % 3]
     if column.name == "email":
         return f"{name}@ตัวอย่าง.example"
-    if column.name == "sha256":
+    if column.name in ("sha256", "address"):
         return sha256(name.encode()).hexdigest()
     if column.name.endswith("_id") or column.name in {"id", "superseded_by"}:
         return f"{column.name}-ก🧠-{name}"[:255]
@@ -213,18 +213,15 @@ def _make_json(entity: type[Row], column: Column, at: int) -> Any:
 
 def _make_consistent_values(table: Table, variant: int) -> dict[str, Any]:
     """Return values for fields that must agree with each other."""
-    match table.name:
-        case "memories":
-            return {"valid_from": TIMES[0], "valid_to": TIMES[1]}
-        case "blocks":
-            return {"limit": 2000 + variant}
-        case "chunks":
-            return {"dimensions": 384, "span_start": variant, "span_end": 2**63 - 1}
-        case "revisions":
-            return {"value": {"text": TEXTS[variant % len(TEXTS)], "aliases": list(TEXTS), "content": OBJECTS[1]}}
-        case "organizations":
-            return {"name": f"organization {variant}"}
-    return {}
+    values: dict[str, dict[str, Any]] = {
+        "memories": {"valid_from": TIMES[0], "valid_to": TIMES[1]},
+        "blocks": {"limit": 2000 + variant},
+        "chunks": {"dimensions": 384, "span_start": variant, "span_end": 2**63 - 1},
+        "revisions": {"value": {"text": TEXTS[variant % len(TEXTS)], "aliases": list(TEXTS), "content": OBJECTS[1]}},
+        "session_archives": {"address": None, "content": compress(f'{{"archive": 1, "id": "{variant}"}}'.encode())},
+        "organizations": {"name": f"organization {variant}"},
+    }
+    return values.get(table.name, {})
 
 
 def minutes_after_noon(minutes: int) -> datetime:

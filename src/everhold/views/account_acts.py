@@ -16,6 +16,7 @@ from everhold.model.access import AccessEvent, LoggedOperation, make_access_line
 from everhold.parts import Parts
 from everhold.remember import forget
 from everhold.schema.operations import Put
+from everhold.sessions.archive import put_back_messages, put_back_of_user
 from everhold.sessions.working import find_sessions_under
 from everhold.tenancy import accounts, deletion
 from everhold.tenancy.deletion import Deleted
@@ -114,6 +115,7 @@ def count_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: b
 def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: bool, line: Put | None) -> None:
     """Hide or purge an account or a session with all that belongs to it, and drop what is cached of it."""
     parts.access.flush()
+    _put_back_messages(parts, kind, organization, name, hard=hard)
     if hard:
         _erase_traces(parts, kind, organization, name)
     session_keys = find_sessions_under(parts.records, kind, organization, name)
@@ -121,6 +123,17 @@ def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: 
     parts.write_deps.scope_rows.invalidate()
     parts.clear_images()
     parts.session_deps.cache.drop(session_keys)
+    files = parts.session_deps.find_archive_files() if hard else None
+    if files is not None:
+        files.sweep()
+
+
+def _put_back_messages(parts: Parts, kind: str, organization: str, name: str, *, hard: bool) -> None:
+    """Put archived messages back that are deleted by themselves, or that memories to be erased were read from."""
+    if kind == "user":
+        put_back_of_user(parts.session_deps, organization, name)
+    elif kind == "session" and hard:
+        put_back_messages(parts.session_deps, organization, name)
 
 
 def _erase_traces(parts: Parts, kind: str, organization: str, name: str) -> None:

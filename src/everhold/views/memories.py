@@ -141,7 +141,7 @@ class MemoryVerbs(ScopedView):
         shown = tuple(by_id[name] for name in ids[:SHOWN] if name in by_id)
         derived = forget.find_derived_from(self._parts.write_deps, self.scope.organization, ids) if hard else []
         message_ids = [message_id for memory in shown for message_id in memory.message_ids]
-        told_by = find_readable(self._parts.records, scope, message_ids)
+        told_by = find_readable(self._parts.session_deps, scope, message_ids)
         if preview or not ids:
             self._note("read", {"preview": len(ids)})
             return Forgotten(len(ids), shown, preview, tuple(derived[:SHOWN]), told_by)

@@ -1,0 +1,394 @@
+"""Move the messages of ended sessions to cold storage, and put them back.
+
+    archive:    read messages and chunks → compress → commit the archive and delete the rows, batch by batch
+    unarchive:  read the content → commit the rows and delete the archive
+
+Each step is one commit, so a message is in its table or in an archive, never in both and never in neither. A session
+that was interrupted halfway is read and archived like any other. An archive holds live messages only: deleted ones stay
+in their table until they are purged. Whatever changes archived messages puts them back first, so everything else knows
+only the table.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+from everhold import clock
+from everhold.errors import (
+    AlreadyExists,
+    BrokenReference,
+    InvalidSettings,
+    NotFound,
+    StaleVersion,
+    StoreBusy,
+    StoreDamaged,
+)
+from everhold.model import (
+    Agent,
+    Chunk,
+    Conversation,
+    EmbeddingModel,
+    Execution,
+    Message,
+    Project,
+    Scope,
+    Session,
+    SessionArchive,
+    User,
+)
+from everhold.model.access import make_access_line
+from everhold.model.announcement import is_announced, make_announcement
+from everhold.model.base import Entity, Row
+from everhold.ports.records import Records
+from everhold.ports.session_cache import SessionKey
+from everhold.retries import CONFLICTS, TryAgain, retry
+from everhold.schema.operations import AllOf, AnyOf, Condition, Delete, Op, Operation, Page, Patch, Put, Where
+from everhold.sessions.archive_content import pack_rows, unpack_rows
+from everhold.sessions.deps import SessionDeps, require_session
+
+Commit = Callable[[Sequence[Operation]], None]
+
+# The most messages of one archive, and the most letters of their texts: an archive is read and written as a whole.
+_MOST_MESSAGES = 250
+_MOST_LETTERS = 2_000_000
+
+# A session that was read stays in the tables for so long, even if it is marked as archived.
+_READ_RECENTLY = timedelta(days=1)
+
+_OLDEST_FIRST = "created_at"
+_OWNERS: dict[str, type[Entity]] = {
+    "user_id": User,
+    "agent_id": Agent,
+    "project_id": Project,
+    "conversation_id": Conversation,
+}
+_DIGEST_BYTES = 16
+_DELETION = ("is_deleted", "deleted_at", "deletion_id")
+
+
+# archiving
+
+
+def make_archivable_conditions(now: datetime, days: float | None) -> list[Condition]:
+    """Return the conditions of sessions to archive: ended, and marked as archived or ended `days` ago."""
+    choice: list[Condition] = [_make_due_condition("is_archived", Op.EQ, True, now - _READ_RECENTLY)]
+    if days is not None:
+        before = now - timedelta(days=days)
+        choice.append(_make_due_condition("ended_at", Op.LE, before, before))
+    return [Where("ended_at", Op.NE, None), Where("archived_at", Op.EQ, None), AnyOf(tuple(choice))]
+
+
+def _make_due_condition(column: str, op: Op, value: Any, read_before: datetime) -> Condition:
+    read_long_ago = AnyOf((Where("unarchived_at", Op.EQ, None), Where("unarchived_at", Op.LE, read_before)))
+    return AllOf((Where(column, op, value), read_long_ago))
+
+
+def archive_messages(deps: SessionDeps, session: Session, commit: Commit) -> Iterator[int]:
+    """Move a session's messages to cold storage; yield the number of messages of each commit.
+
+    StaleVersion if the session is changed meanwhile; what was moved before stays archived.
+    """
+    for batch in _read_batches(deps.records, session):
+        now = max(clock.now(), session.updated_at)
+        count = session.archived_messages + len(batch.messages)
+        commit(_make_archive_operations(deps, session, batch, now))
+        session = session.evolve(archived_messages=count, is_archived=True, version=session.version + 1)
+        yield len(batch.messages)
+    now = max(clock.now(), session.updated_at)
+    changes = {"archived_at": now, "is_archived": True, "updated_at": now}
+    patch = Patch(Session, (session.organization_id, session.id), changes, session.version)
+    commit([patch, Put(make_announcement(session))])
+    deps.cache.drop([SessionKey(session.organization_id, session.id)])
+
+
+class _Batch(NamedTuple):
+    messages: list[Message]
+    chunks: list[Chunk]
+
+
+def _read_batches(records: Records, session: Session) -> Iterator[_Batch]:
+    after: Page | None = None
+    where = [Where("session_id", Op.EQ, session.id)]
+    while page := records.scan(
+        Message, session.organization_id, where, order=_OLDEST_FIRST, after=after, limit=_MOST_MESSAGES
+    ):
+        page = page[: _count_fitting(page)]
+        after = Page(page[-1].created_at, (session.organization_id, page[-1].id))
+        ids = [message.id for message in page]
+        # An agent's run belongs to its message and would be deleted with it, so such a message stays.
+        runs = records.columns(
+            Execution, session.organization_id, ("message_id",), [Where("message_id", Op.IN, ids)], deleted=True
+        )
+        needed = {message_id for (message_id,) in runs}
+        messages = [message for message in page if message.id not in needed]
+        if messages:
+            own = [
+                Where("owner_kind", Op.EQ, "message"),
+                Where("owner_id", Op.IN, [message.id for message in messages]),
+            ]
+            yield _Batch(messages, records.scan(Chunk, session.organization_id, own))
+
+
+def _count_fitting(messages: Sequence[Message]) -> int:
+    """Return how many of the first messages fit one archive; at least one."""
+    letters = 0
+    for number, message in enumerate(messages):
+        letters += len(message.model_dump_json())
+        if letters > _MOST_LETTERS:
+            return max(number, 1)
+    return len(messages)
+
+
+def _make_archive_operations(deps: SessionDeps, session: Session, batch: _Batch, now: datetime) -> list[Operation]:
+    organization = session.organization_id
+    archive, stored = _make_archive(deps, session, batch, now)
+    changes = {
+        "archived_messages": session.archived_messages + len(batch.messages),
+        "is_archived": True,
+        "updated_at": now,
+    }
+    request = {"archived": len(batch.messages)}
+    return [
+        *stored,
+        # The version fails the commit if a message was added, deleted or restored since the messages were read.
+        Patch(Session, (organization, session.id), changes, session.version),
+        Put(archive),
+        *[Delete(Message, (organization, message.id)) for message in batch.messages],
+        # The messages are not deleted, only no longer found: their lines say that they changed.
+        *[Put(make_announcement(row)) for row in (*batch.messages, session)],
+        Put(make_access_line(_make_scope(session), "update", now, request, interface=deps.interface)),
+    ]
+
+
+def _make_archive(
+    deps: SessionDeps, session: Session, batch: _Batch, now: datetime
+) -> tuple[SessionArchive, list[Operation]]:
+    """Return the archive of a batch, and the operations that let it name its file, if it has one."""
+    rows = [*batch.messages, *batch.chunks]
+    content = pack_rows(rows)
+    if unpack_rows(content) != rows:
+        raise StoreDamaged(
+            f"messages of session {session.id!r} would not be the same after archiving",
+            value=session.id,
+            remedy="run `everhold doctor` to find the damage",
+        )
+    files = deps.find_archive_files()
+    stored: list[Operation] = []
+    place: dict[str, Any] = {"content": content}
+    if files is not None:
+        address, confirm = files.put(session.organization_id, content)
+        stored, place = [confirm], {"address": address}
+    archive = SessionArchive(
+        id=clock.make_id("arc"),
+        organization_id=session.organization_id,
+        created_at=now,
+        updated_at=now,
+        session_id=session.id,
+        user_ids=sorted({message.user_id for message in batch.messages if message.user_id is not None}),
+        message_ids=[message.id for message in batch.messages],
+        models=sorted({chunk.model for chunk in batch.chunks}),
+        size=len(content),
+        **place,
+    )
+    return archive, stored
+
+
+def _make_scope(session: Session) -> Scope:
+    return Scope(organization=session.organization_id, user=session.user_id, session=session.id)
+
+
+# putting messages back
+
+
+def require_readable_session(deps: SessionDeps, scope: Scope) -> Session:
+    """Return the scope's session, as `require_session` does, after putting its archived messages back."""
+    session = require_session(deps.records, scope)
+    if not session.archived_messages:
+        return session
+    put_back_messages(deps, session.organization_id, session.id)
+    return require_session(deps.records, scope)
+
+
+def put_back_named(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -> bool:
+    """Put back the sessions with these messages that the scope may use; return whether any was archived."""
+    is_archived = False
+    for message_id in message_ids:
+        where = [Where("message_ids", Op.CONTAINS, message_id)]
+        for (session_id,) in list(deps.records.columns(SessionArchive, scope.organization, ("session_id",), where)):
+            session = deps.records.get(Session, scope.organization, [session_id]).get(session_id)
+            if session is not None and session.is_open_to(scope):
+                is_archived = put_back_messages(deps, scope.organization, session_id) > 0 or is_archived
+    return is_archived
+
+
+def put_back_messages(deps: SessionDeps, organization: str, session_id: str) -> int:
+    """Put all archived messages of a session back into their table, also of a deleted session; return how many."""
+    where = [Where("session_id", Op.EQ, session_id)]
+    return put_back_archives(deps, organization, where)
+
+
+def put_back_of_user(deps: SessionDeps, organization: str, user_id: str) -> None:
+    """Put back the sessions of others with messages of a user, before the user is deleted with these messages."""
+    where = [Where("user_ids", Op.CONTAINS, user_id)]
+    rows = deps.records.columns(SessionArchive, organization, ("session_id",), where, deleted=True)
+    names = sorted({session_id for (session_id,) in rows})
+    sessions = deps.records.get(Session, organization, names, deleted=True) if names else {}
+    for session in sessions.values():
+        if session.user_id != user_id:
+            put_back_messages(deps, organization, session.id)
+
+
+def put_back_archives(deps: SessionDeps, organization: str, where: Sequence[Condition] = ()) -> int:
+    """Put back the messages of an organization's archives that meet these conditions; return how many."""
+    rows = deps.records.columns(SessionArchive, organization, ("id",), where, deleted=True)
+    count = 0
+    for (archive_id,) in sorted(rows):
+        count += retry(
+            "put archived messages back",
+            partial(_put_back, deps, organization, archive_id),
+            CONFLICTS,
+            give_up=lambda _: StoreBusy("a session kept changing while it was read", remedy="try again"),
+        )
+    return count
+
+
+def _put_back(deps: SessionDeps, organization: str, archive_id: str, _: int) -> int:
+    archive = deps.records.get(SessionArchive, organization, [archive_id], deleted=True).get(archive_id)
+    if archive is None:  # another process has put it back
+        return 0
+    session = deps.records.get(Session, organization, [archive.session_id], deleted=True)[archive.session_id]
+    try:
+        rows = read_archive(deps, archive)
+    except NotFound as error:
+        if not deps.records.get(SessionArchive, organization, [archive_id], deleted=True):
+            raise TryAgain("another process put the messages back") from error
+        raise
+    now = max(clock.now(), session.updated_at)
+    changes = {
+        "archived_messages": max(0, session.archived_messages - len(archive.message_ids)),
+        "archived_at": None,
+        "unarchived_at": now,
+        "updated_at": now,
+    }
+    files = deps.find_archive_files() if archive.address is not None else None
+    operations: list[Operation] = [
+        Patch(SessionArchive, (organization, archive.id), {"updated_at": now}, archive.version),
+        Delete(SessionArchive, (organization, archive.id)),
+        Patch(Session, (organization, session.id), changes, session.version),
+        *([files.release(archive.address)] if files is not None and archive.address is not None else []),
+        *map(Put, rows),
+        *[Put(make_announcement(row)) for row in (*rows, session) if is_announced(row)],
+    ]
+    try:
+        deps.records.commit(operations)
+    except (StaleVersion, AlreadyExists, BrokenReference) as error:
+        raise TryAgain("another writer changed the session or its archive") from error
+    deps.cache.drop([SessionKey(organization, session.id)])
+    if files is not None and archive.address is not None:
+        files.delete(organization, archive.address)
+    return len(archive.message_ids)
+
+
+def read_archive(deps: SessionDeps, archive: SessionArchive) -> list[Row]:
+    """Return the rows of an archive as they would be in their tables now: messages, then their chunks.
+
+    Messages whose user, agent or conversation was purged since are left out, and those whose owner is deleted are
+    deleted with it. Chunks are made again if the store has other embedding models now.
+    """
+    rows = unpack_rows(_read_content(deps, archive))
+    messages = [row for row in rows if isinstance(row, Message)]
+    kept = list(_apply_deletions(deps.records, archive, messages))
+    renamed = _rename_taken(deps.records, archive.organization_id, kept)
+    chunks = [row for row in rows if isinstance(row, Chunk) and row.owner_id in renamed]
+    needed = _find_models(deps.records)
+    if not needed <= set(archive.models):
+        fresh = [message for message in renamed.values() if message.text]
+        chunks = [
+            Chunk.build_unchecked({**chunk.__dict__, "known_from": message.created_at})
+            for message in fresh
+            for chunk in deps.cut(message)
+        ]
+        return [*renamed.values(), *chunks]
+    current = [chunk for chunk in chunks if chunk.model in needed]
+    return [
+        *renamed.values(),
+        *(Chunk.build_unchecked({**chunk.__dict__, "owner_id": renamed[chunk.owner_id].id}) for chunk in current),
+    ]
+
+
+def _read_content(deps: SessionDeps, archive: SessionArchive) -> bytes:
+    if archive.address is None:
+        return archive.content or b""
+    files = deps.find_archive_files()
+    if files is None:
+        raise InvalidSettings(
+            f"the messages of session {archive.session_id!r} are archived in a file, and the settings name no `blobs`",
+            value=archive.session_id,
+            remedy="set `blobs` to the place that they were archived to",
+        )
+    return files.get(archive.organization_id, archive.address)
+
+
+def _find_models(records: Records) -> set[str]:
+    """Return the names of the models that the store's chunks are made by."""
+    return {model.name for model in records.scan(EmbeddingModel, None) if model.status != "leaving"}
+
+
+def _apply_deletions(records: Records, archive: SessionArchive, messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages that still exist, as deleted as the archive or as their owners are."""
+    listed = list(messages)
+    owners: dict[str, dict[str, Entity]] = {}
+    for column, entity in _OWNERS.items():
+        names = sorted({message.__dict__[column] for message in listed if message.__dict__[column] is not None})
+        owners[column] = dict(records.get(entity, archive.organization_id, names, deleted=True)) if names else {}
+    for message in listed:
+        names = [(column, message.__dict__[column]) for column in _OWNERS if message.__dict__[column] is not None]
+        if any(name not in owners[column] for column, name in names):
+            continue
+        deleted = [row for row in (archive, *(owners[column][name] for column, name in names)) if row.is_deleted]
+        yield message.evolve(**{name: deleted[0].__dict__[name] for name in _DELETION}) if deleted else message
+
+
+def _rename_taken(records: Records, organization: str, messages: Sequence[Message]) -> dict[str, Message]:
+    """Return the messages by their ids; one whose id was given to another message meanwhile gets a new id."""
+    taken = records.get(Message, organization, [message.id for message in messages], deleted=True) if messages else {}
+    return {
+        message.id: message.evolve(id=_make_other_id(message), metadata={**message.metadata, "archived_id": message.id})
+        if message.id in taken
+        else message
+        for message in messages
+    }
+
+
+def _make_other_id(message: Message) -> str:
+    """Return an id that is the same at every call: an export reads an archive twice."""
+    identity = f"{message.session_id}\x1f{message.id}".encode()
+    return f"msg_{hashlib.blake2b(identity, digest_size=_DIGEST_BYTES).hexdigest()}"
+
+
+def read_archived_rows(deps: SessionDeps, organization: str) -> Iterator[list[Row]]:
+    """Yield the rows of each archive of an organization, for an export, without putting them back."""
+    ids = sorted(deps.records.columns(SessionArchive, organization, ("id",), deleted=True))
+    for (archive_id,) in ids:
+        archive = deps.records.get(SessionArchive, organization, [archive_id], deleted=True).get(archive_id)
+        if archive is not None:
+            yield read_archive(deps, archive)
+
+
+def put_back_deleted_users(deps: SessionDeps) -> int:
+    """Put back the archives with messages of users who were deleted while the messages were being archived.
+
+    Deleting a user puts the user's messages in other sessions back first, so there are none otherwise.
+    """
+    count = 0
+    names = ("organization_id", "id", "user_ids")
+    archives = list(deps.records.columns(SessionArchive, None, names))
+    for organization in sorted({name for name, _, _ in archives}):
+        own = {archive_id: user_ids for name, archive_id, user_ids in archives if name == organization}
+        users = sorted({user_id for user_ids in own.values() for user_id in user_ids})
+        live = deps.records.get(User, organization, users) if users else {}
+        stale = [archive_id for archive_id, user_ids in own.items() if not set(user_ids) <= live.keys()]
+        count += put_back_archives(deps, organization, [Where("id", Op.IN, stale)]) if stale else 0
+    return count

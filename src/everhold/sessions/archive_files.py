@@ -1,0 +1,71 @@
+"""Files of archived messages, in the place for blobs that the settings name.
+
+A row names each file before it is written and until it is deleted, so that a crash leaves no file behind. The commit
+that makes an archive name a file also changes the file's row on the condition of its version. So a file that another
+process has begun to delete can no longer be named.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from everhold.errors import StaleVersion
+from everhold.model import ArchiveFile, SessionArchive
+from everhold.ports.blobs import Blobs
+from everhold.ports.records import Records
+from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
+
+
+@dataclass(frozen=True)
+class ArchiveFiles:
+    """The files of one store's archives."""
+
+    records: Records
+    blobs: Blobs
+
+    def put(self, organization: str, content: bytes) -> tuple[str, Operation]:
+        """Write a file; return its address, and an operation for the commit of the archive that names it."""
+        address = hashlib.sha256(content).hexdigest()
+        self.records.commit([Put(ArchiveFile(address=address, whose=organization))])
+        self.blobs.put(organization, content)
+        return address, Patch(ArchiveFile, (address,), {"is_leaving": False}, version=1)
+
+    def get(self, organization: str, address: str) -> bytes:
+        """Return the content of a file; raise NotFound if it does not exist."""
+        return self.blobs.get(organization, address)
+
+    def release(self, address: str) -> Operation:
+        """Return the operation by which a commit takes a file from its archive. `delete` then deletes it."""
+        return Patch(ArchiveFile, (address,), {"is_leaving": True})
+
+    def delete(self, organization: str, address: str) -> None:
+        """Delete a file that no archive names, and then its row."""
+        self.blobs.delete(organization, address)
+        self.records.commit([Delete(ArchiveFile, (address,))])
+
+    def find_unneeded(self) -> list[ArchiveFile]:
+        """Return the files that no archive names: they were left by a crash, or their session was purged."""
+        files = self.records.scan(ArchiveFile, None)
+        # Read after the files: an archive that is committed in between is seen here or has changed its file's row.
+        rows = self.records.columns(SessionArchive, None, ("address",), [Where("address", Op.NE, None)], deleted=True)
+        named = {address for (address,) in rows}
+        return [file for file in files if file.address not in named]
+
+    def sweep(self, add: Callable[[int], None] = lambda _: None) -> None:
+        """Delete the files that no archive names; call `add` after each."""
+        for file in self.find_unneeded():
+            try:
+                # Whoever is still writing this file can no longer commit its archive.
+                self.records.commit([Patch(ArchiveFile, (file.address,), {"is_leaving": True}, version=file.version)])
+            except StaleVersion:
+                continue
+            self.delete(file.whose, file.address)
+            add(1)
+
+    def copy_from(self, source: "ArchiveFiles") -> None:
+        """Copy the files of another store whose archives this store holds; those that are here stay."""
+        names = ("organization_id", "address")
+        where = [Where("address", Op.NE, None)]
+        for organization, address in list(source.records.columns(SessionArchive, None, names, where, deleted=True)):
+            self.records.commit([Ensure(ArchiveFile(address=address, whose=organization))])
+            self.blobs.put(organization, source.get(organization, address))
