@@ -26,6 +26,7 @@ from everhold.settings_sections import (
     Images,
     Llm,
     Log,
+    Maintenance,
     Postgres,
     Redis,
     Remember,
@@ -74,6 +75,7 @@ class Settings(SettingsSection):
     images: Images = Images.model_construct()
     remember: Remember = Remember.model_construct()
     llm: Llm | None = None
+    maintenance: Maintenance = Maintenance.model_construct()
     log: Log = Log.model_construct()
     data: Path = Field(default_factory=lambda: _find_home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _find_home("XDG_CACHE_HOME", ".cache"))

@@ -37,6 +37,7 @@ class SettingsFields(TypedDict, total=False):
     images: Section
     remember: Section
     llm: Setting[Mapping[str, Any] | None]
+    maintenance: Section
     log: Section
     data: Setting[str | Path]
     cache: Setting[str | Path]

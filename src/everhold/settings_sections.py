@@ -140,6 +140,19 @@ class Remember(SettingsSection):
     extract: bool = True
 
 
+class Maintenance(SettingsSection):
+    """How memories age, which of them are pruned, and how often the engine runs maintenance by itself."""
+
+    every_minutes: float | None = Field(default=None, gt=0)
+    decay: bool = True
+    half_life_days: float = Field(default=90.0, gt=0)
+    exempt_priority: int = Field(default=8, ge=1, le=10)
+    prune_after_days: float | None = Field(default=None, gt=0)
+    prune_below: float | None = Field(default=None, gt=0, le=1)
+    max_memories: int | None = Field(default=None, ge=1)
+    max_megabytes: float | None = Field(default=None, gt=0)
+
+
 class Log(SettingsSection):
     """When the access log's lines about reads are written, and the key that lines and chain heads are signed with."""
 

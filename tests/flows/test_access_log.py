@@ -34,11 +34,11 @@ UNLOGGED = ("log",)
 # Verbs of an engine that have no argument `organization`, or have it as the first.
 WITHOUT_ORGANIZATION = (
     "create_organization", "get_organization", "list_organizations", "update_organization", "delete_organization",
-    "maintain",
+    "maintain", "undo_run",
 )  # fmt: skip
 UNLOGGED_BY_THE_ENGINE = (
     "open", "scope", "close", "flush", "has_organization", "verify_log", "doctor", "extract", "tokens",
-    "move", "install_model", "drop_model",
+    "move", "install_model", "drop_model", "runs",
 )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
 
 def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> None:
     log = {"flush_seconds": 3600, "key": "k" * 32, "heads": tmp_path / "heads"}
-    engine = store.open(interface="a test", grace_days=0, log=log)
+    engine = store.open(interface="a test", grace_days=0, log=log, maintenance={"max_memories": 1})
     acme, bundle = engine.scope(organization="acme"), tmp_path / "out.jsonl"
     called: set[str] = set()
 
@@ -168,6 +168,8 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     engine.restore("organization", "acme", organization="acme")
     acme.forget("old")
     check("delete", engine.maintain, about={"memory_id": "old"})
+    acme.remember_many([{"text": "First", "id": "m1"}, {"text": "Second", "id": "m2"}])
+    check("update", engine.undo_run, engine.maintain(["prune"]).run_id, about={"memory_id": "m1"})
     assert called == verbs_of(Everhold) - set(UNLOGGED_BY_THE_ENGINE)
 
 

@@ -55,8 +55,8 @@ class Row:
     @property
     def entry(self) -> ImageEntry:
         memory: dict[str, Any] = dict.fromkeys(OWNER_COLUMNS) | {
-            "id": self.owner, "importance": self.importance, "created_at": NOW if self.is_event else self.when,
-            "occurred_at": self.when if self.is_event else None,
+            "id": self.owner, "importance": self.importance, "strength": 1.0,
+            "created_at": NOW if self.is_event else self.when, "occurred_at": self.when if self.is_event else None,
             "kind": "fact" if self.source else "conversation", "session_id": self.session, "speaker": self.speaker,
             "aliases": [" ".join(self.alias)] if self.alias else [], "superseded_by": self.successor,
             "provenance": {"memory": self.source} if self.source else {},

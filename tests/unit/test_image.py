@@ -24,7 +24,8 @@ def entry(chance: random.Random, owner: str) -> ImageEntry:
     memory = {
         "id": owner, "kind": chance.choice(["fact", "plan", "conversation"]), "reach": "user",
         "project_id": maybe("p"), "user_id": "alice", "agent_id": maybe("bot"), "session_id": maybe("s"),
-        "importance": chance.random(), "created_at": T0, "expires_at": maybe(T0 + timedelta(days=1)),
+        "importance": chance.random(), "strength": chance.random(), "created_at": T0,
+        "expires_at": maybe(T0 + timedelta(days=1)),
         "valid_from": maybe(T0), "valid_to": maybe(T0 + timedelta(days=2)),
         "superseded_at": maybe(T0 + timedelta(hours=1)), "superseded_by": maybe(f"m{chance.randrange(25)}"),
         "occurred_at": maybe(T0 - timedelta(minutes=chance.randrange(60))), "speaker": maybe("Mia Moss"),
@@ -117,7 +118,13 @@ def test_loading_in_blocks_equals_extending() -> None:
 def test_codes_and_absent_values() -> None:
     image = Image(DIMENSIONS)
     assert (image.size, image.plain, image.code("kind", "fact")) == (0, True, -1)
-    memory = dict.fromkeys(OWNER_COLUMNS) | {"id": "m", "kind": "fact", "importance": 0.5, "created_at": T0}
+    memory = dict.fromkeys(OWNER_COLUMNS) | {
+        "id": "m",
+        "kind": "fact",
+        "importance": 0.5,
+        "strength": 1.0,
+        "created_at": T0,
+    }
     chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": "m", "terms": "", "known_from": T0}
     one = ImageEntry(tuple(chunk.values()), tuple(memory.values()))
     image.extend([one])
@@ -139,7 +146,13 @@ def test_what_few_memories_have_goes_with_them() -> None:
     image = Image(DIMENSIONS)
 
     def keep(owner: str, **fields: Any) -> None:
-        memory = dict.fromkeys(OWNER_COLUMNS) | {"id": owner, "importance": 0.5, "created_at": T0, **fields}
+        memory = dict.fromkeys(OWNER_COLUMNS) | {
+            "id": owner,
+            "importance": 0.5,
+            "strength": 1.0,
+            "created_at": T0,
+            **fields,
+        }
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": owner, "terms": "tea", "known_from": T0}
         image.replace([owner], [ImageEntry(tuple(chunk.values()), tuple(memory.values()))])
 
@@ -170,7 +183,7 @@ def test_a_fact_stands_where_its_message_does() -> None:
         {"id": "stray", "kind": "fact", "provenance": {"memory": "gone"}}, {"id": "other", **said},
     ]  # fmt: skip
     for fields in kept:
-        memory = dict.fromkeys(OWNER_COLUMNS) | {"importance": 0.5, "created_at": T0, **fields}
+        memory = dict.fromkeys(OWNER_COLUMNS) | {"importance": 0.5, "strength": 1.0, "created_at": T0, **fields}
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": fields["id"], "terms": "", "known_from": T0}
         image.extend([ImageEntry(tuple(chunk.values()), tuple(memory.values()))])
     assert image.threads is not None
@@ -184,7 +197,8 @@ def test_turns_are_ordered_by_when_they_happened() -> None:
     minutes = {"late": 9, "early": 1, "middle": 5, "same": 5}
     for owner, minute in minutes.items():
         memory = dict.fromkeys(OWNER_COLUMNS) | {
-            "id": owner, "importance": 0.5, "created_at": T0, "kind": "conversation", "session_id": "s",
+            "id": owner, "importance": 0.5, "strength": 1.0, "created_at": T0,
+            "kind": "conversation", "session_id": "s",
             "occurred_at": T0 + timedelta(minutes=minute),
         }  # fmt: skip
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": owner, "terms": "", "known_from": T0}

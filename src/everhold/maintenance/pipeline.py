@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 
 from everhold import clock
+from everhold.batches import split_into_batches
 from everhold.errors import EverholdError, InvalidInput, StaleVersion, format_value
 from everhold.model import MaintenanceRun
 from everhold.ports.leases import DURATION, HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
-from everhold.schema.operations import Ensure, Operation, Patch
+from everhold.schema.operations import AnyOf, Condition, Delete, Ensure, Op, Operation, Patch, Where
 
 logger = logging.getLogger(__name__)
 
@@ -137,6 +138,19 @@ class JobRun:
         else:
             self.lease.commit(operations)
 
+    def try_commit(self, operations: Sequence[Operation]) -> bool:
+        """Commit under the job's lease; return False if a row has changed since it was read.
+
+        Raise StaleVersion if another process has taken the lease.
+        """
+        try:
+            self.commit(operations)
+        except StaleVersion:
+            if self.lease is not None and self.lease.is_lost:
+                raise
+            return False
+        return True
+
     def add(self, what: str, count: int = 1) -> None:
         """Count a finished batch and extend the lease; raise OutOfTime if time is up. Call it after each batch."""
         self.counts[what] += count
@@ -246,3 +260,28 @@ def _drop_zeros(counts: Counts) -> dict[str, int]:
 def read_runs(records: Records, limit: int) -> list[MaintenanceRun]:
     """Return the latest runs of maintenance, latest first."""
     return records.scan(MaintenanceRun, None, descending=True, limit=limit)  # ids are in the order of time
+
+
+def count_old_runs(records: Records, before: datetime) -> int:
+    """Return how many runs ended before a time."""
+    return records.count(MaintenanceRun, None, [_make_old_condition(before)])
+
+
+def drop_old_runs(
+    records: Records,
+    before: datetime,
+    commit: Callable[[Sequence[Operation]], None],
+    add: Callable[[int], None],
+    *,
+    batch: int,
+) -> None:
+    """Delete the rows of runs that ended before a time. What they changed can no longer be undone as a whole."""
+    ids = list(records.columns(MaintenanceRun, None, ("id",), [_make_old_condition(before)]))
+    for part in split_into_batches(ids, batch):
+        commit([Delete(MaintenanceRun, key) for key in part])
+        add(len(part))
+
+
+def _make_old_condition(before: datetime) -> Condition:
+    # A run that was killed has no end. No run takes a day.
+    return AnyOf((Where("finished_at", Op.LE, before), Where("started_at", Op.LE, before - timedelta(days=1))))

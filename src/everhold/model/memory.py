@@ -100,6 +100,8 @@ class Memory(Entity):
     level: Label | None = None
     """The caller's own labels. They do not affect who may see the memory."""
     importance: Share = compute_importance(DEFAULT_PRIORITY)
+    strength: Share = 1.0
+    """The share of its importance with which it is ranked. Maintenance lowers it while the memory is not used."""
     confidence: Share = 1.0
     score: Number | None = None
     access_count: Count = 0
@@ -123,6 +125,11 @@ class Memory(Entity):
     @property
     def priority(self) -> int:
         return compute_priority(self.importance)
+
+    @property
+    def weight(self) -> float:
+        """The importance that is left of it: importance × strength."""
+        return self.importance * self.strength
 
     @property
     def source_id(self) -> str | None:

@@ -14,11 +14,11 @@ from everhold.model.base import Entity
 from everhold.model.memory import DEFAULT_PRIORITY, OwnerKind, compute_importance
 
 OWNER_COLUMNS = (
-    "id", "kind", "reach", "project_id", "user_id", "agent_id", "session_id", "importance", "created_at", "expires_at",
-    "valid_from", "valid_to", "superseded_at", "superseded_by", "occurred_at", "speaker", "aliases",
+    "id", "kind", "reach", "project_id", "user_id", "agent_id", "session_id", "importance", "strength", "created_at",
+    "expires_at", "valid_from", "valid_to", "superseded_at", "superseded_by", "occurred_at", "speaker", "aliases",
     "provenance",
 )  # fmt: skip
-_DEFAULTS: Mapping[str, Any] = {"importance": compute_importance(DEFAULT_PRIORITY)}
+_DEFAULTS: Mapping[str, Any] = {"importance": compute_importance(DEFAULT_PRIORITY), "strength": 1.0}
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ class Image:
         self.owners += owners["id"]
         arrays["owner"][part] = [hash(owner_id) for owner_id in owners["id"]]
         arrays["alive"][part] = True
-        arrays["importance"][part] = owners["importance"]
+        arrays["importance"][part] = np.multiply(owners["importance"], owners["strength"])
         for name in CODED:
             arrays[name][part] = _encode_values(owners[name], self._codes[name])
         for name, absent in _TIMES.items():

@@ -16,7 +16,7 @@ def find_named(hits: Hits, about: str) -> list[Memory]:
 def order_by_weight(memories: Iterable[Memory]) -> list[Memory]:
     """Return each memory once, the most important first and of equals the newest."""
     once = {memory.id: memory for memory in memories}
-    return sorted(once.values(), key=lambda memory: (memory.importance, _find_time(memory), memory.id), reverse=True)
+    return sorted(once.values(), key=lambda memory: (memory.weight, _find_time(memory), memory.id), reverse=True)
 
 
 def _find_time(memory: Memory) -> float:

@@ -247,17 +247,25 @@ def _make_operations(
             *_make_deletions(deps, scope, erasure.derived, now, derived=True),
             *_make_deletions(deps, scope, memories, now),
         ]
+    return make_hiding(deps, scope, memories, now)
+
+
+def make_hiding(
+    deps: WriteDeps, scope: Scope, memories: Sequence[Memory], now: datetime, reason: str | None = None
+) -> list[Operation]:
+    """Return the operations that hide memories as one change that can be undone."""
     operations: list[Operation] = []
     deletion_id = clock.make_id("del")
+    details = {} if reason is None else {"reason": reason, "run": deps.run_id}
     for memory in memories:
-        line = _make_line(deps, scope, memory, now, {"hard": False})
+        line = _make_line(deps, scope, memory, now, {"hard": False, **details})
         hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
         operations += [hide, Put(line), Put(make_announcement(memory, "delete"))]
     if memories:
         ids = [memory.id for memory in memories]
         before = {"deletion_id": deletion_id}
         operations.append(
-            Put(make_change(scope, "forget", ids, now, None, before=before, after={}, run_id=deps.run_id))
+            Put(make_change(scope, "forget", ids, now, reason, before=before, after={}, run_id=deps.run_id))
         )
     return operations
 

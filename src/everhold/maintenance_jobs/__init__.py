@@ -1,11 +1,10 @@
 """The maintenance jobs of an engine, in the order in which they run.
 
 To add a job, write a `preview` that counts what there is to do and a `perform` that does it, and add a `MaintenanceJob`
-to `JOBS`.
+to `JOBS`. A job that changes memories writes through `parts.journal_under(run.run_id)`, so that `undo_run` can undo it.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,8 @@ from everhold.maintenance.filling import Filling
 from everhold.maintenance.pipeline import Counts, JobRun, MaintenanceJob
 from everhold.maintenance.purge import PurgeWork
 from everhold.maintenance.reembedding import Reembedding
+from everhold.maintenance_jobs import aging
+from everhold.maintenance_jobs.aging import find_purge_time
 from everhold.model import Scope, Session
 from everhold.parts import Parts
 from everhold.ports.erasure import count_unclean_purges, maintain_files
@@ -63,16 +64,12 @@ def _resume_forget_jobs(parts: Parts, run: JobRun) -> None:
 # what has expired, and what was deleted
 
 
-def _find_purge_time(parts: Parts) -> datetime:
-    return clock.now() - timedelta(days=parts.settings.grace_days)
-
-
 def _count_expired(parts: Parts) -> Counts:
-    return purge.count_expired(parts.records, _find_purge_time(parts))
+    return purge.count_expired(parts.records, find_purge_time(parts))
 
 
 def _count_deleted(parts: Parts) -> Counts:
-    return purge.count_deleted(parts.records, _find_purge_time(parts))
+    return purge.count_deleted(parts.records, find_purge_time(parts))
 
 
 def _purge_expired(parts: Parts, run: JobRun) -> None:
@@ -86,7 +83,7 @@ def _purge_deleted(parts: Parts, run: JobRun) -> None:
 def _make_purge(parts: Parts, run: JobRun) -> PurgeWork:
     return PurgeWork(
         parts.records,
-        _find_purge_time(parts),
+        find_purge_time(parts),
         clock.now(),
         run.commit,
         run.add,
@@ -205,7 +202,8 @@ def _extract_facts(parts: Parts, run: JobRun) -> None:
     chosen, language_model = parts.settings.llm, parts.language_model
     if chosen is None or language_model is None:
         return
-    for batch in extraction.extract_batches(parts.records, language_model, partial(_remember, parts), chosen.batch):
+    remember = partial(_remember, parts.journal_under(run.run_id))
+    for batch in extraction.extract_batches(parts.records, language_model, remember, chosen.batch):
         run.counts.update({"facts": batch.kept, "refused": batch.refused})
         run.add("messages", batch.read)
 
@@ -246,6 +244,27 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         _count_deleted,
         _purge_deleted,
         lease="purge",
+    ),
+    MaintenanceJob(
+        "decay",
+        "Weaken memories that are not used, and strengthen those that are.",
+        aging.count_decaying,
+        aging.perform_decay,
+        lease="decay",
+    ),
+    MaintenanceJob(
+        "prune",
+        "Hide memories by the rules for pruning, if there are any.",
+        aging.count_prunable,
+        aging.perform_pruning,
+        lease="prune",
+    ),
+    MaintenanceJob(
+        "runs",
+        "Remove runs of maintenance after the grace period, with the decay that they journalled.",
+        aging.count_old_runs,
+        aging.drop_old_runs,
+        lease="runs",
     ),
     MaintenanceJob("outbox", "Trim the change feed to a week.", _count_trimmable, _trim_outbox, lease="outbox"),
     # Each organization is leased while it is embedded again.

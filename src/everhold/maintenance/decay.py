@@ -1,0 +1,122 @@
+"""Let the strength of memories that are not used decay, and restore that of memories that are.
+
+The strength is the share of its importance with which a memory is ranked; the importance itself stays as it is. Nothing
+is deleted. The curve is in `maintenance/aging.py`. Each change of a strength is journalled, so that it can be undone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from everhold.batches import split_into_batches
+from everhold.maintenance.aging import AgingMemory, AgingRules, read_aging_memories
+from everhold.model import Change, Scope
+from everhold.model.access import make_access_line
+from everhold.model.announcement import make_announcement
+from everhold.model.memory import Memory
+from everhold.ports.records import Records
+from everhold.schema.operations import Delete, Increment, Op, Operation, Put, Where
+
+# A memory's new strength and its announcement; undoing adds a line in the access log.
+_OPERATIONS_PER_MEMORY = 3
+_OTHER_OPERATIONS = 4  # the journal's entry, a line in the access log, the lease and the mark of an undo
+
+# Makes the journal's entry of a change of these memories, with the values before and after it.
+Journal = Callable[[Scope, str, Sequence[str], datetime, dict[str, Any], dict[str, Any]], Change]
+
+
+@dataclass(frozen=True)
+class DecayWork:
+    """The input of a decay. Each batch is one call of `commit`, followed by one call of `add` with its size."""
+
+    records: Records
+    rules: AgingRules
+    now: datetime
+    commit: Callable[[Sequence[Operation]], None]
+    add: Callable[[int], None]
+    journal: Journal
+    interface: str = "library"
+    batch: int = 500
+
+    @property
+    def size(self) -> int:
+        limit = self.records.traits.commit_limit - _OTHER_OPERATIONS
+        return max(1, min(self.batch, limit // _OPERATIONS_PER_MEMORY))
+
+
+class _Step(NamedTuple):
+    """A change of the strength that several memories of one user have in common."""
+
+    organization_id: str
+    user_id: str | None
+    before: float
+    after: float
+
+
+def count_decaying(records: Records, rules: AgingRules, now: datetime) -> int:
+    """Return how many memories have another strength than they should have now."""
+    return sum(1 for _ in _find_changing(records, rules, now))
+
+
+def decay(work: DecayWork) -> None:
+    """Give every memory the strength that it should have now."""
+    steps: dict[_Step, list[str]] = {}
+    for memory, strength in _find_changing(work.records, work.rules, work.now):
+        step = _Step(memory.organization_id, memory.user_id, memory.strength, strength)
+        steps.setdefault(step, []).append(memory.id)
+    for step, ids in steps.items():
+        for batch in split_into_batches(ids, work.size):
+            memories = work.records.get(Memory, step.organization_id, batch)
+            if memories:
+                work.commit(_make_operations(work, step, list(memories.values())))
+            work.add(len(batch))
+
+
+def _find_changing(records: Records, rules: AgingRules, now: datetime) -> Iterator[tuple[AgingMemory, float]]:
+    for memory in read_aging_memories(records, None):
+        if memory.superseded_at is None:  # what was superseded is not ranked
+            strength = rules.choose_strength(memory, now)
+            if strength != memory.strength:
+                yield memory, strength
+
+
+def _make_operations(work: DecayWork, step: _Step, memories: Sequence[Memory]) -> list[Operation]:
+    scope = Scope(organization=step.organization_id, user=step.user_id)
+    before, after = {"strength": step.before}, {"strength": step.after}
+    entry = work.journal(scope, "decay", [memory.id for memory in memories], work.now, before, after)
+    request = {"decayed": len(memories), "run": entry.run_id, **after}
+    operations: list[Operation] = [
+        Put(entry),
+        Put(make_access_line(scope, "update", work.now, request, interface=work.interface)),
+    ]
+    for memory in memories:
+        # Without a new version: a caller who has read the memory may still revise it.
+        key = (memory.organization_id, memory.id)
+        operations += [Increment(Memory, key, {}, after), Put(make_announcement(memory))]
+    return operations
+
+
+def count_old_entries(records: Records, before: datetime) -> int:
+    """Return how many entries of decay the journal has from before a time."""
+    return records.count(Change, None, _make_old_conditions(before))
+
+
+def drop_old_entries(
+    records: Records,
+    before: datetime,
+    commit: Callable[[Sequence[Operation]], None],
+    add: Callable[[int], None],
+    *,
+    batch: int,
+) -> None:
+    """Delete the journal's entries of decay from before a time. Otherwise the journal would grow without end."""
+    names = ("organization_id", "id")
+    keys = list(records.columns(Change, None, names, _make_old_conditions(before)))
+    for part in split_into_batches(keys, batch):
+        commit([Delete(Change, key) for key in part])
+        add(len(part))
+
+
+def _make_old_conditions(before: datetime) -> list[Where]:
+    return [Where("kind", Op.EQ, "decay"), Where("created_at", Op.LE, before)]
