@@ -27,7 +27,7 @@ from everhold.schema.catalog import get_table
 from everhold.schema.operations import Delete, Operation, Put
 from everhold.settings import Settings
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.views import View
+from everhold.views.view import View
 
 USER: Final = "writer"
 SESSION: Final = "talk"

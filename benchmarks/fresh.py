@@ -29,7 +29,7 @@ def run(work: Callable[..., dict[str, Any]], *arguments: str) -> dict[str, Any]:
 def load_model() -> dict[str, Any]:
     """Load the program and the model, and embed one text."""
     from everhold import settings
-    from everhold.embedding import make_embedder
+    from everhold.embedders import make_embedder
 
     embedder, *_ = make_embedder(settings.validate_settings({}))
     embedder.embed([QUESTION])

@@ -21,12 +21,11 @@ import yaml
 from benchmarks.fuzz_commands import Command, find_commands, run_command
 from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import CallersOwn, choose_hostile
-from everhold import AsyncEverhold, Everhold, View, parts, settings
+from everhold import AsyncEverhold, Everhold, View, embedders, parts, settings
 from everhold.errors import EverholdError, format_value
-from everhold.ports.thesaurus import NO_THESAURUS
 from everhold.settings_sections import DEFAULT_MODEL
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.views import AsyncView
+from everhold.views.view import AsyncView
 
 # Of processor time, in one call.
 SECONDS = 10
@@ -254,8 +253,9 @@ def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
         os.environ[name] = str(folder)
     os.environ["COLUMNS"] = "100"
     model = FakeEmbedder(DEFAULT_MODEL)  # under its name, a store is opened again without naming a model
-    replaced: Any = parts  # the real model and its download are not tested here
-    replaced.make_embedder = lambda _: (model, model, NO_THESAURUS)
+    replaced: Any = embedders  # the real model and its download are not tested here
+    replaced.make_embedder = lambda _: embedders.EmbeddingParts(model, model)
+    replaced = parts
     replaced.install = lambda *_, **__: folder
 
 

@@ -26,7 +26,7 @@ from benchmarks.texts import make_questions, make_sentences
 from benchmarks.vectors import Precomputed, make_vectors
 from everhold import Everhold
 from everhold.adapters.usearch import UsearchVectors
-from everhold.views import View
+from everhold.views.view import View
 
 K = 10
 # The texts are random. With resolving on, some would supersede others and there would be fewer to find.

@@ -33,7 +33,7 @@ from benchmarks.vectors import Precomputed, make_vectors
 from everhold import Everhold
 from everhold.adapters.usearch import UsearchVectors
 from everhold.ports.embedder import Vector
-from everhold.views import View
+from everhold.views.view import View
 from tests.servers.postgres import PostgresServer
 
 EACH = 10_000

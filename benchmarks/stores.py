@@ -22,7 +22,7 @@ from benchmarks.report import Report, run_interleaved
 from benchmarks.texts import make_questions, make_sentences
 from everhold import Everhold
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.views import View
+from everhold.views.view import View
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 

@@ -18,7 +18,7 @@ from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
-from everhold.embedding import EmbeddingParts
+from everhold.embedders import EmbeddingParts
 from everhold.model.base import Row
 from everhold.parts import Parts
 from everhold.ports.records import Records

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.engines import build_settings, open_engine
 from benchmarks.peers.protocol import DIMENSIONS, MODEL, Memory, Query, Worker, serve
-from everhold.embedding import make_embedder
+from everhold.embedders import make_embedder
 from everhold.evaluation import locomo
 
 

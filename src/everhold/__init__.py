@@ -88,13 +88,13 @@ _EXPORTS = {
     "settings_fields": ("SettingsFields",),
     "tenancy.accounts": ("AccountPage",),
     "tenancy.deletion": ("Deleted",),
-    "views": ("AsyncView", "View"),
     "views.accounts": ("OrganizationFields", "ProjectFields", "UserFields"),
     "events.event": ("ChangeEvent",),
     "events.reader": ("EventStream",),
     "events.subscription": ("Subscription",),
     "views.messages": ("MessageFields",),
     "views.sessions": ("ConversationFields", "SessionFields"),
+    "views.view": ("AsyncView", "View"),
 }
 
 __all__ = list_exports(_EXPORTS)  # noqa: PLE0605

@@ -81,10 +81,10 @@ from everhold.settings import Settings
 from everhold.settings_fields import SettingsFields
 from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
-from everhold.views import AsyncView, View
 from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
 from everhold.views.messages import MessageFields
 from everhold.views.sessions import ConversationFields, SessionFields
+from everhold.views.view import AsyncView, View
 
 __all__ = [
     "AccessLog",

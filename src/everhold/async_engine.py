@@ -13,9 +13,9 @@ from everhold.engine import Everhold
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.ports.embedder import Embedder
 from everhold.settings_fields import SettingsFields
-from everhold.views import AsyncView
 from everhold.views.accounts import AsyncAccountVerbs
 from everhold.views.awaited import Awaited, run_in_thread
+from everhold.views.view import AsyncView
 
 DEFAULT_WORKERS = 8
 

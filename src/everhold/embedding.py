@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.caller_embedder import CallerEmbedder
 from everhold.adapters.minilm import MiniLM
+from everhold.embedders import EmbeddingParts, make_named_embedder, make_remote_embedder
 from everhold.errors import (
     InvalidInput,
     InvalidSettings,
@@ -26,30 +27,17 @@ from everhold.model import EmbeddingModel
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
-from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
-from everhold.ports.tokenizer import Tokenizer
+from everhold.ports.thesaurus import Thesaurus
 from everhold.progress import ReportProgress, StepCounter
 from everhold.recall.images import ImageCache
 from everhold.recall.request import RecallDeps
 from everhold.remember.chunks import Chunking, make_chunks_for_model
 from everhold.settings import Settings
-from everhold.settings_sections import DEFAULT_MODEL, EmbeddingModelSettings
+from everhold.settings_sections import DEFAULT_MODEL
 from everhold.text.estimated_tokens import EstimatedTokenizer
-
-if TYPE_CHECKING:
-    from everhold.adapters.openai import OpenAIEmbedder
-
 
 # Texts that are embedded between two reports of progress: about a second's work.
 _EMBEDDED_TOGETHER = 128
-
-
-class EmbeddingParts(NamedTuple):
-    """An embedder with the tokenizer and the thesaurus of its model."""
-
-    embedder: Embedder
-    tokenizer: Tokenizer
-    thesaurus: Thesaurus = NO_THESAURUS
 
 
 class MissingEmbedder:
@@ -89,25 +77,6 @@ def make_caller_embedder(embedder: Embedder) -> EmbeddingParts:
     return EmbeddingParts(checked, checked.tokenizer)
 
 
-def make_embedder(settings: Settings) -> EmbeddingParts:
-    """Return the parts of the first model that the settings name."""
-    return _make_embedder(settings, settings.embedding)
-
-
-def _make_embedder(settings: Settings, chosen: EmbeddingModelSettings) -> EmbeddingParts:
-    if chosen.url is not None:
-        remote = _make_remote(chosen, chosen.model, chosen.dimensions)
-        return EmbeddingParts(remote, remote)
-    if chosen.model != DEFAULT_MODEL:
-        raise InvalidSettings(
-            f"no embedding model {chosen.model!r}",
-            value=chosen.model,
-            remedy=f"use {DEFAULT_MODEL!r}, set embedding.url, or pass embedder=…",
-        )
-    model = MiniLM(chosen.path, data=settings.data, cache=settings.cache)
-    return EmbeddingParts(model, model, model.thesaurus)
-
-
 def find_missing_embedder(settings: Settings, records: Records) -> EmbeddingParts | None:
     """Return a MissingEmbedder if the store has another model than the default and the settings name none, else None.
 
@@ -133,20 +102,12 @@ def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
     name, at, _ = model.name.rpartition("@")
     try:
         if at and settings.embedding.url is not None:
-            return _make_remote(settings.embedding, name, model.dimensions)
+            return make_remote_embedder(settings.embedding, name, model.dimensions)
         if model.name == DEFAULT_MODEL:
             return MiniLM(None, data=settings.data, cache=settings.cache)
     except (ModelError, MissingExtra):
         return WordsOnly(model)
     return WordsOnly(model)
-
-
-def _make_remote(chosen: EmbeddingModelSettings, model: str, dimensions: int) -> "OpenAIEmbedder":
-    """Return the embedder of a model behind an HTTP endpoint."""
-    from everhold.adapters.openai import OpenAIEmbedder  # needs an extra
-
-    key = chosen.api_key.get_secret_value() if chosen.api_key else None
-    return OpenAIEmbedder(chosen.url or "", model, api_key=key, dimensions=dimensions)
 
 
 # what searches
@@ -180,7 +141,7 @@ class BesideModel(NamedTuple):
 
 def make_beside_embedders(settings: Settings) -> list[EmbeddingParts]:
     """Return the parts of the models that `embedding.also` names."""
-    return [_make_embedder(settings, chosen) for chosen in settings.embedding.also]
+    return [make_named_embedder(settings, chosen) for chosen in settings.embedding.also]
 
 
 def add_beside(settings: Settings, chunking: Chunking, beside: Sequence[EmbeddingParts]) -> Chunking:

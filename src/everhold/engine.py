@@ -1,6 +1,7 @@
 """The engine: it builds its parts from settings and offers the verbs, without logic of its own.
 
-Modules that only some verbs need are imported by those verbs, so that a process that only recalls starts faster.
+Modules that only some verbs need are imported by those verbs, so that a process that only recalls starts faster. `open`
+imports the parts and the views while the embedding model is loaded.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,36 +10,38 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self, Unpack
+from typing import IO, TYPE_CHECKING, Any, Self, Unpack
 
 import everhold
-from everhold import clock, parts, settings, stores
-from everhold.access import chain
+from everhold import clock, settings
 from everhold.adapters.address import read_file, scheme_of
 from everhold.arguments.checks import Body, Identifier, JobName, PageSize, PathText
 from everhold.arguments.verbs import check_verbs
 from everhold.errors import Argument, InvalidInput, Remedy
 from everhold.exchange import places
-from everhold.files import create_text
-from everhold.model import Memory, Scope
+from everhold.lazy_exports import ImportSection
 from everhold.model.access import AccessEvent, LoggedOperation
-from everhold.model.scope import DEFAULT_ORGANIZATION
+from everhold.model.scope import DEFAULT_ORGANIZATION, Scope
 from everhold.model.validation import validate_row
-from everhold.parts import Parts
 from everhold.ports.embedder import Embedder
-from everhold.ports.records import Records
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.settings_fields import SettingsFields
 from everhold.settings_sections import hide_password
-from everhold.views import View
 from everhold.views.accounts import AccountVerbs
+
+if TYPE_CHECKING:
+    from everhold.access.chain import Verification
+    from everhold.model import Memory
+    from everhold.parts import Parts
+    from everhold.ports.records import Records
+    from everhold.views.view import View
 
 
 @check_verbs
 class Everhold(AccountVerbs):
     """A memory engine on one store. Data is reached through `scope` only."""
 
-    def __init__(self, built: Parts) -> None:
+    def __init__(self, built: "Parts") -> None:
         self._parts = built
 
     def __repr__(self) -> str:
@@ -63,7 +66,12 @@ class Everhold(AccountVerbs):
         chosen = settings.load(target, **fields)
         if not create:
             places.check_there(_find_file(chosen))
-        return cls(parts.build(chosen, embedder, also))
+        with ImportSection():
+            from everhold.embedders import begin_loading
+        get_model = begin_loading(chosen) if embedder is None else None
+        with ImportSection():  # while the model loads
+            from everhold.parts import build
+        return cls(build(chosen, embedder, also, get_model))
 
     def scope(
         self,
@@ -73,10 +81,10 @@ class Everhold(AccountVerbs):
         user: Identifier | None = None,
         agent: Identifier | None = None,
         session: Identifier | None = None,
-    ) -> View:
+    ) -> "View":
         """Return a view of one scope's data. Given dimensions must match; omitted ones are unrestricted."""
         values = {"organization": organization, "project": project, "user": user, "agent": agent, "session": session}
-        return View(self._parts, validate_row(Scope, values))
+        return everhold.View(self._parts, validate_row(Scope, values))
 
     @property
     def settings(self) -> settings.Settings:
@@ -99,6 +107,7 @@ class Everhold(AccountVerbs):
         FileError if it cannot be written; nothing is left behind then.
         """
         from everhold.exchange import bundle
+        from everhold.files import create_text
         from everhold.sessions.archive import read_archived_rows
 
         self._parts.access.flush()
@@ -132,7 +141,7 @@ class Everhold(AccountVerbs):
         if header is None:
             view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
             if progress is not None:
-                view = View(self._parts.report_embedding(progress), view.scope)
+                view = type(view)(self._parts.report_embedding(progress), view.scope)
             remember = partial(_remember_counted, view)
             return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
         if user is not None:
@@ -150,17 +159,21 @@ class Everhold(AccountVerbs):
         scope = validate_row(Scope, {"organization": organization})
         self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"rows": rows}))
 
-    def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> chain.Verification:
+    def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> "Verification":
         """Check whether the organization's access log is unchanged, and return the result."""
+        from everhold.access import chain
+
         self._parts.access.flush()
         return chain.verify(self._parts.records, organization, self._parts.heads)
 
-    def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> chain.Verification:
+    def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> "Verification":
         """Sign the access log as it is now, for example after restoring a backup; return the check of its chain.
 
         A log whose chain is broken is not signed. The acceptance is itself a line in the log. InvalidInput if no key is
         set.
         """
+        from everhold.access import chain
+
         if self._parts.heads is None:
             raise InvalidInput("the log is not signed, because no key is set", remedy="set log.key_file or log.key")
         self._parts.access.flush()
@@ -249,13 +262,14 @@ class Everhold(AccountVerbs):
         `progress` is called with the steps "copying" and "comparing".
         """
         from everhold.exchange import moving
+        from everhold.parts import copy_archive_files
 
         chosen = [settings.load(place, **fields) for place in (source, target)]
         places.check_there(_find_file(chosen[0]))
         places.check_apart(*map(_find_file, chosen))
         with ExitStack() as opened:
             source_records, target_records = (_open_records(each, opened) for each in chosen)
-            copy_files = partial(parts.copy_archive_files, *zip(chosen, (source_records, target_records), strict=True))
+            copy_files = partial(copy_archive_files, *zip(chosen, (source_records, target_records), strict=True))
             return moving.move(source_records, target_records, progress or ignore_progress, copy_files)
 
     @staticmethod
@@ -269,7 +283,9 @@ class Everhold(AccountVerbs):
 
         The settings are those of `Everhold.open` with the same target.
         """
-        return parts.install_model(settings.load(target, **fields), progress)
+        from everhold.parts import install_model
+
+        return install_model(settings.load(target, **fields), progress)
 
     def close(self) -> None:
         self._parts.close()
@@ -288,13 +304,15 @@ def _find_file(chosen: settings.Settings) -> Path | None:
     return read_file(chosen.storage).path if scheme_of(chosen.storage) in ("sqlite", "duckdb") else None
 
 
-def _remember_counted(view: View, items: Sequence[Any], count: Callable[[int], None]) -> list[Memory]:
+def _remember_counted(view: "View", items: Sequence[Any], count: Callable[[int], None]) -> "list[Memory]":
     return view.remember_many(items, progress=count)
 
 
-def _open_records(chosen: settings.Settings, until: ExitStack) -> Records:
+def _open_records(chosen: settings.Settings, until: ExitStack) -> "Records":
     """Open a store without an engine, to be closed with `until`."""
-    records, candidates = stores.open_store(chosen)
+    from everhold.stores import open_store
+
+    records, candidates = open_store(chosen)
     until.callback(records.close)
     until.callback(candidates.close)
     return records

@@ -8,6 +8,20 @@ from typing import Any
 from everhold.interrupts import uninterrupted
 
 
+class ImportSection:
+    """A section that imports modules in the middle of a caller's work, without interrupts and garbage collections."""
+
+    def __enter__(self) -> None:
+        uninterrupted.__enter__()
+        self._collects = gc.isenabled()
+        gc.disable()  # imports leave no garbage, and looking for it would take a fifth of their time
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._collects:
+            gc.enable()
+        uninterrupted.__exit__(kind, error, trace)
+
+
 def make_importer(package: str, exports: Mapping[str, Iterable[str]], names: dict[str, Any]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package. `exports` has the exported names by module, `names` is its `globals()`."""
     modules = {name: module for module, exported in exports.items() for name in exported}
@@ -15,14 +29,8 @@ def make_importer(package: str, exports: Mapping[str, Iterable[str]], names: dic
     def import_name(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        collects = gc.isenabled()
-        gc.disable()  # imports leave no garbage, and looking for it would take a fifth of their time
-        try:
-            with uninterrupted:  # the caller may be in the middle of its work
-                names[name] = getattr(import_module(f"{package}.{modules[name]}"), name)
-        finally:
-            if collects:
-                gc.enable()
+        with ImportSection():
+            names[name] = getattr(import_module(f"{package}.{modules[name]}"), name)
         return names[name]
 
     return import_name

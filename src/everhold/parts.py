@@ -19,16 +19,15 @@ from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
 from everhold.adapters.minilm.install import install
 from everhold.arguments.protocols import require_protocol
+from everhold.embedders import EmbeddingParts, begin_loading
 from everhold.embedding import (
     BesideModel,
-    EmbeddingParts,
     add_beside,
     add_cache,
     find_missing_embedder,
     find_recall_deps,
     make_beside_embedders,
     make_caller_embedder,
-    make_embedder,
     make_former_embedder,
     make_recall_deps,
     mark_beside,
@@ -157,17 +156,23 @@ class Parts:
                 self.is_closed = True
 
 
-def build(settings: Settings, embedder: Embedder | None = None, also: Sequence[Embedder] = ()) -> Parts:
+def build(
+    settings: Settings,
+    embedder: Embedder | None = None,
+    also: Sequence[Embedder] = (),
+    get_model: Callable[[], EmbeddingParts] | None = None,
+) -> Parts:
     """Return an engine's parts. The caller's `embedder` replaces the model that the settings name.
 
-    `also` are the caller's embedders of further models, in addition to those that the settings name.
+    `also` are the caller's embedders of further models, in addition to those that the settings name. `get_model`
+    returns the model that the settings name, if the caller has begun to load it.
     """
     records, candidates = open_store(settings)
     try:
         if embedder is not None:
             chosen = make_caller_embedder(embedder)
         else:
-            chosen = find_missing_embedder(settings, records) or EmbeddingParts(*make_embedder(settings))
+            chosen = find_missing_embedder(settings, records) or (get_model or begin_loading(settings))()
         cached = add_cache(settings, chosen.embedder)
         beside = [*make_beside_embedders(settings), *map(make_caller_embedder, also)]
         parts = assemble(

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from everhold import embedding, parts, settings
-from everhold.embedding import EmbeddingParts
+from everhold import embedders, settings
+from everhold.embedders import EmbeddingParts
 from everhold.interfaces.cli import main
 from everhold.settings import Settings
 from everhold.settings_sections import DEFAULT_MODEL
@@ -102,7 +102,7 @@ def run_in_shell(command: str, folder: Path) -> tuple[int, str]:
 
 @pytest.fixture(scope="session")
 def model() -> EmbeddingParts:
-    return embedding.make_embedder(settings.load())
+    return embedders.make_embedder(settings.load())
 
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -110,13 +110,13 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: EmbeddingParts) -> None:
-    make_embedder = embedding.make_embedder
+    make_embedder = embedders.make_embedder
 
     def share_model(chosen: Settings) -> EmbeddingParts:
         is_default = chosen.embedding.url is None and chosen.embedding.model == DEFAULT_MODEL
         return model if is_default else make_embedder(chosen)
 
-    monkeypatch.setattr(parts, "make_embedder", share_model)
+    monkeypatch.setattr(embedders, "make_embedder", share_model)
     for name in [name for name in os.environ if name.startswith("EVERHOLD_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 
 from everhold import AsyncEverhold
 from everhold.errors import StoreUnavailable
-from everhold.views import View
+from everhold.views.view import View
 from tests.engines import make_store
 
 VERBS: tuple[Callable[[View, int], object], ...] = (

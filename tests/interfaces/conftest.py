@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everhold import Everhold, embedding, parts, settings
+from everhold import Everhold, embedders, settings
 from everhold.interfaces.cli import main
 
 
@@ -35,7 +35,7 @@ Run = Callable[..., Ran]
 @pytest.fixture(scope="session")
 def model() -> Any:
     """The real model. Loading it takes most of a command's time, so commands in this process share it."""
-    return embedding.make_embedder(settings.load())
+    return embedders.make_embedder(settings.load())
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def run(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("EVERHOLD_SQLITE__SYNCHRONOUS", "NORMAL")  # a command need not survive a power cut here
-    monkeypatch.setattr(parts, "make_embedder", lambda _: model)
+    monkeypatch.setattr(embedders, "make_embedder", lambda _: model)
 
     def run_command(*arguments: str, typed: str | bytes = b"") -> Ran:
         stream = io.BytesIO(typed.encode() if isinstance(typed, str) else typed)

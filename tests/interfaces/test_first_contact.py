@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from everhold import embedding, parts
+from everhold import embedders
 from everhold.interfaces.cli.shell import TAKEN_AS_QUESTION
 from everhold.schema.changes import CURRENT
 from tests.interfaces.conftest import Run
@@ -68,7 +68,7 @@ def remove_driver(patch: pytest.MonkeyPatch, _: Run) -> None:
 def remove_model(patch: pytest.MonkeyPatch, _: Run) -> None:
     Path("models").mkdir()
     patch.setenv("EVERHOLD_EMBEDDING__PATH", "models")
-    patch.setattr(parts, "make_embedder", embedding.make_embedder)
+    patch.setattr(embedders, "make_embedder", lambda chosen: embedders.make_named_embedder(chosen, chosen.embedding))
 
 
 MISTAKES = [

@@ -16,7 +16,7 @@ from everhold.arguments.checks import Body, Checked, MemoryId, PageSize, Passwor
 from everhold.arguments.verbs import check_verbs, make_check
 from everhold.errors import InvalidInput, MalformedId, NotFound, UnknownField
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.views import AsyncView
+from everhold.views.view import AsyncView
 from tests.engines import Store, make_store
 
 

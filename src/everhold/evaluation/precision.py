@@ -12,7 +12,7 @@ from everhold import clock
 from everhold.engine import Everhold
 from everhold.evaluation.precision_format import Case, Given, World
 from everhold.model import Memory
-from everhold.views import View
+from everhold.views.view import View
 
 _DIGITS = 4
 

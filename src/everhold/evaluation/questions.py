@@ -12,7 +12,7 @@ from everhold.engine import Everhold
 from everhold.evaluation.lives import Life, LifeQuestion
 from everhold.evaluation.reliability import ReliabilityTable, ScoredHit, tabulate_scores
 from everhold.recall.hit import Hit
-from everhold.views import View
+from everhold.views.view import View
 
 FIGURES = ("top1", "recall", "precision", "stale_on_top", "silence", "lookalike", "hits")
 # How many hits per question the reliability table takes, whatever their scores.

@@ -32,7 +32,7 @@ from everhold.sessions.archive import (
     put_back_archives,
     put_back_deleted_users,
 )
-from everhold.views import View
+from everhold.views.view import View
 
 _TRIM_BATCH = 500
 _WAIT_SECONDS = 0.5  # between two reports of progress, and two checks of the time limit

@@ -29,7 +29,7 @@ from everhold.engine import Everhold
 from everhold.errors import Conflict, InvalidInput, NotFound
 from everhold.recall.hit import Hits
 from everhold.testing.engine_walk import walk
-from everhold.views import View
+from everhold.views.view import View
 
 
 def read_texts(hits: Hits) -> list[str]:

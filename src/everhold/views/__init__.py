@@ -1,5 +1,1 @@
 """The verbs on one scope's data, one class per capability; `View` combines them."""
-
-from everhold.views.view import AsyncView, View
-
-__all__ = ["AsyncView", "View"]

@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from everhold import clock
 from everhold.errors import Argument, EverholdError, InvalidInput, Remedy
 from everhold.model import Scope
 from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.fields import is_id
-from everhold.parts import Parts
+
+if TYPE_CHECKING:
+    from everhold.parts import Parts
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +19,7 @@ logger = logging.getLogger(__name__)
 class ScopedView:
     """One scope of one engine. A capability inherits from it and adds verbs."""
 
-    def __init__(self, parts: Parts, scope: Scope) -> None:
+    def __init__(self, parts: "Parts", scope: Scope) -> None:
         self._parts = parts
         self._slow_call_seconds = parts.settings.slow_call_seconds
         self.scope = scope

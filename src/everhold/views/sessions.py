@@ -24,9 +24,9 @@ from everhold.sessions.messages import list_sessions
 from everhold.sessions.pipeline import change_session
 from everhold.sessions.working import read_working_memory, select_own_history
 from everhold.tenancy.deletion import Deleted, restore
-from everhold.views.account_acts import count_rows, delete_rows
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
+from everhold.views.deletion import count_rows, delete_rows
 
 
 class SessionFields(TypedDict, total=False):

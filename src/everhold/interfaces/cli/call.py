@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.console import Console, RenderableType
 
-from everhold import Everhold, View, settings
+from everhold import Everhold, settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
 from everhold.interfaces.shared.documents import encode_json
 from everhold.interfaces.shared.times import Direction, parse_time
@@ -27,6 +27,7 @@ from everhold.model.tenancy import check_timezone
 from everhold.progress import ReportProgress, StepCounter
 
 if TYPE_CHECKING:
+    from everhold import View
     from everhold.interfaces.cli.interrupts import Explain
 
 
@@ -86,7 +87,7 @@ class Call:
         return self._resources.enter_context(engine)
 
     @cached_property
-    def view(self) -> View:
+    def view(self) -> "View":
         return self.engine.scope(**self.scope)
 
     def parse_moment(self, option: str, text: str | None, durations: Direction | None = None) -> datetime | None:
