@@ -74,6 +74,7 @@ _EXPORTS = {
     "recall.filters": ("FilterArguments",),
     "recall.hit": ("Hit", "Hits", "Why"),
     "recall.listing": ("Listing",),
+    "recall.message_hits": ("MessageHit", "MessageHits"),
     "recall.recipe": ("Recipe",),
     "recall.timeline": ("Period",),
     "recall.why_not": ("WhyNot",),

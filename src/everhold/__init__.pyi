@@ -67,6 +67,7 @@ from everhold.progress import StepProgress
 from everhold.recall.filters import FilterArguments
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.listing import Listing
+from everhold.recall.message_hits import MessageHit, MessageHits
 from everhold.recall.recipe import Recipe
 from everhold.recall.timeline import Period
 from everhold.recall.why_not import WhyNot
@@ -130,6 +131,8 @@ __all__ = [
     "MergedPair",
     "Message",
     "MessageFields",
+    "MessageHit",
+    "MessageHits",
     "Messages",
     "MissingExtra",
     "ModelDamaged",

@@ -1,6 +1,6 @@
 """Sessions, their conversations and their messages through public verbs, on every store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ def chat(engine: Everhold) -> View:
     return engine.scope(project="garden", user="alice", agent="helper", session="s1")
 
 
-def list_texts(messages: Iterator[Message] | tuple[Message, ...]) -> list[str | None]:
+def list_texts(messages: Iterable[Message]) -> list[str | None]:
     return [message.text for message in messages]
 
 
@@ -121,3 +121,106 @@ def test_content_is_kept_as_it_came_and_its_words_are_found(chat: View) -> None:
     for refused in ({"text": "a", "content": "b"}, {"content": 5}, {"content": {1: 2}}, {"content": ""}, {}):
         with pytest.raises(InvalidInput):
             chat.say(**refused)
+
+
+def test_history_is_read_in_both_directions(chat: View) -> None:
+    said = [chat.say(f"line {number}", conversation="even" if number % 2 == 0 else None) for number in range(9)]
+    middle = chat.messages(around=said[4].id, limit=3)
+    assert list_texts(middle) == ["line 5", "line 4", "line 3"]
+    assert list_texts(chat.messages(cursor=middle.cursor, limit=2)) == ["line 2", "line 1"]
+    newer = chat.messages(cursor=middle.back_cursor, oldest_first=True, limit=2)
+    assert list_texts(newer) == ["line 6", "line 7"]
+    assert list_texts(chat.messages(cursor=newer.back_cursor, limit=2)) == ["line 5", "line 4"]
+    assert list_texts(chat.messages(cursor=newer.cursor, oldest_first=True)) == ["line 8"]
+    end = chat.messages(around=said[8].id, limit=5, oldest_first=True)
+    assert (list_texts(end), end.cursor) == (["line 6", "line 7", "line 8"], None)
+    assert list_texts(chat.messages(cursor=end.back_cursor, limit=1)) == ["line 5"]
+    beginning = chat.messages(around=said[0].id, limit=4)
+    assert (list_texts(beginning), beginning.cursor) == (["line 2", "line 1", "line 0"], None)
+    even = chat.messages(around=said[4].id, limit=3, conversation="even")
+    assert list_texts(even) == ["line 6", "line 4", "line 2"]
+    chat.delete_message(said[3].id)
+    assert list_texts(chat.messages(around=said[4].id, limit=3)) == ["line 5", "line 4", "line 2"]
+    for refused in ({"around": said[3].id}, {"around": "none"}, {"around": said[5].id, "conversation": "even"}):
+        with pytest.raises(NotFound, match="no message"):
+            chat.messages(**refused)
+    with pytest.raises(InvalidInput, match="around and cursor are both given; pass one of them"):
+        chat.messages(around=said[4].id, cursor=said[5].id)
+
+
+def test_messages_are_searched_with_their_neighbours(engine: Everhold, chat: View) -> None:
+    for text in ("Good morning", "Which roses should I buy?", "The red ones smell best", "Thanks", "Good night"):
+        chat.say(text)
+        chat.say(f"{text}, aside", conversation="aside")
+    other = engine.scope(project="garden", user="alice", agent="helper", session="s2")
+    other.say("The tractor needs fuel")
+    engine.scope(user="bob", session="s3").say("Bob buys roses")
+    best = chat.search_messages("which roses to buy", neighbours=1, k=20, minimum=0, where={"conversation_id": None})[0]
+    assert list_texts(best.turns) == ["Good morning", "Which roses should I buy?", "The red ones smell best"]
+    assert (best.message.position, best.score > 0, best.hit.kind) == (2, True, "message")
+    aside = chat.search_messages("roses", conversation="aside", minimum=0, neighbours=2)[0]
+    assert list_texts(aside.turns)[1:3] == ["Which roses should I buy?, aside", "The red ones smell best, aside"]
+    everywhere = chat.search_messages("tractor fuel roses", neighbours=0, k=50, minimum=0)
+    assert "The tractor needs fuel" in list_texts(hit.message for hit in everywhere)
+    assert "Bob buys roses" not in list_texts(hit.message for hit in everywhere)
+    assert all(hit.turns == (hit.message,) for hit in everywhere)
+    inside = other.search_messages("roses", only="session", minimum=0)
+    assert list_texts(hit.message for hit in inside) == ["The tractor needs fuel"]
+    page = chat.search_messages("roses", k=1, minimum=0)
+    assert page.cursor
+    assert chat.search_messages("roses", k=1, minimum=0, cursor=page.cursor)[0].message != page[0].message
+    with pytest.raises(InvalidInput):
+        chat.search_messages("roses", neighbours=-1)
+
+
+def test_the_recent_messages_of_an_agent(engine: Everhold) -> None:
+    for number in range(3):
+        for user, agent in (("alice", "helper"), ("alice", "critic"), ("bob", "helper")):
+            name = f"{user}-{agent}-{number}"
+            engine.scope(user=user, agent=agent, session=name).say(name)
+    everything = engine.scope()
+    assert list_texts(everything.recent_messages("helper", 3)) == ["bob-helper-2", "alice-helper-2", "bob-helper-1"]
+    assert list_texts(engine.scope(agent="critic").recent_messages(n=2)) == ["alice-critic-2", "alice-critic-1"]
+    assert list_texts(engine.scope(user="alice", session="x").recent_messages("helper")) == [
+        "alice-helper-2", "alice-helper-1", "alice-helper-0"
+    ]  # fmt: skip
+    assert engine.scope(agent="critic").recent_messages("helper") == []
+    engine.delete_user("bob")
+    assert list_texts(everything.recent_messages("helper", 2)) == ["alice-helper-2", "alice-helper-1"]
+    assert len(everything.recent_messages(n=100)) == 6
+
+
+def test_an_utterance_is_one_hit(engine: Everhold) -> None:
+    chat = engine.scope(user="alice", session="s1")
+    added = chat.add([{"text": "I live in Lisbon and my sister lives in Porto.", "name": "Alice", "id": "m1"}, "Hello"])
+    assert len(added.memories) >= 2
+    chat.say("The heating is loud", id="m2")
+    chat.remember("The heating is loud")
+    for recipe in ("hybrid", "words", "meaning"):
+        for question in ("Where does Alice live?", "Porto", "is the heating loud?"):
+            hits = chat.recall(question, among=["memory", "message"], minimum=0, k=50, recipe=recipe)
+            spoken = [name for hit in hits for name in ((hit.id,) if hit.kind == "message" else hit.memory.message_ids)]
+            assert spoken.count("m1") == 1
+        assert len(chat.recall("Where does Alice live?", minimum=0, k=50, recipe=recipe)) > len(added.memories)
+    loud = chat.recall("heating", among=["memory", "message"], minimum=0, k=50)
+    assert [hit.text for hit in loud].count("The heating is loud") == 1
+    pages, cursor = [], None
+    while not pages or cursor:
+        hits = chat.recall("Lisbon", among=["memory", "message"], minimum=0, k=1, cursor=cursor)
+        pages += [name for hit in hits for name in ((hit.id,) if hit.kind == "message" else hit.memory.message_ids)]
+        cursor = hits.cursor
+    assert pages.count("m1") == 1
+
+
+def test_a_group_chat_names_each_sender(engine: Everhold) -> None:
+    team = engine.scope(session="team")
+    team.open_session(session_type="group", title="The move")
+    team.say("I rent the van", sender_id="bob")
+    team.say("I bring the boxes", sender_id="u-17", name="Carol")
+    team.say("Noted", role="assistant", sender_id="helper")
+    assert [(message.sender_id, message.name) for message in team.messages(oldest_first=True)] == [
+        ("bob", "bob"), ("u-17", "Carol"), ("helper", "helper")
+    ]  # fmt: skip
+    assert {message.user_id for message in team.messages()} == {None}
+    assert team.recall("What does Carol bring?", among="message", minimum=0)[0].message.sender_id == "u-17"
+    assert not engine.scope(user="alice").recall("van", among="message", minimum=0)

@@ -40,6 +40,7 @@ MAX_PAGE_SIZE = 10_000
 MAX_HITS = 1_000
 MAX_BUDGET = 10_000_000
 DEEPEST_WALK = 10
+MAX_NEIGHBOURS = 100
 MAX_WORKERS = 1_024
 
 
@@ -291,6 +292,7 @@ EventNumber = Annotated[
     int, Checked(_make_integer_check(0, MAX_INTEGER, "the number of the last event that was handled, or 0"))
 ]
 HitCount = Annotated[int, Checked(_make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
+NeighbourCount = Annotated[int, Checked(_make_integer_check(0, MAX_NEIGHBOURS))]
 MinimumScore = Annotated[float, Checked(_check_minimum)]
 Only = Annotated[Literal["session"], Checked(_make_choice_check("session"))]
 WindowStrategy = Annotated[

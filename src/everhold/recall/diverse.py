@@ -14,9 +14,14 @@ ScoredRecord = tuple[Scored, Entity]
 
 
 class SeenTexts:
-    """The hits so far, to compare the next ones with."""
+    """The hits so far, to compare the next ones with.
 
-    def __init__(self) -> None:
+    With `by_text`, a candidate that says the same as an earlier hit in nearly the same words is left out. With
+    `by_message`, so is a memory of a message that was a hit, and a message of which a memory was one.
+    """
+
+    def __init__(self, *, by_text: bool = True, by_message: bool = False) -> None:
+        self._by_text, self._by_message = by_text, by_message
         self._said: list[ScoredRecord] = []
         self._ids: set[tuple[str, str]] = set()
 
@@ -26,18 +31,16 @@ class SeenTexts:
         A fact and the message that it was derived from count as the same, whichever comes first.
         """
         all_records = [*self._said, *candidates]
-        close = _close_pairs(all_records)
-        if not close and not self._said and not any(_origin(record) for _, record in candidates):
+        close = _close_pairs(all_records) if self._by_text else {}
+        if not close and not self._said and not any(self._find_origins(record) for _, record in candidates):
             self._said = list(candidates)  # the usual case: there are no duplicates
             self._ids = {(scored.pool.image.kind, record.id) for scored, record in candidates}
             return self._said.copy()
         taken_indexes = set(range(len(self._said)))
         new = []
         for index, (scored, record) in enumerate(candidates, len(self._said)):
-            name = (scored.pool.image.kind, record.id)
-            origin = _origin(record)
-            source = None if origin is None else ("memory", origin)
-            if name in self._ids or source in self._ids:
+            names = {(scored.pool.image.kind, record.id), *self._find_origins(record)}
+            if not self._ids.isdisjoint(names):
                 continue
             if index in close and any(
                 is_near_duplicate(_text(all_records[earlier]), _text((scored, record)), similarity)
@@ -46,17 +49,17 @@ class SeenTexts:
             ):
                 continue
             taken_indexes.add(index)
-            self._ids.add(name)
-            if source is not None:
-                self._ids.add(source)
+            self._ids |= names
             new.append((scored, record))
         self._said += new
         return new
 
-
-def _origin(record: Entity) -> str | None:
-    """Return the id of the memory that a fact was derived from."""
-    return record.source_id if isinstance(record, Memory) and record.provenance else None
+    def _find_origins(self, record: Entity) -> list[tuple[str, str]]:
+        """Return the kind and the id of the memory that a fact was derived from, and of its messages."""
+        if not isinstance(record, Memory) or not record.provenance:
+            return []
+        messages = [("message", message_id) for message_id in record.message_ids] if self._by_message else []
+        return [("memory", record.source_id), *messages] if record.source_id is not None else messages
 
 
 def _text(scored_record: ScoredRecord) -> str:

@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 _READ_BATCH = 1000
 _SLACK = 1
+_SPOKEN = {"memory", "message"}
 # Days. A question about a longer distance from an event is not narrowed to a period.
 _FAR = 366
 
@@ -192,8 +193,10 @@ def _read_hits(
     Deleted records are skipped, and so are those that repeat a better hit, also one of an earlier page.
     """
     hits: list[ScoredRecord] = []
-    seen_texts = SeenTexts()
-    folds = request.recipe.calibrated
+    # A message may also have become a memory: an utterance is one hit, by every recipe.
+    by_message = set(request.among) >= _SPOKEN
+    seen_texts = SeenTexts(by_text=request.recipe.calibrated, by_message=by_message)
+    folds = request.recipe.calibrated or by_message
     if folds and before:
         seen_texts.take_new(_read_visible(records, scope, request, before))
     seen = 0

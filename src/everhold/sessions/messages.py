@@ -16,12 +16,18 @@ from everhold.sessions.working import NEWEST, is_complete, read_working_memory
 
 @dataclass(frozen=True, repr=False)
 class Messages(ResultPage[Message]):
-    """A page of messages. Pass `cursor`, the last message's id, to get the next page; it is None on the last one."""
+    """A page of messages.
+
+    `cursor` reads on in the same direction. `back_cursor` reads the other way: pass it as `cursor` with the other value
+    of `oldest_first`. Each is the id of a message at an end of the page, and None if nothing is beyond that end. An id
+    of any message of the session is a cursor too.
+    """
 
     _items_field: ClassVar[str] = "messages"
 
     messages: tuple[Message, ...]
     cursor: str | None = None
+    back_cursor: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,10 @@ def list_messages(
     # The cache keeps `history` messages, so a longer page is always read from the records.
     cached = None if limit > deps.cache.history else _read_cached(deps, scope, cursor, oldest_first, conversation)
     if cached is not None and (len(cached.messages) > limit or cached.cursor is None):
-        return _make_page(cached.messages, limit)
+        return _make_page(cached.messages, limit, cursor)
     require_readable_session(deps, scope)
     # One row more than the page takes shows whether there is a next page.
-    return _make_page(_read_recorded(deps, scope, limit + 1, cursor, oldest_first, conversation), limit)
+    return _make_page(_read_recorded(deps, scope, limit + 1, cursor, oldest_first, conversation), limit, cursor)
 
 
 def _read_cached(
@@ -115,9 +121,11 @@ def find_readable(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -
     return tuple(rows[name] for name in names if name in rows and scope.can_read(rows[name]))
 
 
-def _make_page(rows: Sequence[Message], limit: int) -> Messages:
+def _make_page(rows: Sequence[Message], limit: int, cursor: str | None) -> Messages:
     page = tuple(rows[:limit])
-    return Messages(page, page[-1].id if len(rows) > limit else None)
+    # Behind a page that follows a cursor there is at least the message of that cursor.
+    back = page[0].id if page and cursor is not None else None
+    return Messages(page, page[-1].id if len(rows) > limit else None, back)
 
 
 def list_sessions(deps: SessionDeps, scope: Scope, *, limit: int) -> list[Session]:

@@ -1,21 +1,41 @@
 """The verbs on the messages of a scope."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
-from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
+from everhold.arguments.checks import (
+    Body,
+    Cursor,
+    HitCount,
+    Identifier,
+    MinimumScore,
+    NeighbourCount,
+    Only,
+    PageSize,
+    Question,
+)
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import InvalidInput, UnknownField, format_value
 from everhold.model import Message
 from everhold.model.validation import suggest_name
+from everhold.recall.filters import FilterArguments, make_filter
+from everhold.recall.message_hits import MessageHits, add_neighbours
+from everhold.recall.pipeline import recall
+from everhold.recall.recipe import Recipe, get_recipe
+from everhold.recall.request import Request
 from everhold.remember.forget import make_message_eraser
 from everhold.remember.message_facts import remember_facts
+from everhold.schema.operations import Op, Where
 from everhold.sessions.deletion import delete_message, restore_message
 from everhold.sessions.messages import Added, Messages, list_messages
+from everhold.sessions.neighbours import list_recent, read_around, read_neighbours
 from everhold.sessions.pipeline import draft_message, say
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
+
+_MESSAGES = ("message",)
 
 MessageItem = str | Mapping[str, Any]
 
@@ -94,18 +114,84 @@ class MessageVerbs(ScopedView):
         limit: PageSize = 50,
         cursor: Cursor | None = None,
         oldest_first: bool = False,
+        around: Identifier | None = None,
     ) -> Messages:
-        """Return the messages of the scope's session, or of one conversation in it, newest first."""
-        page = list_messages(
-            self._parts.session_deps,
-            self.scope,
-            conversation=conversation,
-            limit=limit,
-            cursor=cursor,
-            oldest_first=oldest_first,
-        )
+        """Return the messages of the scope's session, or of one conversation in it, newest first.
+
+        `cursor` is that of another page, or the id of a message: those older than it follow, or with `oldest_first`
+        the newer ones. `around` is the id of a message that shall be in the middle of the page.
+        """
+        if around is None:
+            page = list_messages(
+                self._parts.session_deps,
+                self.scope,
+                conversation=conversation,
+                limit=limit,
+                cursor=cursor,
+                oldest_first=oldest_first,
+            )
+        elif cursor is None:
+            page = read_around(
+                self._parts.session_deps,
+                self.scope,
+                around,
+                limit=limit,
+                oldest_first=oldest_first,
+                conversation=conversation,
+            )
+        else:
+            raise InvalidInput("around and cursor are both given", remedy="pass one of them")
         self._note("read", {"messages": len(page)})
         return page
+
+    @log_as("search")
+    def search_messages(
+        self,
+        query: Question,
+        *,
+        neighbours: NeighbourCount = 2,
+        k: HitCount = 10,
+        conversation: Identifier | None = None,
+        minimum: MinimumScore | None = None,
+        only: Only | None = None,
+        cursor: Cursor | None = None,
+        recipe: str | Recipe = "hybrid",
+        asked_at: datetime | None = None,
+        **filters: Unpack[FilterArguments],
+    ) -> MessageHits:
+        """Return the messages that answer a question, best first, each with its neighbours in its conversation.
+
+        A view with a user finds messages of all the user's sessions, its own session first; `only="session"` searches
+        that session alone, and `conversation` one conversation. The other arguments are those of `recall`. Filters:
+        where, after, before.
+        """
+        scope, wanted = self._narrow(only), make_filter(**filters, among=_MESSAGES)
+        if conversation is not None:
+            own = Where("conversation_id", Op.EQ, conversation)
+            wanted = replace(wanted, conditions=(*wanted.conditions, own))
+        request = Request(
+            query,
+            k,
+            wanted,
+            minimum=minimum,
+            cursor=cursor,
+            recipe=get_recipe(recipe),
+            asked_at=asked_at,
+            among=_MESSAGES,
+        )
+        hits = recall(self._parts.find_recall_deps(None), scope, request)
+        self._note("search", {"k": k, "hits": len(hits), "length": len(query)})
+        return add_neighbours(hits, lambda message: read_neighbours(self._parts.records, scope, message, neighbours))
+
+    @log_as("read")
+    def recent_messages(self, agent: Identifier | None = None, n: PageSize = 10) -> list[Message]:
+        """Return the last `n` messages of all sessions that the scope reads, newest first.
+
+        With `agent`, only those of that agent's sessions. A view with a session and no user reads that session alone.
+        """
+        messages = list_recent(self._parts.records, self.scope, agent, n)
+        self._note("read", {"messages": len(messages)})
+        return messages
 
 
 def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:
@@ -134,3 +220,5 @@ class AsyncMessageVerbs(AsyncFacade):
     delete_message = Awaited(MessageVerbs.delete_message)
     restore_message = Awaited(MessageVerbs.restore_message)
     messages = Awaited(MessageVerbs.messages)
+    search_messages = Awaited(MessageVerbs.search_messages)
+    recent_messages = Awaited(MessageVerbs.recent_messages)

@@ -1,0 +1,77 @@
+"""Read what was said before and after a message, and the last messages of all sessions."""
+
+from collections.abc import Sequence
+
+from everhold.errors import NotFound
+from everhold.model import Message, Scope
+from everhold.ports.records import Records
+from everhold.schema.conditions import make_equalities
+from everhold.schema.operations import Op, Page, Where
+from everhold.sessions.archive import require_readable_session
+from everhold.sessions.deps import SessionDeps, is_message_of, make_message_conditions
+from everhold.sessions.messages import Messages
+from everhold.sessions.working import NEWEST
+
+
+def read_around(
+    deps: SessionDeps, scope: Scope, message_id: str, *, limit: int, oldest_first: bool, conversation: str | None
+) -> Messages:
+    """Return the page with a message of the scope's session in its middle; it may have more messages on either side.
+
+    Raise NotFound if the session, or the conversation, has no such message that the scope reads.
+    """
+    require_readable_session(deps, scope)
+    message = deps.records.get(Message, scope.organization, [message_id]).get(message_id)
+    if message is None or not is_message_of(scope, message) or conversation not in (None, message.conversation_id):
+        raise NotFound(
+            f"no message {message_id!r} in this session",
+            value=message_id,
+            remedy="pass the id of a message of the session",
+        )
+    where = make_message_conditions(scope)
+    if conversation is not None:
+        where.append(Where("conversation_id", Op.EQ, conversation))
+    older_most = (limit - 1) // 2
+    newer_most = limit - 1 - older_most
+    # One row more than is returned shows whether there is another page on that side.
+    older = _read_beside(deps.records, where, message, older_most + 1, descending=True)
+    newer = _read_beside(deps.records, where, message, newer_most + 1, descending=False)
+    page = (*reversed(newer[:newer_most]), message, *older[:older_most])
+    older_cursor = page[-1].id if len(older) > older_most else None
+    newer_cursor = page[0].id if len(newer) > newer_most else None
+    if oldest_first:
+        return Messages(page[::-1], newer_cursor, older_cursor)
+    return Messages(page, older_cursor, newer_cursor)
+
+
+def read_neighbours(
+    records: Records, scope: Scope, message: Message, count: int
+) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """Return up to `count` messages before a message and after it, each oldest first, that the scope reads.
+
+    They are of the same conversation, or of none if the message is of none.
+    """
+    if count == 0 or message.session_id is None:
+        return (), ()
+    # The message may be of another session than the scope's, if the scope reads all of its user's.
+    columns = {**scope.columns, "session_id": message.session_id, "conversation_id": message.conversation_id}
+    columns.pop("project_id", None)  # a message has the project of its session
+    where = make_equalities(columns)
+    older = _read_beside(records, where, message, count, descending=True)
+    return tuple(reversed(older)), tuple(_read_beside(records, where, message, count, descending=False))
+
+
+def _read_beside(
+    records: Records, where: Sequence[Where], message: Message, limit: int, *, descending: bool
+) -> list[Message]:
+    organization = message.organization_id
+    place = Page(message.created_at, (organization, message.id))
+    return records.scan(Message, organization, where, order=NEWEST, descending=descending, after=place, limit=limit)
+
+
+def list_recent(records: Records, scope: Scope, agent: str | None, limit: int) -> list[Message]:
+    """Return the last messages of all sessions that the scope reads, newest first; with `agent`, only that agent's."""
+    where = make_equalities(scope.limits)
+    if agent is not None:
+        where.append(Where("agent_id", Op.EQ, agent))
+    return records.scan(Message, scope.organization, where, order=NEWEST, descending=True, limit=limit)
