@@ -124,9 +124,9 @@ def generation_of(vectors: ChromaVectors) -> int:
 
 def fallbacks(vectors: ChromaVectors) -> int:
     """How often the records were asked because Chroma could not be."""
-    otherwise = vectors._otherwise
-    assert isinstance(otherwise, Otherwise)
-    return otherwise.asked
+    fallback = vectors._fallback
+    assert isinstance(fallback, Otherwise)
+    return fallback.asked
 
 
 def sentences(count: int, seed: int = 1) -> list[str]:

@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from everhold.adapters.chroma import read_address
-from everhold.adapters.chroma.connection import reach
+from everhold.adapters.chroma.connection import acquire_process
 from tests.exhaustive import is_left_out
 from tests.servers.chroma import ChromaServer
 from tests.servers.dynamodb import DynamoServer
@@ -73,7 +73,7 @@ def chroma_server() -> Iterator[ChromaServer]:
     The process that talks to it takes a second to start. It is kept from test to test.
     """
     with ChromaServer() as server:
-        chroma = reach(read_address(server.url), 10.0)
+        chroma = acquire_process(read_address(server.url), 10.0)
         yield server
         chroma.release()
 

@@ -83,7 +83,7 @@ class TestBesideWriters:
         proved, generation = projection_of(vectors), generation_of(vectors)
         texts = iter(sentences(400))
         add = lambda: store.add(*(next(texts) for _ in range(20)))  # noqa: E731
-        with proved._work:
+        with proved._maintenance_lock:
             if moment == "before the head is read":
                 monkeypatch.setattr(store.records, "head", run_before(add, store.records.head))
             else:
@@ -98,7 +98,7 @@ class TestBesideWriters:
         vectors = postgres_store.vectors()
         proved, generation = projection_of(vectors), generation_of(vectors)
         texts = iter(sentences(100))
-        with proved._work, hold_transaction(postgres_url):
+        with proved._maintenance_lock, hold_transaction(postgres_url):
             content, chroma = proved._content, proved._content._chroma
             content._chroma = Asked(chroma, "count", lambda: postgres_store.add(next(texts)))  # type: ignore[assignment]
             proved._check_at = clock.EPOCH
@@ -126,7 +126,7 @@ class TestBesideWriters:
                 asking.join()
             return found
 
-        with proved._work:
+        with proved._maintenance_lock:
             vectors._chroma.ask("remove", name, [f"acme/{first}/0/0"])
             monkeypatch.setattr(rows, "list_chunk_ids", names)
             proved._check_at = clock.EPOCH
@@ -152,7 +152,7 @@ class TestBesideWriters:
         monkeypatch.setattr(projection, "PAGE", 5)
         vectors = postgres_store.vectors()
         fed = projection_of(vectors)
-        with fed._work:
+        with fed._maintenance_lock:
             with hold_transaction(postgres_url):
                 for text in sentences(12):
                     postgres_store.add(text)
@@ -176,7 +176,7 @@ class TestBesideAnotherProcess:
         def rebuild_once() -> None:
             next(rebuilding, list)()
 
-        with looking._work:
+        with looking._maintenance_lock:
             looking.attached = None
             looking._chroma = Asked(chroma, "count", rebuild_once)  # type: ignore[assignment]
             with pytest.raises(Damaged):
@@ -196,7 +196,7 @@ class TestBesideAnotherProcess:
             folder_store.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
         )
         try:
-            with feeding._work:
+            with feeding._maintenance_lock:
                 feeding.state.release()
                 with pytest.raises(Unavailable, match="in use by another process"):
                     second.advance()
@@ -214,7 +214,7 @@ def test_a_process_that_cannot_be_started(folder_store: Store, what: str, monkey
 
     (tea,) = folder_store.add("green tea")
     vectors = folder_store.vectors()
-    with projection_of(vectors)._work:
+    with projection_of(vectors)._maintenance_lock:
         vectors._chroma._end(kill=True)
         if what == "no program":
             monkeypatch.setattr(sys, "executable", "/nowhere/python")

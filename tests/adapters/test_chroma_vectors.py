@@ -191,7 +191,7 @@ class TestFollowing:
         store.add("green tea")
         vectors = store.vectors()
         projection = projection_of(vectors)
-        with projection._work:  # whoever feeds is busy
+        with projection._maintenance_lock:  # whoever feeds is busy
             texts = sentences(choose_size(510, 700))
             store.add(*texts)
             assert store.nearest(vectors, texts[3]) == store.scan_texts(texts[3])

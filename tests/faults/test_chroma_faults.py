@@ -14,7 +14,7 @@ import pytest
 
 from everhold.adapters.chroma import ChromaVectors
 from everhold.adapters.chroma.connection import ChromaProcess
-from everhold.adapters.chroma.failures import Unfit
+from everhold.adapters.chroma.failures import CannotAnswer
 from tests.chroma_store import (
     SECONDS,
     Store,
@@ -179,7 +179,7 @@ class TestFolder:
         """Two processes in one folder damage it: the second is kept out, and answers from the records."""
         vectors = folder_store.vectors()
         second = ChromaProcess(vectors._chroma.address, 10.0)
-        with pytest.raises(Unfit, match="in use by another process"):
+        with pytest.raises(CannotAnswer, match="in use by another process"):
             second.ask("count", projection_of(vectors).name(generation_of(vectors)))
         second._end(kill=True)
         assert_well(folder_store, vectors)
@@ -251,7 +251,7 @@ class TestServer:
         """No error reports it, but the counts differ."""
         vectors = server_store.vectors()
         name = projection_of(vectors).name(generation_of(vectors))
-        ids = vectors._chroma.ask("ids", name, "acme")
+        ids = vectors._chroma.ask("list_ids", name, "acme")
         vectors._chroma.ask("remove", name, ids[:200])
         vectors.close()
         again = server_store.vectors()

@@ -160,7 +160,7 @@ def test_the_vector_index_survives_an_unexpected_error(store: Store, monkeypatch
     vectors = engine._parts.recall_deps.candidates.vectors
     assert isinstance(vectors, UsearchVectors)
     vectors._exact_up_to = 0
-    monkeypatch.setattr("everhold.adapters.usearch.index.PlaceIndex._extend_saved", lambda *_: {}["missing"])
+    monkeypatch.setattr("everhold.adapters.usearch.index.SpaceIndex._extend_saved", lambda *_: {}["missing"])
     assert alice.recall("tea")
     vectors.settle()
     problems = engine.doctor().problems

@@ -170,7 +170,7 @@ class TestFollowing:
         assert nearest(vectors, store, "tea") == [memory]
 
     def test_many_changes_are_written_to_the_file(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(index, "_RECENT_LEAST", 20)
+        monkeypatch.setattr(index, "_MIN_RECENT", 20)
         vectors, scanned = store.vectors(exact_up_to=100), ScannedVectors(store.records)
         ids = store.add(*sentences(300))
         place = vectors.index(IndexSpace(ALICES, DIMENSIONS))
@@ -189,7 +189,7 @@ class TestFollowing:
         assert len(files_of(store, "usearch")) == 1, "earlier generations are removed"
 
     def test_several_threads(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(index, "_RECENT_LEAST", 10)
+        monkeypatch.setattr(index, "_MIN_RECENT", 10)
         store.add(*sentences(200))
         vectors = store.vectors(exact_up_to=50)
         wrong: list[str] = []

@@ -1,4 +1,4 @@
-"""Find the events and the plans that a clause tells."""
+"""Find the events and plans that a clause states."""
 
 import re
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from everhold.facts.words import IRREGULAR_PAST, LIFE_EVENTS, NOT_EVENTS
 from everhold.text.dates import EARLIEST, TimeSpan
 from everhold.text.lazy_pattern import lazy_pattern
 
-# Characters. A longer predicate tells more than one event or plan.
+# Characters. A longer predicate states more than one event or plan.
 MAX_EVENT_LENGTH = 120
 
-_PLANNED = lazy_pattern(r"(?:(?:am|is|are) planning (?:to|on|for)|plans? (?:to|on)|intends? to) (?P<value>.+)$")
+_PLAN = lazy_pattern(r"(?:(?:am|is|are) planning (?:to|on|for)|plans? (?:to|on)|intends? to) (?P<value>.+)$")
 _DATED_PLAN = lazy_pattern(
     r"(?:(?:am|is|are) (?:going to|gonna|about to|scheduled to|due to)|will) (?!not\b|never\b)(?P<value>.+)$"
     r"|(?:am|is|are) (?P<doing>(?!going to\b|planning\b)\w+ing .+)$"
@@ -20,56 +20,59 @@ _DATED_PLAN = lazy_pattern(
     r"|checkup|call|concert|party"
     r"|wedding|recital|race|deadline|surgery|trip|date)\b.*)$"
 )
-_IDLE = lazy_pattern(
+_TRIVIAL_PLAN = lazy_pattern(
     r"(?:be (?:fine|ok|okay|there|back|late|able|tired|busy)|do (?:it|that)|try|see|think|let|tell|say|ask"
     r"|need|feeling|thinking|trying|doing|hoping|looking|wondering)\b"
 )
-_POINTING = lazy_pattern(r"\bthis(?= (?P<next>[a-z]))")
-_PLEASANT = lazy_pattern(r"had (?:fun|an? (?:\w+ )?(?:time|day|night|blast|feeling)\b|no\b)")
-_OTHERS = lazy_pattern(r"\b(?:you|your|I|it|that|those|something|news|we|they|there|here)\b(?!\w)")
+_THIS = lazy_pattern(r"\bthis(?= (?P<next>[a-z]))")
+_PLEASANTRY = lazy_pattern(r"had (?:fun|an? (?:\w+ )?(?:time|day|night|blast|feeling)\b|no\b)")
+# Words whose meaning another sentence gives, so the value cannot be understood alone.
+_UNRESOLVED_WORD = lazy_pattern(r"\b(?:you|your|I|it|that|those|something|news|we|they|there|here)\b(?!\w)")
 _VERB = lazy_pattern(r"[a-z]+")
-_NOT_PAST = frozenset(("need", "feed", "speed", "seed", "proceed", "succeed", "exceed", "indeed", "red"))
-_FROM = r"[A-Z]\w+(?:,? [A-Z]\w+)*"
-_ENTERED = lazy_pattern(rf"moved (?:back |out |from {_FROM} )?to {PLACE}")
-_JOINED = lazy_pattern(
+_ED_BUT_NOT_PAST = frozenset(("need", "feed", "speed", "seed", "proceed", "succeed", "exceed", "indeed", "red"))
+_CAPITALIZED_NAME = r"[A-Z]\w+(?:,? [A-Z]\w+)*"
+_MOVED_TO = lazy_pattern(rf"moved (?:back |out |from {_CAPITALIZED_NAME} )?to {PLACE}")
+_STARTED_JOB = lazy_pattern(
     r"(?:started (?:working |work |a new job |a job |my new job |as [\w ]+? )(?:at|for)|joined|got (?:a|a"
     r" new|the) job (?:at|with)"
     r"|was hired (?:at|by)) (?P<value>(?:the )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*)"
 )
-_LEFT = lazy_pattern(
+_LEFT_JOB = lazy_pattern(
     r"(?:quit|left|lost|resigned from|was fired from|was laid off from|got laid off from|got fired from"
     r"|stopped working (?:at|for))"
     r" (?:(?:my|his|her|their|the) (?:old )?(?:job|position|role) (?:at|with) )?(?P<value>(?:the"
     r" )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*)"
 )
-_STATUS = lazy_pattern(
+_RELATIONSHIP_STATUS = lazy_pattern(
     r"(?:just |finally |recently )?(?:got|was) (?P<value>married|engaged|divorced)\b(?: to (?P<name>[A-Z]\w+))?"
 )
-_ADOPTED = lazy_pattern(
+_GOT_PET = lazy_pattern(
     r"(?:adopted|got|bought) (?P<value>an? (?:[\w-]+ ){0,2}?(?:dog|puppy|cat|kitten|rabbit|hamster|parrot"
     r"|horse|turtle)\b(?:,? (?:named|called) [A-Z]\w+)?)"
 )
-_PLACED = lazy_pattern(r"(?:visited|(?:went|travell?ed|flew|drove) to|was in) (?:the )?[A-Z]")
+_VISITED = lazy_pattern(r"(?:visited|(?:went|travell?ed|flew|drove) to|was in) (?:the )?[A-Z]")
 
 
 def find_plans(clause: Clause) -> Iterator[Claim]:
-    """Yield the plan that a clause tells, if it has a date in the future or says clearly that it is a plan."""
+    """Yield the plan that a clause states, if it has a date in the future or a verb such as "plan" or "intend"."""
     predicate = clause.predicate
-    ahead = next((time for time in clause.times if time.end > clause.now), None)
-    match = _PLANNED.match(predicate)
+    future_time = next((time for time in clause.times if time.end > clause.now), None)
+    match = _PLAN.match(predicate)
     # Without a date, "I will help" and "I am reading" are not plans.
-    if match is None and ahead is not None:
+    if match is None and future_time is not None:
         match = _DATED_PLAN.match(predicate)
     if match is None:
         return
     phrase = next(group for group in match.groupdict().values() if group)
     value = trim_value(_remove_times(phrase, clause.times))
-    going = value[:1].isupper() or value.startswith(("a ", "an ", "the ", "my ", "our "))
-    if going and not match.groupdict().get("having"):
+    is_destination = value[:1].isupper() or value.startswith(("a ", "an ", "the ", "my ", "our "))
+    if is_destination and not match.groupdict().get("having"):
         value = f"go to {value}"
-    if _IDLE.match(value) or _OTHERS.search(value) or not 3 <= len(value) <= MAX_EVENT_LENGTH:
+    if _TRIVIAL_PLAN.match(value) or _UNRESOLVED_WORD.search(value) or not 3 <= len(value) <= MAX_EVENT_LENGTH:
         return
-    yield Claim("plan", value, f"plans {_phrase_plan(match, convert_to_third_person(value))}", "plan", occurred=ahead)
+    yield Claim(
+        "plan", value, f"plans {_phrase_plan(match, convert_to_third_person(value))}", "plan", occurred=future_time
+    )
 
 
 def _phrase_plan(match: re.Match[str], value: str) -> str:
@@ -83,27 +86,33 @@ def _phrase_plan(match: re.Match[str], value: str) -> str:
 
 
 def find_events(clause: Clause) -> Iterator[Claim]:
-    """Yield the event that a clause tells, and the facts that it changes."""
-    past = clause.predicate
+    """Yield the event that a clause states, and the facts that are true because of it."""
+    predicate = clause.predicate
     for adverb in ("just ", "finally ", "recently ", "also ", "actually "):
-        past = past.removeprefix(adverb)
-    if match := re.match(r"(?:have|has) (?:just |finally |recently )?(?=moved|joined|quit|left|adopted)", past):
-        past = past[match.end() :]
+        predicate = predicate.removeprefix(adverb)
+    if match := re.match(r"(?:have|has) (?:just |finally |recently )?(?=moved|joined|quit|left|adopted)", predicate):
+        predicate = predicate[match.end() :]
     when = _find_past_time(clause)
-    yield from _find_changes(past, when)
-    verb = _VERB.match(past)
-    if verb is None or not (_is_past(verb[0]) or _PLACED.match(past)):
+    yield from _find_changes(predicate, when)
+    verb = _VERB.match(predicate)
+    if verb is None or not (_is_past(verb[0]) or _VISITED.match(predicate)):
         return
-    value = _POINTING.sub(_choose_article, trim_value(_remove_times(past, clause.times)))
+    value = _THIS.sub(_choose_article, trim_value(_remove_times(predicate, clause.times)))
     # Without a date, only life events and visits are kept.
-    clear = verb[0] in LIFE_EVENTS or _STATUS.match(past) or _PLACED.match(past)
-    if _PLEASANT.match(value):
+    is_clear_event = verb[0] in LIFE_EVENTS or _RELATIONSHIP_STATUS.match(predicate) or _VISITED.match(predicate)
+    if _PLEASANTRY.match(value):
         return
-    if (when or clear) and not _OTHERS.search(value) and " " in value and len(value) <= MAX_EVENT_LENGTH:
+    if (
+        (when or is_clear_event)
+        and not _UNRESOLVED_WORD.search(value)
+        and " " in value
+        and len(value) <= MAX_EVENT_LENGTH
+    ):
         yield Claim("event", value, convert_to_third_person(value), "episodic", occurred=when)
 
 
 def _choose_article(match: re.Match[str]) -> str:
+    """Replace "this", which means something the reader has not seen: "went to this concert" becomes "a concert"."""
     return "an" if match["next"] in "aeiou" else "a"
 
 
@@ -112,30 +121,30 @@ def _find_past_time(clause: Clause) -> TimeSpan | None:
 
 
 def _is_past(verb: str) -> bool:
-    return verb in IRREGULAR_PAST or (verb.endswith("ed") and verb not in NOT_EVENTS and verb not in _NOT_PAST)
+    return verb in IRREGULAR_PAST or (verb.endswith("ed") and verb not in NOT_EVENTS and verb not in _ED_BUT_NOT_PAST)
 
 
-def _find_changes(past: str, when: TimeSpan | None) -> Iterator[Claim]:
-    """Yield the facts that are true since an event."""
+def _find_changes(predicate: str, when: TimeSpan | None) -> Iterator[Claim]:
+    """Yield the facts that became true, or ended, with an event."""
     since = when.start if when else None
-    if match := _ENTERED.match(past):
+    if match := _MOVED_TO.match(predicate):
         yield Claim("lives_in", match["value"], f"lives in {match['value']}", exclusive=True, valid_from=since)
-    if match := _JOINED.match(past):
+    if match := _STARTED_JOB.match(predicate):
         yield Claim("works_at", match["value"], f"works at {match['value']}", exclusive=True, valid_from=since)
-    if match := _LEFT.match(past):
-        says = f"works at {match['value']}"
+    if match := _LEFT_JOB.match(predicate):
         # "left Paris" or "left Anna" does not mean a job.
-        if past.startswith("left ") and " job " not in past and " position " not in past and " role " not in past:
+        if predicate.startswith("left ") and not any(noun in predicate for noun in (" job ", " position ", " role ")):
             return
-        yield Claim("works_at", match["value"], says, exclusive=True, ended=True, valid_from=since)
-    if match := _STATUS.match(past):
+        employer = match["value"]
+        yield Claim("works_at", employer, f"works at {employer}", exclusive=True, ended=True, valid_from=since)
+    if match := _RELATIONSHIP_STATUS.match(predicate):
         status = match["value"]
         yield Claim("relationship_status", status, f"is {status}", exclusive=True, valid_from=since)
         if match["name"] and status == "married":
             yield Claim("married_to", match["name"], f"is married to {match['name']}", exclusive=True, valid_from=since)
         elif match["name"] and status == "engaged":
             yield Claim("partner", match["name"], f"is engaged to {match['name']}", exclusive=True, valid_from=since)
-    if match := _ADOPTED.match(past):
+    if match := _GOT_PET.match(predicate):
         yield Claim("owns_pet", match["value"], f"has {match['value']}", valid_from=since)
 
 

@@ -1,4 +1,4 @@
-"""The store of record: a few methods with the same meaning in every store.
+"""The interface of a store: a few methods with the same meaning in every store.
 
 Every read names an organization. Reads hide soft-deleted rows by default. A commit is a list of operations and is
 atomic: either all of them are stored durably, or none is and an error says why.
@@ -14,7 +14,7 @@ E = TypeVar("E", bound=Row)
 
 
 class Records(Protocol):
-    """A store of record. Thread-safe."""
+    """A store. Thread-safe."""
 
     @property
     def traits(self) -> Traits:
@@ -86,8 +86,8 @@ class Records(Protocol):
     def maintain(self, *, erased: bool = False) -> bool:
         """Run the store's periodic maintenance: return free pages, refresh statistics.
 
-        `erased` says that rows were purged since the last run, and their remains must go from the store's files too.
-        Return whether nothing of them is left there; if False, call again later.
+        `erased` says that rows were purged since the last run, and their remains must be removed from the store's files
+        too. Return whether they are removed; if False, call again later.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""Find what else a purge of memories must remove: memories derived from them, and traces of them in other rows.
+"""Find what else a purge of memories must remove: memories derived from them, and references to them in other rows.
 
 The store's own rules delete the rows that belong to a memory: chunks, tags, relationships, revisions. This module finds
-the rest. Facts that were read from a purged turn are purged too, unless they have another source. Names and quotations
+the rest. Facts that were extracted from a purged turn are purged too, unless they have another source. Ids and texts
 of a purged memory are removed from the journal, survivors of merges, superseded memories and the feed.
 """
 
@@ -19,11 +19,11 @@ from everhold.schema.catalog import get_key
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 from everhold.text.terms import extract_terms
 
-_BATCH = 500
+_ID_BATCH = 500
 # The kind of a journalled merge that can no longer be undone, because one of its memories was purged.
-_PAST_MERGE = "merged"
+_FINAL_MERGE = "merged"
 
-_MERGES = ("merge", _PAST_MERGE)
+_MERGES = ("merge", _FINAL_MERGE)
 
 
 @dataclass
@@ -72,7 +72,7 @@ def find_absorbed(records: Records, organization: str, memories: Sequence[Memory
     for kind, memory_ids, before in records.columns(Change, organization, ("kind", "memory_ids", "before"), where):
         # A memory that was restored and then deleted by itself has another deletion id than its merge.
         merged = hidden.keys() & set(memory_ids[1:])
-        absorbed_ids |= {name for name in merged if kind == _PAST_MERGE or hidden[name] == before.get("deletion_id")}
+        absorbed_ids |= {name for name in merged if kind == _FINAL_MERGE or hidden[name] == before.get("deletion_id")}
     return absorbed_ids
 
 
@@ -101,19 +101,19 @@ def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
     return list(derived.values())
 
 
-class ToldMemories(NamedTuple):
-    """Memories that were read from purged messages: those without another source, and those with one."""
+class ExtractedMemories(NamedTuple):
+    """Memories that were extracted from purged messages: those without another source, and those with one."""
 
-    unfounded: list[Memory]
-    founded: list[Memory]
+    without_source: list[Memory]
+    with_source: list[Memory]
 
 
-def find_told(records: Records, organization: str, messages: Iterable[Message]) -> ToldMemories:
-    """Return the memories that were read from these messages of sessions, or that these messages repeated."""
+def find_extracted(records: Records, organization: str, messages: Iterable[Message]) -> ExtractedMemories:
+    """Return the memories that were extracted from these messages of sessions, or that these messages repeated."""
     by_user: dict[str | None, set[str]] = {}
     for message in messages:
         by_user.setdefault(message.user_id, set()).add(message.id)
-    told = ToldMemories([], [])
+    extracted = ExtractedMemories([], [])
     for user_id, gone in by_user.items():
         own = Where("user_id", Op.EQ, user_id)
         memories = records.scan(Memory, organization, [own, Where("provenance.messages", Op.NE, None)], deleted=True)
@@ -123,9 +123,9 @@ def find_told(records: Records, organization: str, messages: Iterable[Message]) 
             )
         for memory in {memory.id: memory for memory in memories}.values():
             if not gone.isdisjoint(memory.message_ids):
-                rests_on_them = gone.issuperset(memory.message_ids) and not memory.provenance.get("restated")
-                (told.unfounded if rests_on_them else told.founded).append(memory)
-    return told
+                has_source = not gone.issuperset(memory.message_ids) or memory.provenance.get("restated")
+                (extracted.with_source if has_source else extracted.without_source).append(memory)
+    return extracted
 
 
 def drop_messages(memory: Memory, gone: Collection[str], now: datetime) -> Operation:
@@ -155,8 +155,8 @@ def _read_memories(records: Records, organization: str, ids: Iterable[str]) -> I
 
 def _split(ids: Iterable[str]) -> Iterator[list[str]]:
     ordered = sorted(ids)  # sets have no stable order; sorting makes the batches repeatable
-    for start in range(0, len(ordered), _BATCH):
-        yield ordered[start : start + _BATCH]
+    for start in range(0, len(ordered), _ID_BATCH):
+        yield ordered[start : start + _ID_BATCH]
 
 
 # traces
@@ -164,18 +164,18 @@ def _split(ids: Iterable[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class _TraceCleaner:
-    """Finds rows that stay and name purged memories, and removes those names."""
+    """Removes the ids and texts of purged memories from rows that stay."""
 
     records: Records
     chunking: Chunking
     organization: str
     gone: frozenset[str]
     erased: frozenset[str]
-    """The ids in `gone` of which survivors of merges must keep nothing."""
+    """The ids in `gone` from which survivors of merges must keep nothing."""
     now: datetime
 
     def clean_sources(self) -> Iterator[Operation]:
-        """Yield the operations that make facts which stay name a source that stays."""
+        """Yield the operations that give remaining facts a remaining source instead of a purged one."""
         sources = {source for source, _ in _read_links(self.records, self.organization, "target_memory_id", self.gone)}
         staying = sources - self.gone
         links = _read_links(self.records, self.organization, "source_memory_id", staying)
@@ -187,7 +187,7 @@ class _TraceCleaner:
                 yield self._patch(memory, {"provenance": {**provenance, **source}})
 
     def clean_superseded(self) -> Iterator[Operation]:
-        """Yield the operations that remove a purged successor's id from what it superseded, which stays superseded."""
+        """Yield the operations that remove a purged successor's id from superseded memories, which stay superseded."""
         for batch in _split(self.gone):
             where = [Where("source_memory_id", Op.IN, batch), Where("relationship_type", Op.EQ, "supersedes")]
             rows = self.records.columns(Relationship, self.organization, ("target_memory_id",), where, deleted=True)
@@ -217,17 +217,17 @@ class _TraceCleaner:
             return Patch(Change, key, erased)
         if entry.kind in _MERGES and left:
             if entry.memory_ids[0] in self.gone:
-                # The purged memory was itself merged into another, which now has what this merge added to it. The
-                # entry names that one instead, so that a later purge of `left` cleans it.
+                # The purged survivor may have been merged into another memory later, which then has what this merge
+                # added. The entry names that memory instead, so that a later purge of `left` cleans it.
                 later_survivors = survivors.find([entry.memory_ids[0]]) - self.gone
                 erased["memory_ids"] = [*sorted(later_survivors)[:1], *left] if later_survivors else []
             if len(erased["memory_ids"]) > 1:
-                return Patch(Change, key, {**erased, **_WITHOUT_UNDO})
+                return Patch(Change, key, {**erased, **_FINAL_MERGE_CHANGES})
         return Delete(Change, key)
 
     def clean_feed(self) -> Iterator[Operation]:
         """Yield the operations that remove the digests of purged texts from the feed."""
-        # A digest confirms a guess of the text. Only lines with an idempotency key have one.
+        # With a digest, a guess of the text can be confirmed. Only lines with an idempotency key have one.
         for batch in _split(self.gone):
             where = [Where("idempotency_key", Op.NE, None), Where("entity_id", Op.IN, batch)]
             for line in self.records.scan(Outbox, self.organization, where):
@@ -236,15 +236,15 @@ class _TraceCleaner:
 
     def _clean_survivor(self, memory: Memory, merges: Sequence[str]) -> Iterator[Operation]:
         """Yield the operations that remove what purged memories brought into a survivor, its revisions and merges."""
-        brought = _find_brought(memory.provenance, self.erased)
-        provenance, aliases = _remove_brought(memory.provenance, memory.aliases, self.erased)
+        brought = _find_merged_values(memory.provenance, self.erased)
+        provenance, aliases = _remove_merged_values(memory.provenance, memory.aliases, self.erased)
         cleaned = validate_row(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
         yield self._patch(memory, {"provenance": provenance, "aliases": aliases})
         yield from (Delete(Tag, (self.organization, memory.id, tag)) for tag in brought["tags"])
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
         for revision in self.records.scan(Revision, self.organization, where, deleted=True):
             earlier, names = revision.value.get("provenance", {}), revision.value.get("aliases", [])
-            earlier, names = _remove_brought(earlier, names, self.erased)
+            earlier, names = _remove_merged_values(earlier, names, self.erased)
             value = {**revision.value, "provenance": earlier, "aliases": names}
             if value != revision.value:
                 yield Patch(Revision, (self.organization, revision.id), {"value": value})
@@ -274,7 +274,7 @@ class _TraceCleaner:
         return Patch(Memory, (self.organization, memory.id), {**changes, "updated_at": self.now})
 
 
-_WITHOUT_UNDO: dict[str, Any] = {"kind": _PAST_MERGE, "before": {}, "after": {}}
+_FINAL_MERGE_CHANGES: dict[str, Any] = {"kind": _FINAL_MERGE, "before": {}, "after": {}}
 
 
 class _JournalEntry(NamedTuple):
@@ -293,7 +293,7 @@ class _Survivors:
         self._merges: dict[str, list[str]] = {}
         for change_id, kind, memory_ids in entries:
             if kind in _MERGES and memory_ids:
-                self._merges.setdefault(memory_ids[0], []).extend([change_id] if kind != _PAST_MERGE else [])
+                self._merges.setdefault(memory_ids[0], []).extend([change_id] if kind != _FINAL_MERGE else [])
                 for memory_id in memory_ids[1:]:
                     self._survivors.setdefault(memory_id, set()).add(memory_ids[0])
 
@@ -319,15 +319,25 @@ def note_merged(memory: Memory, aliases: Collection[str], tags: Collection[str])
     purged from it, and so that repeated merges do not nest it.
     """
     earlier = [
-        _entry(entry["id"], entry.get("provenance"), _texts(entry, "aliases"), _texts(entry, "tags"), aliases, tags)
+        _make_entry(
+            entry["id"],
+            entry.get("provenance"),
+            _read_texts(entry, "aliases"),
+            _read_texts(entry, "tags"),
+            aliases,
+            tags,
+        )
         for entry in read_merged_entries(memory.provenance)
     ]
-    taken = {name: {text for entry in earlier for text in _texts(entry, name)} for name in ("aliases", "tags")}
+    taken = {name: {text for entry in earlier for text in _read_texts(entry, name)} for name in ("aliases", "tags")}
     own = {name: value for name, value in memory.provenance.items() if name != "merged"}
-    return [_entry(memory.id, own, set(aliases) - taken["aliases"], set(tags) - taken["tags"], aliases, tags), *earlier]
+    return [
+        _make_entry(memory.id, own, set(aliases) - taken["aliases"], set(tags) - taken["tags"], aliases, tags),
+        *earlier,
+    ]
 
 
-def _entry(
+def _make_entry(
     memory_id: str,
     provenance: Any,
     own_aliases: Iterable[str],
@@ -351,29 +361,29 @@ def _is_gone(memory_id: Any, gone: Collection[str]) -> bool:
     return isinstance(memory_id, str) and memory_id in gone
 
 
-def _texts(entry: Mapping[str, Any], name: str) -> list[str]:
+def _read_texts(entry: Mapping[str, Any], name: str) -> list[str]:
     values = entry.get(name)
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
-def _find_brought(provenance: Mapping[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
+def _find_merged_values(provenance: Mapping[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
     """Return the aliases and tags that only purged memories brought into a merge."""
     entries = read_merged_entries(provenance)
     brought: dict[str, set[str]] = {}
     for name in ("aliases", "tags"):
-        purged = {value for entry in entries if entry["id"] in gone for value in _texts(entry, name)}
-        kept = {value for entry in entries if entry["id"] not in gone for value in _texts(entry, name)}
+        purged = {value for entry in entries if entry["id"] in gone for value in _read_texts(entry, name)}
+        kept = {value for entry in entries if entry["id"] not in gone for value in _read_texts(entry, name)}
         brought[name] = purged - kept
     return brought
 
 
-def _remove_brought(
+def _remove_merged_values(
     provenance: dict[str, Any], aliases: Sequence[str], gone: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """Return a survivor's provenance and aliases without what purged memories brought."""
-    brought = _find_brought(provenance, gone)["aliases"]
+    brought = _find_merged_values(provenance, gone)["aliases"]
     remaining = [
-        {**entry, "provenance": _remove_brought(entry["provenance"], (), gone)[0]}
+        {**entry, "provenance": _remove_merged_values(entry["provenance"], (), gone)[0]}
         if isinstance(entry.get("provenance"), dict)
         else entry
         for entry in read_merged_entries(provenance)

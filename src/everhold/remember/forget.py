@@ -17,7 +17,7 @@ from everhold.model.fields import is_id
 from everhold.model.validation import explain_errors
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
-from everhold.remember.erasure import drop_messages, find_absorbed, find_derived, find_told, plan_erasure
+from everhold.remember.erasure import drop_messages, find_absorbed, find_derived, find_extracted, plan_erasure
 from everhold.remember.journal import make_change
 from everhold.remember.lookup import require_memory
 from everhold.remember.pipeline import WriteDeps
@@ -85,7 +85,7 @@ def make_message_eraser(deps: WriteDeps) -> Callable[[Sequence[Message], datetim
         if not messages:
             return []
         scope = Scope(organization=messages[0].organization_id)
-        told, staying = find_told(deps.records, scope.organization, messages)
+        told, staying = find_extracted(deps.records, scope.organization, messages)
         erasure = plan_erasure(deps.records, deps.chunking, told, now)
         deletions = _make_deletions(deps, scope, [*told, *erasure.derived], now, derived=True)
         gone = {message.id for message in messages}

@@ -1,4 +1,4 @@
-"""Conditions, operations and answers of a store, as values."""
+"""The conditions and operations that a store takes, and the results that it returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -61,14 +61,14 @@ Condition = Where | AllOf | AnyOf | Not
 
 @dataclass(frozen=True)
 class Put:
-    """Add a row. AlreadyExists if its key or its values of a unique rule are taken."""
+    """Add a row. AlreadyExists if another row has its key or its values of a unique rule."""
 
     row: Row
 
 
 @dataclass(frozen=True)
 class Ensure:
-    """Add a row unless its key is taken by a live or a deleted row."""
+    """Add a row unless a row with its key exists, live or deleted."""
 
     row: Row
 
@@ -161,7 +161,11 @@ class SettledLines:
 
 @dataclass(frozen=True)
 class Traits:
-    """A store's name, abilities and limits. `ordered` means that generated numbers become visible in their order."""
+    """A store's name, abilities and limits.
+
+    `words` and `vectors` say whether the store has its own index or uses portable code. `commit_limit` is the maximum
+    number of operations of a commit. `ordered` means that generated numbers become visible in their order.
+    """
 
     name: str
     words: Literal["native", "portable"]

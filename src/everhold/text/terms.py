@@ -26,7 +26,7 @@ _IDEOGRAPH = lazy_pattern(f"[{_IDEOGRAPHS}]")
 
 
 def _build_mark_class() -> str:
-    """Return all combining marks as a character class: they are part of words, but Python's \\w does not match them."""
+    """Return a character class of all combining marks, which are part of words but not matched by \\w."""
     marks = [code for code in range(0x300, 0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc")]
     starts = [code for code, before in zip(marks, [0, *marks], strict=False) if code != before + 1]
     ends = [code for code, after in zip(marks, [*marks[1:], 0], strict=True) if after != code + 1]
@@ -35,7 +35,7 @@ def _build_mark_class() -> str:
 
 @cache
 def _compile_words() -> re.Pattern[str]:
-    """Return the pattern of a word. Finding the marks takes 10 ms, which only text beyond ASCII should cost."""
+    """Return the pattern of a word. It takes 10 ms to build, so it is built only for texts that are not ASCII."""
     return re.compile(rf"(?:[^\W_]|[{_build_mark_class()}])+")
 
 
@@ -74,8 +74,8 @@ def fold(text: str) -> str:
     """Return the text in one width and one case, without accents, for comparison."""
     if text.isascii():
         return text.lower()
-    apart = unicodedata.normalize("NFKD", _shorten_marks(text)).casefold()
-    return unicodedata.normalize("NFKC", _ACCENTS.sub("", apart))
+    decomposed = unicodedata.normalize("NFKD", _shorten_marks(text)).casefold()
+    return unicodedata.normalize("NFKC", _ACCENTS.sub("", decomposed))
 
 
 def _shorten_marks(text: str) -> str:

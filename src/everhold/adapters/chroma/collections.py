@@ -14,31 +14,31 @@ from chromadb.config import Settings
 from chromadb.errors import AuthorizationError, ChromaAuthError, ChromaError, InvalidArgumentError, RateLimitError
 
 from everhold.adapters.chroma.address import Address
-from everhold.adapters.chroma.failures import BrokenOff, Damaged, Restarted, Unavailable
+from everhold.adapters.chroma.failures import ConnectionBroken, Damaged, ServerRestarted, Unavailable
 from everhold.adapters.chroma.folder import Folder, lock
 from everhold.adapters.chroma.search import ChunkEntry, Match
 from everhold.errors import InvalidInput
 
 _HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 128, "ef_search": 256, "max_neighbors": 16}
-_PASSING = (ChromaAuthError, AuthorizationError, RateLimitError)
+_TEMPORARY = (ChromaAuthError, AuthorizationError, RateLimitError)
 _GET_BATCH = 10_000
 
-# chromadb types the clients it makes by a base that cannot be closed.
+# chromadb annotates its clients with a base class that has no `close`.
 Client = Any
 
 
 class Collections:
-    """All collections of one address. In a folder, each has a folder of its own and can be deleted with it."""
+    """All collections of one address. In a folder, each collection has its own folder, so that it can be deleted."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._lock: IO[Any] | None = None
         self._server: Client | None = None
-        self._wire: socket.socket | None = None
+        self._idle_socket: socket.socket | None = None
         self._opened: dict[str, tuple[Client, Folder]] = {}
 
     def create(self, name: str) -> None:
-        """Create an empty collection, in place of an existing one."""
+        """Create an empty collection; an existing one of this name is deleted."""
         if self._address.folder is not None:
             self.drop(name)
             self._open(name, fresh=True)
@@ -46,39 +46,39 @@ class Collections:
             client.create_collection(name, embedding_function=None, configuration={"hnsw": _HNSW})
 
     def count(self, name: str) -> int:
-        with self._collection(name) as collection:
+        with self._use_collection(name) as collection:
             return int(collection.count())
 
     def write(self, name: str, entries: Sequence[ChunkEntry]) -> None:
         """Add the entries that are missing."""
-        with self._collection(name) as collection:
-            held = set(collection.get(ids=[one.id for one in entries], include=[])["ids"])
-            _upsert(collection, [one for one in entries if one.id not in held])
+        with self._use_collection(name) as collection:
+            existing = set(collection.get(ids=[entry.id for entry in entries], include=[])["ids"])
+            _upsert(collection, [entry for entry in entries if entry.id not in existing])
 
     def replace(self, name: str, organization_id: str, owner_ids: Sequence[str], entries: Sequence[ChunkEntry]) -> None:
         """Replace all entries of these owners."""
-        with self._collection(name) as collection:
+        with self._use_collection(name) as collection:
             _upsert(collection, entries)
             where: Any = {"$and": [{"organization_id": organization_id}, {"owner_id": {"$in": list(owner_ids)}}]}
-            kept = {one.id for one in entries}
-            gone = [one for one in collection.get(where=where, include=[])["ids"] if one not in kept]
-            if gone:
-                collection.delete(ids=gone)
+            current_ids = {entry.id for entry in entries}
+            outdated = [id for id in collection.get(where=where, include=[])["ids"] if id not in current_ids]
+            if outdated:
+                collection.delete(ids=outdated)
 
-    def ids(self, name: str, organization_id: str) -> list[str]:
+    def list_ids(self, name: str, organization_id: str) -> list[str]:
         """Return the ids of all entries of an organization."""
-        found: list[str] = []
-        with self._collection(name) as collection:
+        ids: list[str] = []
+        with self._use_collection(name) as collection:
             while True:
                 page = collection.get(
-                    where={"organization_id": organization_id}, include=[], limit=_GET_BATCH, offset=len(found)
+                    where={"organization_id": organization_id}, include=[], limit=_GET_BATCH, offset=len(ids)
                 )["ids"]
-                found += page
+                ids += page
                 if len(page) < _GET_BATCH:
-                    return found
+                    return ids
 
     def remove(self, name: str, ids: Sequence[str]) -> None:
-        with self._collection(name) as collection:
+        with self._use_collection(name) as collection:
             collection.delete(ids=list(ids))
 
     def nearest(
@@ -90,17 +90,17 @@ class Collections:
         where_document: Mapping[str, Any] | None = None,
     ) -> list[Match]:
         """Return the nearest entries that meet the conditions, best first."""
-        given: dict[str, Any] = {"where": where, "where_document": where_document}
-        with self._collection(name) as collection:
-            found: Any = collection.query(
+        conditions: dict[str, Any] = {"where": where, "where_document": where_document}
+        with self._use_collection(name) as collection:
+            result: Any = collection.query(
                 query_embeddings=[vector],
                 n_results=limit,
                 include=["distances", "documents", "metadatas"],
-                **{key: value for key, value in given.items() if value},
+                **{key: value for key, value in conditions.items() if value},
             )
-        columns = (found["ids"][0], found["distances"][0], found["documents"][0], found["metadatas"][0])
+        columns = (result["ids"][0], result["distances"][0], result["documents"][0], result["metadatas"][0])
         rows = zip(*columns, strict=True)
-        return [Match(name, float(far), text or "", dict(data or {})) for name, far, text, data in rows]
+        return [Match(name, float(distance), text or "", dict(data or {})) for name, distance, text, data in rows]
 
     def drop(self, name: str) -> None:
         """Delete a collection, if it exists."""
@@ -112,7 +112,7 @@ class Collections:
             folder.remove()
             return
         with self._use_client(name) as client:
-            if name in [one.name for one in client.list_collections()]:
+            if name in [collection.name for collection in client.list_collections()]:
                 client.delete_collection(name)
 
     def close(self) -> None:
@@ -127,10 +127,10 @@ class Collections:
                 continue
         self._opened.clear()
 
-    # reaching Chroma
+    # connections
 
     @contextmanager
-    def _collection(self, name: str) -> Iterator[Any]:
+    def _use_collection(self, name: str) -> Iterator[Any]:
         with self._use_client(name) as client:
             yield client.get_collection(name, embedding_function=None)
 
@@ -145,25 +145,25 @@ class Collections:
             folder.check()
             yield client
             folder.sign()
-        except _PASSING as error:
+        except _TEMPORARY as error:
             raise Unavailable(str(error)) from error
         except (InvalidArgumentError, ValueError, TypeError) as error:
-            raise InvalidInput(f"Chroma refuses it: {error}", remedy="correct the query") from error
+            raise InvalidInput(f"Chroma refused the request: {error}", remedy="correct the query") from error
         except (ChromaError, OSError) as error:
-            raise Damaged(f"Chroma fails: {error}") from error
+            raise Damaged(f"Chroma failed: {error}") from error
         except httpx.HTTPError as error:
-            self._wire = self._server = None
-            raise BrokenOff(f"{self._address.shown} does not answer ({type(error).__name__})") from error
+            self._idle_socket = self._server = None
+            raise ConnectionBroken(f"{self._address.shown} does not answer ({type(error).__name__})") from error
 
     def _connect_server(self) -> Client:
-        """Return the client of the server. Restarted if the server has closed our idle connection, as it does then."""
-        if self._wire is not None and _is_closed(self._wire):
-            self._wire = self._server = None
-            raise Restarted(f"{self._address.shown} has closed its connections")
-        if self._server is None or self._wire is None:
+        """Return the client of the server. Raise ServerRestarted if our idle socket to it was closed."""
+        if self._idle_socket is not None and _is_closed(self._idle_socket):
+            self._idle_socket = self._server = None
+            raise ServerRestarted(f"{self._address.shown} has closed its connections")
+        if self._server is None or self._idle_socket is None:
             try:
-                self._wire = socket.create_connection((self._address.host, self._address.port), timeout=5)
-                self._wire.setblocking(False)
+                self._idle_socket = socket.create_connection((self._address.host, self._address.port), timeout=5)
+                self._idle_socket.setblocking(False)
                 self._server = chromadb.HttpClient(
                     host=self._address.host,
                     port=self._address.port,
@@ -171,7 +171,7 @@ class Collections:
                     settings=Settings(anonymized_telemetry=False),
                 )
             except (ValueError, ChromaError, OSError) as error:
-                self._wire = self._server = None
+                self._idle_socket = self._server = None
                 raise Unavailable(f"{self._address.shown} does not answer ({error})") from error
         return self._server
 
@@ -193,9 +193,9 @@ class Collections:
             self._lock = lock(self._address.folder)
 
 
-def _is_closed(wire: socket.socket) -> bool:
+def _is_closed(idle_socket: socket.socket) -> bool:
     try:
-        return not wire.recv(1, socket.MSG_PEEK)
+        return not idle_socket.recv(1, socket.MSG_PEEK)
     except BlockingIOError:
         return False
     except OSError:
@@ -205,8 +205,8 @@ def _is_closed(wire: socket.socket) -> bool:
 def _upsert(collection: Any, entries: Sequence[ChunkEntry]) -> None:
     if entries:
         collection.upsert(
-            ids=[one.id for one in entries],
-            embeddings=[one.vector for one in entries],
-            documents=[one.document for one in entries],
-            metadatas=[one.metadata for one in entries],
+            ids=[entry.id for entry in entries],
+            embeddings=[entry.vector for entry in entries],
+            documents=[entry.document for entry in entries],
+            metadatas=[entry.metadata for entry in entries],
         )

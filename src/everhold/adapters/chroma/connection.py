@@ -8,16 +8,16 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from everhold.adapters.chroma.address import Address
-from everhold.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable
+from everhold.adapters.chroma.failures import ConnectionBroken, Damaged, NotReady, ServerRestarted, Unavailable
 from everhold.errors import InvalidInput
 from everhold.interrupts import uninterrupted
 from everhold.settings import switch_telemetry_off
 
 _START_SECONDS = 60.0
 _END_SECONDS = 30.0
-_READING = ("count", "nearest")
+_READ_VERBS = ("count", "nearest")
 # How much longer a write may take than a read.
-_PATIENCE = 6
+_WRITE_FACTOR = 6
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from everhold.adapters.chroma.process import main; main({descriptor})"
 
 
@@ -27,30 +27,30 @@ class ChromaProcess:
     def __init__(self, address: Address, seconds: float) -> None:
         self.address = address
         self._seconds = seconds
-        self._turn = threading.Lock()
+        self._pipe_lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._orders: Connection | None = None
+        self._pipe: Connection | None = None
         self._users = 0
 
     def ask(self, verb: str, *arguments: Any) -> Any:
-        with uninterrupted:  # otherwise the next caller would get this answer
-            if not self._turn.acquire(timeout=self._seconds):
-                raise Behind("Chroma is busy")
+        with uninterrupted:  # an interrupt here would leave this answer in the pipe for the next caller
+            if not self._pipe_lock.acquire(timeout=self._seconds):
+                raise NotReady("Chroma is busy")
             try:
-                orders = self._orders or self._start()
-                seconds = self._seconds if verb in _READING else _PATIENCE * self._seconds
-                kind, value = self._answer(orders, (verb, arguments), seconds)
+                pipe = self._pipe or self._start()
+                seconds = self._seconds if verb in _READ_VERBS else _WRITE_FACTOR * self._seconds
+                outcome, value = self._exchange(pipe, (verb, arguments), seconds)
             finally:
-                self._turn.release()
-        match kind:
+                self._pipe_lock.release()
+        match outcome:
             case "done":
                 return value
             case "damaged":
                 raise Damaged(value)
             case "broken off":
-                raise BrokenOff(value)
+                raise ConnectionBroken(value)
             case "restarted":
-                raise Restarted(value)
+                raise ServerRestarted(value)
             case "refused":
                 raise InvalidInput.from_sentence(value)
             case _:
@@ -63,10 +63,10 @@ class ChromaProcess:
 
     def _start(self) -> Connection:
         try:
-            self._orders = ours = self._launch()
+            self._pipe = ours = self._launch()
         except OSError as error:
             raise Unavailable(f"the process for {self.address.shown} cannot be started ({error})") from error
-        self._answer(ours, self.address, _START_SECONDS)
+        self._exchange(ours, self.address, _START_SECONDS)
         return ours
 
     def _launch(self) -> Connection:
@@ -85,11 +85,11 @@ class ChromaProcess:
             )
         return ours
 
-    def _answer(self, orders: Connection, order: Any, seconds: float) -> tuple[str, Any]:
+    def _exchange(self, pipe: Connection, request: Any, seconds: float) -> tuple[str, Any]:
         try:
-            orders.send(order)
-            if orders.poll(seconds):
-                answer: tuple[str, Any] = orders.recv()
+            pipe.send(request)
+            if pipe.poll(seconds):
+                answer: tuple[str, Any] = pipe.recv()
                 return answer
             problem = f"did not answer within {seconds:g} s"
         except (EOFError, OSError):
@@ -99,10 +99,10 @@ class ChromaProcess:
 
     def _end(self, *, kill: bool) -> None:
         """End the process after it has closed its files, or with `kill` at once."""
-        process, orders = self._process, self._orders
-        self._process = self._orders = None
-        if orders is not None:
-            orders.close()
+        process, pipe = self._process, self._pipe
+        self._process = self._pipe = None
+        if pipe is not None:
+            pipe.close()
         if process is None:
             return
         if kill:
@@ -113,7 +113,7 @@ class ChromaProcess:
             process.kill()
             process.wait()
 
-    # sharing
+    # shared use
 
     def release(self) -> None:
         """Count one user less, and end the process after the last one."""
@@ -123,7 +123,7 @@ class ChromaProcess:
                 if self._users:
                     return
                 del _opened[self.address]
-            with self._turn:
+            with self._pipe_lock:
                 self._end(kill=False)
 
 
@@ -131,9 +131,9 @@ _lock = threading.Lock()
 _opened: dict[Address, ChromaProcess] = {}
 
 
-def reach(address: Address, seconds: float) -> ChromaProcess:
-    """Return the connection to an address. All callers share it until the last has released it."""
+def acquire_process(address: Address, seconds: float) -> ChromaProcess:
+    """Return the process for an address. All callers share it; it ends when the last one has released it."""
     with _lock:
-        found = _opened.setdefault(address, ChromaProcess(address, seconds))
-        found._users += 1
-        return found
+        process = _opened.setdefault(address, ChromaProcess(address, seconds))
+        process._users += 1
+        return process

@@ -1,4 +1,4 @@
-"""Writing a collection from the records, and comparing it with them."""
+"""Write a collection from the records, and compare it with them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -16,46 +16,57 @@ from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 
 _SAMPLES = 16
-_FOUND_SHARE = 0.9
-# The most cosine distance between a vector and itself as Chroma has it.
-_SAME = 0.01
+_MIN_FOUND_SHARE = 0.9
+# The maximum cosine distance between a vector and its copy in Chroma.
+_SAME_DISTANCE = 0.01
 
 
 class Content:
-    """The content of one space's collections. `between` is called between two batches and may raise to stop."""
+    """The content of one space's collections. `check_lease` is called before each batch and may raise to stop."""
 
     def __init__(
-        self, records: Records, chroma: ChromaProcess, place: CollectionSpace, batch: int, between: Callable[[], None]
+        self,
+        records: Records,
+        chroma: ChromaProcess,
+        space: CollectionSpace,
+        batch: int,
+        check_lease: Callable[[], None],
     ) -> None:
-        self._records, self._chroma, self._place, self._batch, self._between = records, chroma, place, batch, between
+        self._records, self._chroma, self._space, self._batch, self._check_lease = (
+            records,
+            chroma,
+            space,
+            batch,
+            check_lease,
+        )
 
     def fill(self, name: str) -> None:
         """Add everything that is missing."""
         for organization_id in rows.list_organizations(self._records):
-            self._write(name, organization_id, rows.list_owners(self._records, self._place, organization_id))
+            self._write(name, organization_id, rows.list_owners(self._records, self._space, organization_id))
 
     def _write(self, name: str, organization_id: str, owner_ids: list[str]) -> None:
         for batch in split_into_batches(owner_ids, self._batch):
-            self._between()
-            entries = rows.read_entries(self._records, self._place, organization_id, batch)
+            self._check_lease()
+            entries = rows.read_entries(self._records, self._space, organization_id, batch)
             for start in range(0, len(entries), self._batch):
                 self._chroma.ask("write", name, entries[start : start + self._batch])
 
     def apply(self, name: str, lines: Iterable[Outbox]) -> None:
-        """Bring everything that these lines of the change feed name up to date with the records."""
+        """Write the current state of everything that these lines of the change feed name."""
         changed: dict[str, dict[str, None]] = {}
-        above: dict[str, None] = {}
+        organizations_to_compare: dict[str, None] = {}
         for line in lines:
-            if line.entity == self._place.owner.table:
+            if line.entity == self._space.owner.table:
                 changed.setdefault(line.organization_id, {})[line.entity_id] = None
             elif affects_descendants(line):
-                above[line.organization_id] = None
-        for organization_id in above:
+                organizations_to_compare[line.organization_id] = None
+        for organization_id in organizations_to_compare:
             self.compare(name, organization_id)
         for organization_id, owner_ids in changed.items():
             for batch in split_into_batches(list(owner_ids), self._batch):
-                self._between()
-                entries = rows.read_entries(self._records, self._place, organization_id, batch)
+                self._check_lease()
+                entries = rows.read_entries(self._records, self._space, organization_id, batch)
                 self._chroma.ask("replace", name, organization_id, batch, entries)
 
     def compare_all(self, name: str) -> None:
@@ -64,32 +75,33 @@ class Content:
 
     def compare(self, name: str, organization_id: str) -> None:
         """Remove entries of an organization that the records do not have, and add the missing ones."""
-        held = set(self._chroma.ask("ids", name, organization_id))  # first: what is added later is not left over
-        wanted = rows.list_chunk_ids(self._records, self._place, organization_id)
-        for batch in split_into_batches(sorted(held - wanted), self._batch):
-            self._between()
+        # Chroma first: a chunk that is added between the two reads must not be removed.
+        stored = set(self._chroma.ask("list_ids", name, organization_id))
+        expected = rows.list_chunk_ids(self._records, self._space, organization_id)
+        for batch in split_into_batches(sorted(stored - expected), self._batch):
+            self._check_lease()
             self._chroma.ask("remove", name, batch)
-        self._write(name, organization_id, sorted({parse_owner_id(one) for one in wanted - held}))
+        self._write(name, organization_id, sorted({parse_owner_id(chunk) for chunk in expected - stored}))
 
-    def prove(self, name: str, catch_up: Callable[[], object], compare: Callable[[], object]) -> None:
-        """Damaged unless the collection holds as much as the records do and finds what it must.
+    def verify(self, name: str, catch_up: Callable[[], object], compare: Callable[[], object]) -> None:
+        """Raise Damaged unless the collection has as many chunks as the records, and finds a sample of them.
 
-        `catch_up` tells it what it has not been told; if it is wrong after that, `compare` compares it with the
-        records. If anything is committed from before either until the end, nothing can be said.
+        `catch_up` applies the new lines of the feed. If a difference is left, `compare` compares every chunk. If
+        anything is committed meanwhile, a difference proves nothing, and the collection is accepted.
         """
-        wrong = None
-        for bring_up in (catch_up, compare):
+        difference = None
+        for bring_up_to_date in (catch_up, compare):
             has_moved = self._watch_feed()
-            bring_up()
-            wrong = self._wrong(name)
-            if wrong is None or has_moved():
+            bring_up_to_date()
+            difference = self._find_difference(name)
+            if difference is None or has_moved():
                 return
-        raise Damaged(wrong)
+        raise Damaged(difference)
 
     def _watch_feed(self) -> Callable[[], bool]:
         """Return a function that says whether anything has been committed since this call.
 
-        Positions do not tell: that of PostgreSQL stands still while an older transaction runs. Lines do.
+        It compares lines, not positions: in PostgreSQL the position does not move while an older transaction runs.
         """
         head = self._records.head()
         seen = [line.sequence for line in self._records.feed(head).lines]
@@ -99,34 +111,36 @@ class Content:
 
         return has_moved
 
-    def _wrong(self, name: str) -> str | None:
-        """What a collection lacks or has too much, if there is anything."""
-        held, wanted = self._chroma.ask("count", name), rows.count_all(self._records, self._place)
-        if held != wanted:
-            return f"Chroma holds {held} chunks in {name} where there are {wanted}"
-        samples = rows.read_sample(self._records, self._place, _SAMPLES)
+    def _find_difference(self, name: str) -> str | None:
+        """Return how a collection differs from the records; None if it does not."""
+        stored, expected = self._chroma.ask("count", name), rows.count_all(self._records, self._space)
+        if stored != expected:
+            return f"Chroma has {stored} chunks in {name}, but the store has {expected}"
+        samples = rows.read_sample(self._records, self._space, _SAMPLES)
         found = 0
         for organization_id, entry in samples:
             where = {"organization_id": organization_id}
             nearest: list[Match] = self._chroma.ask("nearest", name, entry.vector, 1, where)
-            found += bool(nearest) and nearest[0].distance <= _SAME
-        if found < _FOUND_SHARE * len(samples):
+            found += bool(nearest) and nearest[0].distance <= _SAME_DISTANCE
+        if found < _MIN_FOUND_SHARE * len(samples):
             return f"Chroma finds {found} of {len(samples)} chunks of {name} by their own vectors"
         return None
 
-    def judge(self, query: ChromaQuery, wanted: int, found: Sequence[Match], real: Mapping[str, Vector]) -> None:
-        """Damaged if an answer cannot be right: distances that are not those of our vectors, or too few.
+    def check_matches(
+        self, query: ChromaQuery, limit: int, matches: Sequence[Match], confirmed: Mapping[str, Vector]
+    ) -> None:
+        """Raise Damaged if a result cannot be right: wrong distances, or too few matches.
 
-        A server that was started again on a damaged index says nothing of it.
+        A server that was restarted with a damaged index does not report an error.
         """
         length = float(np.linalg.norm(query.vector)) or 1.0
-        for one in found:
-            vector = real.get(one.id)
+        for match in matches:
+            vector = confirmed.get(match.id)
             if vector is not None:
                 similarity = float(vector @ query.vector) / (length * (float(np.linalg.norm(vector)) or 1.0))
-                if not abs(1.0 - similarity - one.distance) <= _SAME:
-                    raise Damaged("Chroma has other vectors than the records")
-        if len(found) < wanted and not query.where and not query.where_document:
-            there = rows.count_entries(self._records, self._place, query.organization_id, query.users)
-            if len(found) < _FOUND_SHARE * min(there, wanted):
-                raise Damaged(f"Chroma finds {len(found)} chunks where there are {there}")
+                if not abs(1.0 - similarity - match.distance) <= _SAME_DISTANCE:
+                    raise Damaged("Chroma has other vectors than the store")
+        if len(matches) < limit and not query.where and not query.where_document:
+            expected = rows.count_entries(self._records, self._space, query.organization_id, query.users)
+            if len(matches) < _MIN_FOUND_SHARE * min(expected, limit):
+                raise Damaged(f"Chroma finds {len(matches)} chunks, but the store has {expected}")

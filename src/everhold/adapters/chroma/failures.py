@@ -1,25 +1,25 @@
-"""Why Chroma does not answer. None of these leaves this package: the records answer instead."""
+"""Why Chroma cannot answer. These errors are caught in this package: the store answers instead."""
 
 
-class Unfit(Exception):
+class CannotAnswer(Exception):
     """Chroma cannot answer now."""
 
 
-class Behind(Unfit):
-    """It is being opened, built or fed."""
+class NotReady(CannotAnswer):
+    """A collection is being opened or built, or has not applied the change feed."""
 
 
-class Unavailable(Unfit):
-    """It cannot be reached; what it holds may be well."""
+class Unavailable(CannotAnswer):
+    """Chroma cannot be reached. Its content may be intact."""
 
 
-class BrokenOff(Unavailable):
-    """A server was reached and ended its answer in the middle, as one does that crashes."""
+class ConnectionBroken(Unavailable):
+    """A server ended the connection before its answer was complete, as in a crash."""
 
 
-class Restarted(Unfit):
-    """It has closed its connections, so it may not be what it was; it must be proved before it is asked."""
+class ServerRestarted(CannotAnswer):
+    """The server has closed its connections, so its content may have changed and must be verified before use."""
 
 
-class Damaged(Unfit):
-    """It does not hold what was written to it."""
+class Damaged(CannotAnswer):
+    """Chroma does not have what was written to it."""

@@ -1,9 +1,9 @@
 """Folders of Chroma that are verified before they are opened.
 
 Chroma 1.5 does not check its index files: a damaged one ends the process by a segmentation fault, or hides entries
-without an error. So a folder is opened only if every byte is as it was when the folder was closed. A note with the
-digest of each file is written last and removed first. While a folder is open, only our own calls change its index
-files. If a file changes between two calls, another program has changed it.
+without an error. So a folder is opened only if every byte is as it was when the folder was closed. A file with the
+digest of each other file is written last at closing, and removed first at opening. While a folder is open, only our own
+calls change its index files. If a file changes between two calls, another program has changed it.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from typing import IO, Any
 from everhold.adapters.chroma.failures import Damaged, Unavailable
 from everhold.files import open_lock, write_private
 
-_NOTE = "closed.json"
+_DIGESTS_FILE = "closed.json"
 _DATABASE = "chroma.sqlite3"
 _MAGIC = b"SQLite format 3\x00"
 
@@ -28,36 +28,36 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._signature: Signature = ()
+        self._state: Signature = ()
 
     def create(self) -> None:
-        """Create the folder empty, whatever was there."""
+        """Create an empty folder; an existing one is deleted."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(parents=True, mode=0o700)
 
     def open(self) -> None:
-        """Damaged unless everything is as it was closed."""
+        """Open the folder. Raise Damaged unless every file is as it was at closing."""
         try:
-            noted = json.loads((self.path / _NOTE).read_bytes())
+            digests = json.loads((self.path / _DIGESTS_FILE).read_bytes())
         except (OSError, ValueError):
-            raise Damaged(f"{self.path} is not there or was not closed") from None
-        if noted != _digests(self.path):
+            raise Damaged(f"{self.path} does not exist or was not closed") from None
+        if digests != _compute_digests(self.path):
             raise Damaged(f"files of {self.path} have changed since it was closed")
-        (self.path / _NOTE).unlink()
+        (self.path / _DIGESTS_FILE).unlink()
 
     def check(self) -> None:
         """Raise Damaged if another program has changed a file since `sign`."""
-        if self._signature != _signature(self.path) or not _is_database(self.path / _DATABASE):
+        if self._state != _compute_signature(self.path) or not _is_database(self.path / _DATABASE):
             raise Damaged(f"files of {self.path} were changed by another program")
 
     def sign(self) -> None:
         """Record the state of the files after our own changes."""
-        self._signature = _signature(self.path)
+        self._state = _compute_signature(self.path)
 
     def close(self) -> None:
-        """Vouches for the files as they are."""
+        """Write the digests of all files, so that the folder can be opened again."""
         self.check()
-        write_private(self.path / _NOTE, json.dumps(_digests(self.path)).encode(), overwrite=True)
+        write_private(self.path / _DIGESTS_FILE, json.dumps(_compute_digests(self.path)).encode(), overwrite=True)
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
@@ -75,22 +75,22 @@ def lock(folder: Path) -> IO[Any]:
     return file
 
 
-def _files(path: Path) -> list[Path]:
-    return sorted(one for one in path.rglob("*") if one.is_file() and not one.name.startswith(_NOTE))
+def _list_files(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith(_DIGESTS_FILE))
 
 
-def _digests(path: Path) -> dict[str, str]:
-    found = {}
-    for one in _files(path):
-        with one.open("rb") as file:
-            found[str(one.relative_to(path))] = hashlib.file_digest(file, "blake2b").hexdigest()
-    return found
+def _compute_digests(path: Path) -> dict[str, str]:
+    digests = {}
+    for path_of_file in _list_files(path):
+        with path_of_file.open("rb") as file:
+            digests[str(path_of_file.relative_to(path))] = hashlib.file_digest(file, "blake2b").hexdigest()
+    return digests
 
 
-def _signature(path: Path) -> Signature:
-    """Of the database, which file it is; of the others, which state too."""
+def _compute_signature(path: Path) -> Signature:
+    """Return the inode of each file, and its time and size except for the database, which changes when it is read."""
     try:
-        stats = [(one.name, one.stat()) for one in _files(path) if not one.name.startswith(f"{_DATABASE}-")]
+        stats = [(file.name, file.stat()) for file in _list_files(path) if not file.name.startswith(f"{_DATABASE}-")]
     except OSError as error:
         raise Damaged(f"files of {path} are gone ({error.strerror})") from None
     return tuple(

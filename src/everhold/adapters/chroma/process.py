@@ -9,10 +9,10 @@ from typing import Any
 
 from everhold.adapters.chroma.address import Address
 from everhold.adapters.chroma.collections import Collections
-from everhold.adapters.chroma.failures import BrokenOff, Damaged, Restarted, Unavailable
+from everhold.adapters.chroma.failures import ConnectionBroken, Damaged, ServerRestarted, Unavailable
 from everhold.errors import InvalidInput
 
-VERBS = ("create", "count", "write", "replace", "ids", "remove", "nearest", "drop")
+VERBS = ("create", "count", "write", "replace", "list_ids", "remove", "nearest", "drop")
 
 
 def main(descriptor: int) -> None:
@@ -39,11 +39,11 @@ def _run_order(verb: Any, arguments: tuple[Any, ...]) -> tuple[str, Any]:
         return "done", verb(*arguments)
     except Damaged as error:
         return "damaged", str(error)
-    except BrokenOff as error:
+    except ConnectionBroken as error:
         return "broken off", str(error)
     except Unavailable as error:
         return "unavailable", str(error)
-    except Restarted as error:
+    except ServerRestarted as error:
         return "restarted", str(error)
     except InvalidInput as error:
         return "refused", str(error)

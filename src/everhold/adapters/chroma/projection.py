@@ -14,7 +14,14 @@ from datetime import timedelta
 from everhold import clock
 from everhold.adapters.chroma.connection import ChromaProcess
 from everhold.adapters.chroma.content import Content
-from everhold.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable, Unfit
+from everhold.adapters.chroma.failures import (
+    CannotAnswer,
+    ConnectionBroken,
+    Damaged,
+    NotReady,
+    ServerRestarted,
+    Unavailable,
+)
 from everhold.adapters.chroma.rows import CollectionSpace, confirm_chunks
 from everhold.adapters.chroma.search import ChromaQuery, Match, make_conditions
 from everhold.adapters.chroma.state import State
@@ -24,13 +31,13 @@ from everhold.model import ProjectionState
 from everhold.ports.feed_follower import MAX_ABSENCE, PAGE, FeedFollower, FeedPage
 from everhold.ports.records import Records
 
-_INLINE = 500
+_MAX_INLINE_LINES = 500
 _WAIT_SECONDS = 1.0
-_WIDEST = 4
-_CRASHES = 3
-_CHECKED = timedelta(seconds=30)
-# A large collection is looked at less often, so that looking takes a fiftieth of the time at most.
-_SELDOM = 50
+_MAX_WIDENING = 4
+_MAX_CRASHES = 3
+_CHECK_INTERVAL = timedelta(seconds=30)
+# A check that takes long is followed by a pause of this many times its duration.
+_CHECK_PAUSE_FACTOR = 50
 
 
 logger = logging.getLogger(__name__)
@@ -39,66 +46,71 @@ logger = logging.getLogger(__name__)
 class Projection:
     """The chunks of one collection space in Chroma.
 
-    Every call to the serving collection, queries included, holds `_turn`, which guards the collection's content, the
-    watermark and `_follower`. Opening, checking and building hold `_work`, which guards `_condemned` and `_check_at`.
-    `_work` is taken before `_turn`. No lock guards `attached`, `failure` and `_crashes`: each is a single assignment,
-    and a query that loses a race over them is answered by the records or counts one crash less.
+    Every call to the serving collection, queries included, holds `_content_lock`, which guards the collection's
+    content, the watermark and `_follower`. Opening, checking and building hold `_maintenance_lock`, which guards
+    `_damaged_generation` and `_check_at`. `_maintenance_lock` is taken before `_content_lock`. No lock guards
+    `attached`, `failure` and `_crashes`: each is a single assignment, and a query that loses a race is answered by the
+    store, or one crash less is counted.
     """
 
     def __init__(
         self,
         records: Records,
         chroma: ChromaProcess,
-        place: CollectionSpace,
+        space: CollectionSpace,
         *,
         prefix: str,
         batch: int,
         lease_seconds: float,
         stopped: Callable[[], bool],
     ) -> None:
-        self._records, self._chroma, self._place, self._stopped = records, chroma, place, stopped
-        self.collection = place.collection(prefix)
+        self._records, self._chroma, self._space, self._stopped = records, chroma, space, stopped
+        self.collection = space.collection(prefix)
         self.state = State(records, f"{chroma.address.digest}/{self.collection}", lease_seconds)
-        self._content = Content(records, chroma, place, batch, self._require_lease)
+        self._content = Content(records, chroma, space, batch, self._require_lease)
         self.attached: int | None = None
         self.failure: str | None = None
-        self._turn = threading.Lock()
-        self._work = threading.RLock()
+        self._content_lock = threading.Lock()
+        self._maintenance_lock = threading.RLock()
         self._follower = FeedFollower(records)
         self._crashes = 0
-        self._condemned: int | None = None
+        self._damaged_generation: int | None = None
         self._check_at = clock.EPOCH
 
     def name(self, generation: int) -> str:
         return f"{self.collection}-{generation}"
 
-    # answering
+    # queries
 
     def matches(self, query: ChromaQuery) -> list[Match]:
-        """The nearest chunks that the records confirm, best first. Unfit if Chroma cannot answer now."""
+        """Return the nearest chunks that the records confirm, best first. Raise CannotAnswer if Chroma cannot."""
         if query.users is not None and not query.users:
             return []
         generation = self._catch_up_for_query()
         try:
             return self._search(self.name(generation), query)
-        except (Unavailable, Damaged, Restarted) as error:
+        except (Unavailable, Damaged, ServerRestarted) as error:
             self._detach(generation, error)
             raise
 
     def _search(self, name: str, query: ChromaQuery) -> list[Match]:
         """Return the matches that the records confirm. Searches for more until enough are confirmed."""
         where = make_conditions(query.organization_id, query.users, query.where)
-        wanted = query.n_results
+        limit = query.n_results
         while True:
-            found: list[Match] = self._chroma.ask("nearest", name, query.vector, wanted, where, query.where_document)
-            real = confirm_chunks(
-                self._records, self._place, query.organization_id, query.users, (one.id for one in found)
+            matches: list[Match] = self._chroma.ask("nearest", name, query.vector, limit, where, query.where_document)
+            confirmed = confirm_chunks(
+                self._records, self._space, query.organization_id, query.users, (match.id for match in matches)
             )
-            self._content.judge(query, wanted, found, real)
-            kept = [one for one in found if one.id in real]
-            if len(kept) >= query.n_results or len(found) < wanted or wanted >= _WIDEST * query.n_results:
-                return kept[: query.n_results]
-            wanted *= 2
+            self._content.check_matches(query, limit, matches, confirmed)
+            confirmed_matches = [match for match in matches if match.id in confirmed]
+            if (
+                len(confirmed_matches) >= query.n_results
+                or len(matches) < limit
+                or limit >= _MAX_WIDENING * query.n_results
+            ):
+                return confirmed_matches[: query.n_results]
+            limit *= 2
 
     def _catch_up_for_query(self) -> int:
         """Return the serving generation after applying everything that was committed before this call."""
@@ -107,36 +119,36 @@ class Projection:
 
     def _catch_up_locked(self) -> int:
         generation = self.attached
-        if generation is None or not self._turn.acquire(timeout=_WAIT_SECONDS):
-            raise Behind("Chroma is being opened or built")
+        if generation is None or not self._content_lock.acquire(timeout=_WAIT_SECONDS):
+            raise NotReady("Chroma is being opened or built")
         try:
             serving = self.state.get_serving()
             if serving is None or serving.generation != generation:
                 self.attached = None
-                raise Behind("another generation serves")
-            self._tell_a_few(generation, serving.applied_sequence)
-        except (Unavailable, Damaged, Restarted) as error:
+                raise NotReady("another generation serves")
+            self._apply_few(generation, serving.applied_sequence)
+        except (Unavailable, Damaged, ServerRestarted) as error:
             self._detach(generation, error)
             raise
         finally:
-            self._turn.release()
+            self._content_lock.release()
         return generation
 
-    def _tell_a_few(self, generation: int, position: int) -> None:
-        """Behind if there is too much to tell, or if another process must."""
-        told, has_more = 0, True
+    def _apply_few(self, generation: int, position: int) -> None:
+        """Apply the feed from a position. Raise NotReady if it has too many lines, or if another process applies it."""
+        applied, has_more = 0, True
         while has_more:
-            page = self._read_from(position, _INLINE + 1)
-            told, has_more = told + len(page.lines), page.has_more
-            if told > _INLINE or (page.lines and not self.state.holds):
-                raise Behind("Chroma has not been told everything yet")
+            page = self._read_from(position, _MAX_INLINE_LINES + 1)
+            applied, has_more = applied + len(page.lines), page.has_more
+            if applied > _MAX_INLINE_LINES or (page.lines and not self.state.holds):
+                raise NotReady("Chroma has not applied the whole change feed yet")
             if page.lines or has_more:
                 self._apply(generation, position, page)
             position = page.position
 
-    def _detach(self, generation: int, error: Unfit) -> None:
+    def _detach(self, generation: int, error: CannotAnswer) -> None:
         self.failure = str(error)
-        if isinstance(error, BrokenOff):
+        if isinstance(error, ConnectionBroken):
             self._crashes += 1
         if self.attached == generation:
             self.attached = None
@@ -161,7 +173,7 @@ class Projection:
     def follow(self) -> None:
         """Apply all new lines of the feed."""
         while True:
-            with self._turn:
+            with self._content_lock:
                 serving = self.state.get_serving()
                 if serving is None:
                     return
@@ -174,7 +186,7 @@ class Projection:
 
     @property
     def lag(self) -> int:
-        """How many lines of the feed Chroma has not been told, up to a thousand."""
+        """How many lines of the feed are not applied yet, up to a thousand."""
         serving = self.state.get_serving()
         if serving is None:
             return 0
@@ -182,21 +194,21 @@ class Projection:
         follower = self._follower if is_current else FeedFollower(self._records, serving.applied_sequence)
         return len(follower.read(PAGE).lines)
 
-    # keeping well
+    # maintenance
 
     def advance(self) -> None:
         """Do what is due: open the collection, check it, apply the feed, and rebuild what is damaged."""
-        with self._work, self._release_if_unreachable():
+        with self._maintenance_lock, self._release_if_unreachable():
             holds, serving = self.state.take(), self.state.get_serving()
             try:
                 self._attach(serving, holds=holds)
                 if holds:
                     self.follow()
-            except BrokenOff:
+            except ConnectionBroken:
                 self._crashes += 1
                 raise
             except Damaged as error:
-                self._condemned = serving.generation if serving is not None else None
+                self._damaged_generation = serving.generation if serving is not None else None
                 self.attached, self.failure = None, str(error)
                 if not holds:
                     raise
@@ -211,7 +223,7 @@ class Projection:
         """Release the lease if Chroma cannot be reached: the process that has the folder can apply the feed."""
         try:
             yield
-        except BrokenOff:
+        except ConnectionBroken:
             raise
         except Unavailable:
             with suppress(EverholdError):
@@ -221,58 +233,61 @@ class Projection:
     def _attach(self, serving: ProjectionState | None, *, holds: bool) -> None:
         if serving is None or not serving.generation:
             raise Damaged("nothing has been built yet")
-        if serving.generation == self._condemned:
-            raise Damaged(self.failure or "what served is damaged")
-        known = self.attached == serving.generation
-        if known and (not holds or clock.now() < self._check_at):
+        if serving.generation == self._damaged_generation:
+            raise Damaged(self.failure or "the collection is damaged")
+        is_attached = self.attached == serving.generation
+        if is_attached and (not holds or clock.now() < self._check_at):
             return
-        name, begun = self.name(serving.generation), clock.now()
-        if holds and self._crashes >= _CRASHES:
+        name, started = self.name(serving.generation), clock.now()
+        if holds and self._crashes >= _MAX_CRASHES:
             self._crashes = 0
-            raise Damaged("Chroma ends again and again when it is searched")
-        with suppress(Restarted):
+            raise Damaged("Chroma crashes repeatedly when it is searched")
+        with suppress(ServerRestarted):
             self._chroma.ask("count", name)
-        if not known:
-            with self._turn:
+        if not is_attached:
+            with self._content_lock:
                 self._follower.jump(serving.applied_sequence)
         if holds:
             if self.state.has_slept(serving):
                 self._compare(name)
-            self._content.prove(name, self.follow, lambda: self._compare(name))
-        if known:
+            self._content.verify(name, self.follow, lambda: self._compare(name))
+        if is_attached:
             self._crashes = 0
-        if not known:
+        if not is_attached:
             logger.info("collection %s is used", name)
         now = clock.now()
-        self.attached, self._check_at = serving.generation, now + max(_CHECKED, _SELDOM * (now - begun))
+        self.attached, self._check_at = (
+            serving.generation,
+            now + max(_CHECK_INTERVAL, _CHECK_PAUSE_FACTOR * (now - started)),
+        )
 
     def _compare(self, name: str) -> None:
         """Compare the serving collection with the records. The lock keeps other writers out of the collection."""
-        with self._turn:
+        with self._content_lock:
             self._content.compare_all(name)
 
     # building
 
     def build(self) -> None:
         """Build another generation from the records, let it serve, and drop the previous one."""
-        with self._work, self._release_if_unreachable():
+        with self._maintenance_lock, self._release_if_unreachable():
             if not self.state.take():
-                raise Behind("another process feeds Chroma")
+                raise NotReady("another process feeds Chroma")
             built = self._begin_generation()
             name = self.name(built.generation)
             try:
                 self._content.fill(name)
                 position = self._catch_up_from(name, built.applied_sequence)
-                self._content.prove(
+                self._content.verify(
                     name, lambda: self._catch_up_from(name, position), lambda: self._content.compare_all(name)
                 )
             except Damaged:
                 self.state.abandon()
                 raise
-            with self._turn:
+            with self._content_lock:
                 self.state.swap(built, position)
                 self._follower.jump(position)
-                self.attached, self._check_at = built.generation, clock.now() + _CHECKED
+                self.attached, self._check_at = built.generation, clock.now() + _CHECK_INTERVAL
             logger.info("built collection %s", name)
             self.follow()
             self._drop_retired()
@@ -289,7 +304,7 @@ class Projection:
         self._chroma.ask("create", self.name(generation))
         begun = self.state.get_building()
         if begun is None:
-            raise Behind("another process has taken over feeding Chroma")
+            raise NotReady("another process has taken over feeding Chroma")
         return begun
 
     def _catch_up_from(self, name: str, position: int) -> int:
@@ -300,12 +315,12 @@ class Projection:
 
     def _drop_retired(self) -> None:
         for generation in self.state.list_retired():
-            with suppress(Unfit):  # it is tried again
+            with suppress(CannotAnswer):  # it is tried again
                 self._chroma.ask("drop", self.name(generation))
                 self.state.forget_retired(generation)
 
     def _require_lease(self) -> None:
         """Raise Behind between two batches if the engine closes or the lease is lost."""
         if self._stopped():
-            raise Behind("the engine is closing")
+            raise NotReady("the engine is closing")
         self.state.renew_if_due()

@@ -1,4 +1,4 @@
-"""Reading what Chroma should contain from the records, and confirming its answers with the records."""
+"""Read what Chroma should contain from the records, and confirm its results with the records."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -20,8 +20,8 @@ from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
 
 _BATCH = 500
-_LOOKED_AT = 10_000
-_TENANTS = 4
+_SAMPLED_OWNERS = 10_000
+_SAMPLED_ORGANIZATIONS = 4
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class CollectionSpace:
         return SEARCHABLE[self.kind]
 
     def chunks(self, users: tuple[str, ...] | None = None) -> list[Where]:
-        """Return the conditions for the collection's chunks, for those of these users only if any are given."""
+        """Return the conditions for the collection's chunks; with `users`, only for theirs."""
         space = SearchSpace("", users, self.model, self.kind, self.namespace)
         return [*space.chunks(), Where("dimensions", Op.EQ, self.dimensions)]
 
@@ -60,38 +60,38 @@ def list_organizations(records: Records) -> list[str]:
     return sorted(name for (name,) in records.columns(Organization, None, ("id",)))
 
 
-def list_owners(records: Records, place: CollectionSpace, organization_id: str) -> list[str]:
-    return sorted(name for (name,) in records.columns(place.owner.entity, organization_id, ("id",), place.owners))
+def list_owners(records: Records, space: CollectionSpace, organization_id: str) -> list[str]:
+    return sorted(name for (name,) in records.columns(space.owner.entity, organization_id, ("id",), space.owners))
 
 
-def count_all(records: Records, place: CollectionSpace) -> int:
+def count_all(records: Records, space: CollectionSpace) -> int:
     """Return how many entries there should be: the current chunks, without those of deleted owners."""
-    entries = records.count(Chunk, None, place.chunks())
+    entries = records.count(Chunk, None, space.chunks())
     hidden: dict[str, list[str]] = {}
     where = [Where("deleted_at", Op.NE, None)]
-    names, entity = ("organization_id", "id"), place.owner.entity
+    names, entity = ("organization_id", "id"), space.owner.entity
     for organization_id, owner_id in records.columns(entity, None, names, where, deleted=True):
         hidden.setdefault(organization_id, []).append(owner_id)
     for organization_id, owner_ids in hidden.items():
         for batch in split_into_batches(owner_ids, _BATCH):
-            entries -= records.count(Chunk, organization_id, [Where("owner_id", Op.IN, batch), *place.chunks()])
+            entries -= records.count(Chunk, organization_id, [Where("owner_id", Op.IN, batch), *space.chunks()])
     return entries
 
 
-def list_chunk_ids(records: Records, place: CollectionSpace, organization_id: str) -> set[str]:
+def list_chunk_ids(records: Records, space: CollectionSpace, organization_id: str) -> set[str]:
     """Return the ids of all chunks of an organization that the collection should have."""
-    live = set(list_owners(records, place, organization_id))
-    found = records.columns(Chunk, organization_id, ("owner_id", "revision", "chunk_index"), place.chunks())
-    return {chunk_id(organization_id, owner_id, *rest) for owner_id, *rest in found if owner_id in live}
+    live = set(list_owners(records, space, organization_id))
+    rows = records.columns(Chunk, organization_id, ("owner_id", "revision", "chunk_index"), space.chunks())
+    return {chunk_id(organization_id, owner_id, *rest) for owner_id, *rest in rows if owner_id in live}
 
 
 def read_entries(
-    records: Records, place: CollectionSpace, organization_id: str, owner_ids: Sequence[str]
+    records: Records, space: CollectionSpace, organization_id: str, owner_ids: Sequence[str]
 ) -> list[ChunkEntry]:
-    """Return the current chunks of those of these owners that live."""
-    live = records.get(place.owner.entity, organization_id, owner_ids)
+    """Return the current chunks of these owners, without deleted owners."""
+    live = records.get(space.owner.entity, organization_id, owner_ids)
     columns = ("owner_id", "user_id", "revision", "chunk_index", "span_start", "span_end", "vector")
-    where = [Where("owner_id", Op.IN, list(owner_ids)), *place.chunks()]
+    where = [Where("owner_id", Op.IN, list(owner_ids)), *space.chunks()]
     entries = []
     for owner_id, user_id, revision, index, start, end, vector in records.columns(
         Chunk, organization_id, columns, where
@@ -102,9 +102,9 @@ def read_entries(
                 ChunkEntry(
                     chunk_id(organization_id, owner_id, revision, index),
                     np.frombuffer(vector, "<f2").astype(np.float32),
-                    place.owner.text(owner)[start:end],
+                    space.owner.text(owner)[start:end],
                     {
-                        **_make_metadata(place, owner),
+                        **_make_metadata(space, owner),
                         "organization_id": organization_id,
                         "user_id": user_id,
                         "owner_id": owner_id,
@@ -114,63 +114,64 @@ def read_entries(
     return entries
 
 
-def _make_metadata(place: CollectionSpace, owner: Entity) -> dict[str, str]:
-    source = (place.owner.get_value(owner, "provenance") or {}).get("source")
+def _make_metadata(space: CollectionSpace, owner: Entity) -> dict[str, str]:
+    source = (space.owner.get_value(owner, "provenance") or {}).get("source")
     if not isinstance(source, str) or not source:
         source = owner.source_agent if isinstance(owner, Memory) else None
     return {
         "source": source or "user_input",
-        "timestamp": (place.owner.get_value(owner, "occurred_at") or owner.created_at).isoformat(),
-        "session_id": place.owner.get_value(owner, "session_id") or "",
-        "type": place.owner.get_value(owner, "kind") or place.kind,
+        "timestamp": (space.owner.get_value(owner, "occurred_at") or owner.created_at).isoformat(),
+        "session_id": space.owner.get_value(owner, "session_id") or "",
+        "type": space.owner.get_value(owner, "kind") or space.kind,
     }
 
 
 def _shorten(name: str) -> str:
-    """Return the beginning of a name in characters that Chroma takes."""
+    """Return the beginning of a name, with only the characters that Chroma allows."""
     return re.sub(r"[^a-zA-Z0-9.]+", "-", name).strip("-.")[:40]
 
 
 def confirm_chunks(
-    records: Records, place: CollectionSpace, organization_id: str, users: tuple[str, ...] | None, found: Iterable[str]
+    records: Records, space: CollectionSpace, organization_id: str, users: tuple[str, ...] | None, ids: Iterable[str]
 ) -> dict[str, Vector]:
-    """Return those of these chunk names that the records have now, in the organization and of the users, and their
-    vectors."""
-    named = set(found)
-    known: dict[str, Vector] = {}
-    for batch in split_into_batches(sorted({parse_owner_id(one) for one in named} - {""}), _BATCH):
-        live = _find_live(records, place, organization_id, batch)
+    """Return the vectors of those of these chunks that the organization and the users have now, by chunk id."""
+    unconfirmed = set(ids)
+    vectors: dict[str, Vector] = {}
+    for batch in split_into_batches(sorted({parse_owner_id(name) for name in unconfirmed} - {""}), _BATCH):
+        live = _find_live(records, space, organization_id, batch)
         columns = ("owner_id", "revision", "chunk_index", "vector")
-        where = [Where("owner_id", Op.IN, batch), *place.chunks(users)]
+        where = [Where("owner_id", Op.IN, batch), *space.chunks(users)]
         for owner_id, revision, index, vector in records.columns(Chunk, organization_id, columns, where):
             name = chunk_id(organization_id, owner_id, revision, index)
-            if name in named and owner_id in live:
-                known[name] = np.frombuffer(vector, "<f2").astype(np.float32)
-    return known
+            if name in unconfirmed and owner_id in live:
+                vectors[name] = np.frombuffer(vector, "<f2").astype(np.float32)
+    return vectors
 
 
-def count_entries(records: Records, place: CollectionSpace, organization_id: str, users: tuple[str, ...] | None) -> int:
+def count_entries(records: Records, space: CollectionSpace, organization_id: str, users: tuple[str, ...] | None) -> int:
     """Return how many entries of the organization and the users there should be."""
-    found = [one for (one,) in records.columns(Chunk, organization_id, ("owner_id",), place.chunks(users))]
+    owner_ids = [
+        owner_id for (owner_id,) in records.columns(Chunk, organization_id, ("owner_id",), space.chunks(users))
+    ]
     live: set[str] = set()
-    for batch in split_into_batches(sorted(set(found)), _BATCH):
-        live |= _find_live(records, place, organization_id, batch)
-    return sum(one in live for one in found)
+    for batch in split_into_batches(sorted(set(owner_ids)), _BATCH):
+        live |= _find_live(records, space, organization_id, batch)
+    return sum(owner_id in live for owner_id in owner_ids)
 
 
-def _find_live(records: Records, place: CollectionSpace, organization_id: str, owner_ids: Sequence[str]) -> set[str]:
+def _find_live(records: Records, space: CollectionSpace, organization_id: str, owner_ids: Sequence[str]) -> set[str]:
     where = [Where("id", Op.IN, list(owner_ids))]
-    return {name for (name,) in records.columns(place.owner.entity, organization_id, ("id",), where)}
+    return {name for (name,) in records.columns(space.owner.entity, organization_id, ("id",), where)}
 
 
-def read_sample(records: Records, place: CollectionSpace, size: int) -> list[tuple[str, ChunkEntry]]:
+def read_sample(records: Records, space: CollectionSpace, size: int) -> list[tuple[str, ChunkEntry]]:
     """Return some entries that the collection must have, from several organizations, each with its organization."""
-    found: list[tuple[str, ChunkEntry]] = []
-    for organization_id in list_organizations(records)[:_TENANTS]:
-        rows = records.columns(place.owner.entity, organization_id, ("id",), place.owners)
-        ids = [name for (name,) in islice(rows, _LOOKED_AT)]
-        some = ids[:: max(1, len(ids) // size)][:size]
-        if some:
-            entries = read_entries(records, place, organization_id, some)[:size]
-            found += [(organization_id, entry) for entry in entries]
-    return found
+    sample: list[tuple[str, ChunkEntry]] = []
+    for organization_id in list_organizations(records)[:_SAMPLED_ORGANIZATIONS]:
+        rows = records.columns(space.owner.entity, organization_id, ("id",), space.owners)
+        ids = [name for (name,) in islice(rows, _SAMPLED_OWNERS)]
+        sampled_ids = ids[:: max(1, len(ids) // size)][:size]
+        if sampled_ids:
+            entries = read_entries(records, space, organization_id, sampled_ids)[:size]
+            sample += [(organization_id, entry) for entry in entries]
+    return sample

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from everhold import clock
-from everhold.adapters.chroma.failures import Behind
+from everhold.adapters.chroma.failures import NotReady
 from everhold.errors import StaleVersion
 from everhold.model import ProjectionState
 from everhold.ports.feed_follower import MAX_ABSENCE
@@ -111,7 +111,7 @@ class State:
     def _patch_serving(self, changes: dict[str, Any]) -> Operation:
         serving = self.get_serving()
         if serving is None:
-            raise Behind("no generation serves")
+            raise NotReady("no generation serves")
         return Patch(ProjectionState, get_key(serving), changes)
 
     def has_slept(self, serving: ProjectionState) -> bool:
@@ -143,4 +143,4 @@ class State:
 
     def _commit(self, operations: list[Operation]) -> None:
         if not self._try_commit(operations):
-            raise Behind("another process has taken over feeding Chroma")
+            raise NotReady("another process has taken over feeding Chroma")

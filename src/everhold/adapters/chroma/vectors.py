@@ -1,9 +1,9 @@
-"""Nearest vectors from Chroma, or from the store itself while Chroma is not up to date.
+"""Find the nearest vectors in Chroma, or in the store itself while Chroma is not up to date.
 
 A background thread opens every collection, applies the change feed, checks it, and rebuilds what is damaged, with
-growing pauses while that fails. A query waits at most a second for this thread, up to `seconds` for its turn with
-Chroma, and up to `seconds` for an answer. Applying new lines first may take six times as long. After that the store
-answers.
+growing pauses while that fails. A query waits at most a second for this thread, up to `seconds` until Chroma is
+free, and up to `seconds` for an answer. Applying new lines before that may take six times as long. If a wait ends, the
+store answers.
 """
 
 import threading
@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from everhold.adapters.chroma.address import Address
-from everhold.adapters.chroma.connection import reach
-from everhold.adapters.chroma.failures import Behind, Unfit
+from everhold.adapters.chroma.connection import acquire_process
+from everhold.adapters.chroma.failures import CannotAnswer, NotReady
 from everhold.adapters.chroma.projection import Projection
 from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.chroma.search import ChromaQuery, Match, parse_owner_id
@@ -28,17 +28,17 @@ from everhold.ports.search_indexes import VectorIndex
 from everhold.ports.search_space import SearchSpace
 
 _MAX_PAUSE = 30.0
-# Seconds that doctor waits for the thread's first check: before it, nothing is known.
-_FIRST_LOOK = 20.0
+# Seconds that `doctor` waits for the first round of the thread. Before it, the state of Chroma is not known.
+_FIRST_ROUND_SECONDS = 20.0
 
 
 class ChromaVectors:
-    """Finds candidates in Chroma, or with `otherwise`, which reads the records, while Chroma cannot answer."""
+    """Finds candidates in Chroma, or with `fallback`, which reads the records, while Chroma cannot answer."""
 
     def __init__(
         self,
         records: Records,
-        otherwise: VectorIndex,
+        fallback: VectorIndex,
         address: Address,
         *,
         prefix: str = "memories",
@@ -49,33 +49,33 @@ class ChromaVectors:
     ) -> None:
         if find_spec("chromadb") is None:
             raise MissingExtra("vectors in Chroma need chromadb", remedy="pip install 'everhold[chroma]'")
-        self._records, self._otherwise = records, otherwise
-        self._chroma = reach(address, seconds)
+        self._records, self._fallback = records, fallback
+        self._chroma = acquire_process(address, seconds)
         self._options: dict[str, Any] = {"prefix": prefix, "batch": batch, "lease_seconds": lease_seconds}
         self._poll_seconds = poll_seconds
         self._projections: dict[CollectionSpace, Projection] = {}
         self._stop = GuardedEvent()
         self._wake = GuardedEvent()
         self._lock = threading.Lock()
-        self._turned = threading.Condition()
-        self._looked = False
+        self._round_done = threading.Condition()
+        self._is_first_round_done = False
         self._thread = BackgroundThread("everhold-chroma", self._run, self._stop)
 
     def follow(self, model: str, dimensions: int) -> None:
         """Keep this model's chunks of long-term memories in Chroma from now on.
 
-        Those of other kinds and namespaces are kept from the first search for them on.
+        Chunks of other kinds and namespaces are kept there from the first search for them.
         """
         self.projection(CollectionSpace(model, dimensions))
 
     def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         query = ChromaQuery(space.organization_id, space.users, vector, limit)
         try:
-            found = self.projection(_make_space(space, vector)).matches(query)
-        except Unfit:
+            matches = self.projection(_make_space(space, vector)).matches(query)
+        except CannotAnswer:
             self._wake.set()
-            return self._otherwise.find_by_vector(space, vector, limit)
-        return list(dict.fromkeys(parse_owner_id(one.id) for one in found))
+            return self._fallback.find_by_vector(space, vector, limit)
+        return list(dict.fromkeys(parse_owner_id(match.id) for match in matches))
 
     def search(
         self,
@@ -93,77 +93,83 @@ class ChromaVectors:
         query = ChromaQuery(space.organization_id, space.users, vector, n_results, where, where_document)
         try:
             return self.projection(_make_space(space, vector)).matches(query)
-        except Unfit as error:
+        except CannotAnswer as error:
             self._wake.set()
             raise StoreUnavailable(f"Chroma does not serve now: {error}", remedy="ask again, or use recall") from error
 
-    def projection(self, place: CollectionSpace) -> Projection:
-        """Return one collection, begun when first asked for."""
+    def projection(self, space: CollectionSpace) -> Projection:
+        """Return the projection of a space. It is created at first use."""
         with self._lock:
-            held = self._projections.get(place)
-            if held is None:
-                held = self._projections[place] = Projection(
-                    self._records, self._chroma, place, stopped=self._stop.is_set, **self._options
+            projection = self._projections.get(space)
+            if projection is None:
+                projection = self._projections[space] = Projection(
+                    self._records, self._chroma, space, stopped=self._stop.is_set, **self._options
                 )
-                self._looked = False
+                self._is_first_round_done = False
             if not self._thread.is_alive() and not self._stop.is_set():
                 self._thread.start()
-            return held
+            return projection
 
-    # care
+    # maintenance
 
     def rebuild(self) -> None:
         """Rebuild every collection from the records, then use the new ones."""
         for projection in list(self._projections.values()):
             try:
                 projection.build()
-            except Unfit as error:
+            except CannotAnswer as error:
                 projection.failure = str(error)
                 self._wake.set()
-                raise StoreUnavailable(f"Chroma could not be rebuilt: {error}", remedy="it is tried again") from error
+                raise StoreUnavailable(
+                    f"Chroma could not be rebuilt: {error}", remedy="nothing: it is retried in the background"
+                ) from error
 
     def wait(self, seconds: float) -> bool:
-        """Wait until Chroma serves, at most so many seconds, and return whether it does."""
+        """Wait at most `seconds` until Chroma serves, and return whether it does."""
         deadline = time.monotonic() + seconds
         while not self.serves:
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            with uninterrupted, self._turned:
+            with uninterrupted, self._round_done:
                 self._wake.set()
                 if not self.serves:
-                    self._turned.wait(min(left, 0.1))
+                    self._round_done.wait(min(left, 0.1))
         return True
 
     @property
     def serves(self) -> bool:
         """Whether every collection is open and no damage is known."""
-        return bool(self._projections) and all(one.attached is not None for one in self._projections.values())
+        return bool(self._projections) and all(
+            projection.attached is not None for projection in self._projections.values()
+        )
 
     def report(self) -> dict[str, str]:
         """What doctor shows: where Chroma is, and of every collection its generation and its lag."""
-        self._look_first()
-        shown = {"vectors": f"chroma ({self._chroma.address.shown})"}
+        self._wait_for_first_round()
+        lines = {"vectors": f"chroma ({self._chroma.address.shown})"}
         for projection in self._projections.values():
             serving = projection.state.get_serving()
             generation = f"generation {serving.generation}" if serving else "nothing built yet"
             serves = "serves" if projection.attached is not None else "the store answers instead"
             feeds = "fed by this process" if projection.state.holds else "fed by another process or by none"
-            shown[projection.collection] = f"{generation}, {projection.lag} lines behind, {serves}, {feeds}"
-        return shown
+            lines[projection.collection] = f"{generation}, {projection.lag} lines behind, {serves}, {feeds}"
+        return lines
 
     def find_problems(self) -> list[str]:
-        self._look_first()
+        self._wait_for_first_round()
         return [
-            f"Chroma does not serve {one.collection}: {one.failure}; recall looks in the store itself meanwhile"
-            for one in self._projections.values()
-            if one.failure is not None
+            f"Chroma does not serve {projection.collection}: {projection.failure}; recall searches in the store"
+            for projection in self._projections.values()
+            if projection.failure is not None
         ]
 
-    def _look_first(self) -> None:
-        with uninterrupted, self._turned:
+    def _wait_for_first_round(self) -> None:
+        with uninterrupted, self._round_done:
             self._wake.set()
-            self._turned.wait_for(lambda: self._looked or not self._thread.is_alive(), _FIRST_LOOK)
+            self._round_done.wait_for(
+                lambda: self._is_first_round_done or not self._thread.is_alive(), _FIRST_ROUND_SECONDS
+            )
 
     def close(self) -> None:
         """Stop the background thread. Unfinished work continues at the next start."""
@@ -189,11 +195,11 @@ class ChromaVectors:
             self._wake.clear()
             if self._stop.is_set():
                 return
-            begun = list(self._projections.values())
-            failed = [one for one in begun if not self._try_to_advance(one)]
-            with self._turned:
-                self._looked = len(begun) == len(self._projections)
-                self._turned.notify_all()
+            projections = list(self._projections.values())
+            failed = [projection for projection in projections if not self._try_to_advance(projection)]
+            with self._round_done:
+                self._is_first_round_done = len(projections) == len(self._projections)
+                self._round_done.notify_all()
             pause = min(2 * pause, _MAX_PAUSE) if failed else self._poll_seconds
             if failed and self._stop.wait(pause):
                 return
@@ -205,7 +211,7 @@ class ChromaVectors:
         return error is None
 
     def _advance(self, projection: Projection) -> None:
-        with suppress(Behind):  # another process feeds, or the engine is closing
+        with suppress(NotReady):  # another process feeds, or the engine is closing
             projection.advance()
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.adapters.usearch.recent import Found
+from everhold.adapters.usearch.recent import NearChunk
 from everhold.adapters.usearch.rows import VectorRow, split_into_blocks
 from everhold.ports.embedder import Vector
 
-_READ_AT_ONCE = 2048
+_READ_BATCH = 2048
 _THREADS = max(1, (os.cpu_count() or 2) // 2)
 
 
@@ -27,22 +27,22 @@ _THREADS = max(1, (os.cpu_count() or 2) // 2)
 class Shape:
     """How an index is searched, and usearch's parameters for it.
 
-    One call adds `together` vectors and holds the GIL for about ten milliseconds, so that recalls can run in between.
+    Each call adds `batch` vectors and holds the GIL for about ten milliseconds, so that recalls can run between calls.
     """
 
     exact: bool
     connectivity: int
     expansion_add: int
     expansion_search: int
-    together: int
+    batch: int
 
 
-EXACT = Shape(exact=True, connectivity=2, expansion_add=1, expansion_search=1, together=1024)
-GRAPH = Shape(exact=False, connectivity=16, expansion_add=128, expansion_search=256, together=8)
+EXACT = Shape(exact=True, connectivity=2, expansion_add=1, expansion_search=1, batch=1024)
+GRAPH = Shape(exact=False, connectivity=16, expansion_add=128, expansion_search=256, batch=8)
 
 
 class BuildStopped(Exception):
-    """Raised when building was told to stop. It never leaves this package."""
+    """Building was stopped. It is always caught in this package."""
 
 
 class Owners:
@@ -54,7 +54,7 @@ class Owners:
 
     @classmethod
     def from_ids(cls, owner_ids: Sequence[str]) -> "Owners":
-        return cls("".join(f"{one}\n" for one in owner_ids).encode())
+        return cls("".join(f"{owner_id}\n" for owner_id in owner_ids).encode())
 
     @classmethod
     def map_file(cls, path: Path) -> "Owners":
@@ -90,16 +90,20 @@ class Base:
     def size(self) -> int:
         return len(self.owners)
 
-    def find_nearest(self, vector: Vector, limit: int, without: set[str]) -> list[Found]:
-        """Return the chunks nearest to a vector, without some owners. Searches for more until enough are left."""
-        wanted = min(self.size, limit)
+    def find_nearest(self, vector: Vector, limit: int, without: set[str]) -> list[NearChunk]:
+        """Return the chunks nearest to a vector, except those of some owners. Search for more until enough are left."""
+        searched = min(self.size, limit)
         while True:
-            matches = self.index.search(vector, wanted, exact=self.shape.exact, threads=1)
-            named = ((self.owners[int(key)], distance) for key, distance in zip(*_pair(matches), strict=True))
-            found = [Found(1.0 - float(distance), one) for one, distance in named if one and one not in without]
-            if len(found) >= limit or wanted == self.size:
-                return found[:limit]
-            wanted = min(self.size, 2 * wanted)
+            matches = self.index.search(vector, searched, exact=self.shape.exact, threads=1)
+            owned = ((self.owners[int(key)], distance) for key, distance in zip(*_pair(matches), strict=True))
+            nearest = [
+                NearChunk(1.0 - float(distance), owner_id)
+                for owner_id, distance in owned
+                if owner_id and owner_id not in without
+            ]
+            if len(nearest) >= limit or searched == self.size:
+                return nearest[:limit]
+            searched = min(self.size, 2 * searched)
 
 
 def _pair(matches: Any) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
@@ -128,25 +132,28 @@ def build(shape: Shape, dimensions: int, rows: Iterable[VectorRow], stopped: Cal
 
 
 def extend(
-    index: Any, base: Base, dimensions: int, gone: set[str], rows: Iterable[VectorRow], stopped: Callable[[], bool]
+    index: Any, base: Base, dimensions: int, replaced: set[str], rows: Iterable[VectorRow], stopped: Callable[[], bool]
 ) -> Base:
-    """Return the base with these rows added to `index`, a copy that may be changed, and without owners for `gone`."""
-    kept = ["" if one in gone else one for one in base.owners.list_ids()]
-    added = _add(index, base.shape, len(kept), dimensions, rows, stopped)
-    return Base(base.shape, index, Owners.from_ids(kept + added))
+    """Return the base with these rows added and the rows of `replaced` owners deleted.
+
+    `index` is a copy of the base's index that may be changed.
+    """
+    owners = ["" if owner_id in replaced else owner_id for owner_id in base.owners.list_ids()]
+    added = _add(index, base.shape, len(owners), dimensions, rows, stopped)
+    return Base(base.shape, index, Owners.from_ids(owners + added))
 
 
 def _add(
     index: Any, shape: Shape, first: int, dimensions: int, rows: Iterable[VectorRow], stopped: Callable[[], bool]
 ) -> list[str]:
     owners: list[str] = []
-    for block in split_into_blocks(rows, _READ_AT_ONCE):
+    for block in split_into_blocks(rows, _READ_BATCH):
         keys = np.arange(first + len(owners), first + len(owners) + len(block), dtype=np.uint64)
         matrix = np.frombuffer(b"".join(row.vector for row in block), "<f2").reshape(-1, dimensions)
-        for start in range(0, len(block), shape.together):
+        for start in range(0, len(block), shape.batch):
             if stopped():
                 raise BuildStopped
-            some = slice(start, start + shape.together)
-            index.add(keys[some], matrix[some], threads=_THREADS)
+            span = slice(start, start + shape.batch)
+            index.add(keys[span], matrix[span], threads=_THREADS)
         owners += [row.owner_id for row in block]
     return owners

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from everhold.adapters.usearch.files import IndexFiles
-from everhold.adapters.usearch.index import PlaceIndex
+from everhold.adapters.usearch.index import SpaceIndex
 from everhold.adapters.usearch.rows import IndexSpace
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
@@ -19,7 +19,7 @@ class UsearchVectors:
         self._records = records
         self._folder = folder
         self._exact_up_to = exact_up_to
-        self._indexes: dict[IndexSpace, PlaceIndex] = {}
+        self._indexes: dict[IndexSpace, SpaceIndex] = {}
         self._lock = threading.Lock()
 
     def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
@@ -32,14 +32,14 @@ class UsearchVectors:
         best = sorted(matches, key=lambda match: (-match.score, match.owner_id))[:limit]
         return list(dict.fromkeys(match.owner_id for match in best))
 
-    def index(self, index_space: IndexSpace) -> PlaceIndex:
+    def index(self, index_space: IndexSpace) -> SpaceIndex:
         """The index of one place, built when first asked something."""
         with self._lock:
-            held = self._indexes.get(index_space)
-            if held is None:
+            index = self._indexes.get(index_space)
+            if index is None:
                 files = IndexFiles(self._folder, index_space)
-                held = self._indexes[index_space] = PlaceIndex(self._records, index_space, files, self._exact_up_to)
-            return held
+                index = self._indexes[index_space] = SpaceIndex(self._records, index_space, files, self._exact_up_to)
+            return index
 
     def find_problems(self) -> list[str]:
         """Return why indexes could not be rebuilt. The current ones keep answering."""
