@@ -235,9 +235,7 @@ class Everhold(AccountVerbs):
 
     def tokens(self, text: Body) -> int:
         """Return how many tokens a text costs in a prompt, counted as `context` counts them."""
-        from everhold.context import counting
-
-        return counting.count(self._parts.write_deps.chunking.tokenizer, text)
+        return self._parts.count_tokens(text)
 
     def drop_model(self, name: str) -> None:
         """Delete the vectors of an embedding model that was kept beside the first one and is no longer named."""

@@ -4,7 +4,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -108,17 +108,24 @@ class Parts:
         """Return the same parts with all that they write journalled under a run of maintenance."""
         return replace(self, write_deps=replace(self.write_deps, run_id=run_id))
 
+    @cached_property
+    def count_tokens(self) -> Callable[[str], int]:
+        """Returns how many tokens a text costs in a prompt."""
+        # Few processes build prompts, and all of them should start fast.
+        from everhold.context.counting import TokenCounter
+
+        return TokenCounter(self.write_deps.chunking.tokenizer)
+
     @property
     def episode_deps(self) -> "EpisodeDeps":
         """What episodes are built with. It is made at each use, because a change of model replaces the embedder."""
         # Few processes use episodes, and all of them should start fast.
-        from everhold.context.counting import count
         from everhold.episodes.deps import EpisodeDeps
 
         chunking = self.write_deps.chunking
         return EpisodeDeps(
             self.records,
-            partial(count, chunking.tokenizer),
+            self.count_tokens,
             partial(make_chunks, chunking=chunking),
             self.recall_deps.embedder.model,
             ZoneInfo(self.settings.timezone),

@@ -4,7 +4,7 @@ Only as many messages are read as the budget can hold, however long the session 
 stays the same while the conversation grows, and moves in steps: a prompt cache can then reuse what it has read.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -13,10 +13,14 @@ from everhold.context.parts import PromptTurn, count_turn, find_level, shorten_t
 from everhold.context.section import Counter
 from everhold.model import Message
 
-# Returns up to `limit` messages that precede the one with this id, or the last ones, newest first.
+# Returns a page of up to `limit` messages that precede the one with this id, or of the last ones, newest first.
 ReadOlder = Callable[[int, str | None], Sequence[Message]]
 
-_FIRST_PAGE = 100
+ReadTurn = Callable[[Message], PromptTurn]
+
+# The session cache answers pages of this size.
+_FIRST_PAGE = 64
+_MIN_PAGE = 16
 _MAX_PAGE = 1_000
 # How many messages further back the call of a return is looked for. Few are said while a tool runs.
 _CALL_SEARCH = 50
@@ -39,41 +43,61 @@ class RecentTurns:
         return sum(self.costs)
 
 
-def read_recent(
-    read_older: ReadOlder, read_turn: Callable[[Message], PromptTurn], room: int, counter: Counter
-) -> RecentTurns:
+class _OlderMessages:
+    """The messages of a conversation from the last one backwards, read page by page as their tokens require."""
+
+    def __init__(self, read_older: ReadOlder, read_turn: ReadTurn, counter: Counter) -> None:
+        self._read_older = read_older
+        self._read_turn = read_turn
+        self._counter = counter
+        self._page: list[Message] = []
+        self._is_last_page = False
+        self.messages: list[Message] = []
+        self.turns: list[PromptTurn] = []
+        self.costs: list[int] = []
+        self.tokens = 0
+
+    @property
+    def has_older(self) -> bool:
+        return bool(self._page) or not self._is_last_page
+
+    def take(self, room: int) -> PromptTurn | None:
+        """Take the next older message; `room` is about how many tokens will be taken in all. None if there is none."""
+        if not self._page and not self._is_last_page:
+            self._fill(room)
+        if not self._page:
+            return None
+        message = self._page.pop()
+        turn = self._read_turn(message)
+        self.messages.append(message)
+        self.turns.append(turn)
+        self.costs.append(count_turn(turn, self._counter))
+        self.tokens += self.costs[-1]
+        return turn
+
+    def _fill(self, room: int) -> None:
+        """Read as many messages as are likely to be taken, and one that tells whether others precede them."""
+        limit, last = _FIRST_PAGE, None
+        if self.messages:
+            mean = self.tokens / len(self.messages)
+            limit = min(max(int((room - self.tokens) / mean) + _MIN_PAGE, _MIN_PAGE), _MAX_PAGE)
+            last = self.messages[-1].id
+        page = self._read_older(limit, last)
+        self._is_last_page = len(page) < limit
+        self._page = list(reversed(page))
+
+
+def read_recent(read_older: ReadOlder, read_turn: ReadTurn, room: int, counter: Counter) -> RecentTurns:
     """Return the last turns, until they cost more than `room` tokens or the conversation has no others."""
-    stream = _iterate_older(read_older)
-    messages: list[Message] = []
-    turns: list[PromptTurn] = []
-    costs: list[int] = []
-    tokens = 0
-    while tokens <= room and (message := next(stream, None)) is not None:
-        messages.append(message)
-        turns.append(read_turn(message))
-        costs.append(count_turn(turns[-1], counter))
-        tokens += costs[-1]
-    limit = len(messages) + _CALL_SEARCH
+    older = _OlderMessages(read_older, read_turn, counter)
+    while older.tokens <= room and older.take(room) is not None:
+        pass
     # The turns may begin between a call of a tool and its return.
-    lost = find_lost_returns(turns[::-1]) if tokens > room else set()
-    while lost and len(messages) < limit and (message := next(stream, None)) is not None:
-        messages.append(message)
-        turns.append(read_turn(message))
-        costs.append(count_turn(turns[-1], counter))
-        lost -= {call.id for call in turns[-1].calls} | ({None} if turns[-1].calls else set())
-    has_older = next(stream, None) is not None
-    return RecentTurns(tuple(messages[::-1]), tuple(turns[::-1]), tuple(costs[::-1]), has_older)
-
-
-def _iterate_older(read_older: ReadOlder) -> Iterator[Message]:
-    """Yield the messages of a conversation, newest first, read page by page."""
-    limit, last = _FIRST_PAGE, None
-    while True:
-        page = read_older(limit, last)
-        yield from page
-        if len(page) < limit:
-            return
-        limit, last = min(2 * limit, _MAX_PAGE), page[-1].id
+    lost = find_lost_returns(older.turns[::-1]) if older.tokens > room else set()
+    limit = len(older.messages) + _CALL_SEARCH
+    while lost and len(older.messages) < limit and (turn := older.take(room)) is not None:
+        lost -= {call.id for call in turn.calls} | ({None} if turn.calls else set())
+    return RecentTurns(tuple(older.messages[::-1]), tuple(older.turns[::-1]), tuple(older.costs[::-1]), older.has_older)
 
 
 def select_recent(recent: RecentTurns, room: int, counter: Counter) -> RecentTurns:

@@ -144,7 +144,9 @@ def _choose_turns(
 
 
 def _assemble_background(sections: Iterable[Section], room: int, counter: Counter) -> Context:
-    shared = [replace(section, share=_BACKGROUND_SHARES[section.name]) for section in sections]
+    shown = [section for section in sections if section.items]
+    total = sum(_BACKGROUND_SHARES[section.name] for section in shown)
+    shared = [replace(section, share=_BACKGROUND_SHARES[section.name] / total) for section in shown]
     return assemble([partial(lambda section: section, section) for section in shared], room, counter)
 
 

@@ -105,7 +105,6 @@ class RecallVerbs(ScopedView):
         what is recalled; `include` and `only` also apply to pinned memories. The session so far is always that of the
         view's own session.
         """
-        from everhold.context.counting import count
         from everhold.context.pipeline import assemble
         from everhold.context.providers import MAX_TURNS, ContextSource, choose_zone, make_providers
         from everhold.recall.pinned import list_pinned
@@ -124,7 +123,7 @@ class RecallVerbs(ScopedView):
             lambda: read_last_messages(self._parts.session_deps, self.scope, MAX_TURNS),
             lambda: [hit.memory for hit in recall(recall_deps, scope, request)],
         )
-        section = assemble(providers, budget, functools.partial(count, self._parts.write_deps.chunking.tokenizer))
+        section = assemble(providers, budget, self._parts.count_tokens)
         summary = {"k": k, "budget": budget, "hits": len(section.memories), "length": len(question)}
         self._note("search", summary, [memory.id for memory in section.memories])
         return section

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import everhold
 from everhold import clock
@@ -17,20 +16,14 @@ from everhold.arguments.checks import (
     WindowStrategy,
 )
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.model import Memory, Message
+from everhold.model import Memory, Message, Session
 from everhold.recall.filters import check_include
 from everhold.recall.pipeline import recall
 from everhold.recall.request import Request
 from everhold.sessions.deps import require_session
 from everhold.sessions.messages import list_messages
-from everhold.text.chunking import SENTENCE_END
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
-
-if TYPE_CHECKING:
-    from everhold.context.section import Counter
-
-_EARLIER_MESSAGES = 100
 
 
 @check_verbs
@@ -59,7 +52,6 @@ class WindowVerbs(ScopedView):
         question: earlier messages and memories. Without a question, what a user said last is the question; say it
         before. `k`, `minimum`, `include` and `only` are those of `recall`.
         """
-        from everhold.context.counting import count
         from everhold.context.providers import ContextSource, choose_zone, make_core_providers
         from everhold.context.window_pipeline import WindowRequest, WindowSource, build_window
         from everhold.recall.pinned import list_pinned
@@ -67,17 +59,17 @@ class WindowVerbs(ScopedView):
         records, scope, included = self._parts.records, self._narrow(only), check_include(include)
         zone, now = choose_zone(records, scope, timezone, self._parts.settings.timezone), clock.now()
         context = ContextSource(records, scope, now, zone)
-        counter = functools.partial(count, self._parts.write_deps.chunking.tokenizer)
+        session = require_session(records, self.scope)
         source = WindowSource(
             context,
-            require_session(records, self.scope),
+            session,
             functools.partial(self._read_older, conversation),
             functools.partial(self._read_first, conversation),
-            functools.partial(self._summarise_before, conversation, counter),
+            functools.partial(self._summarise_before, session),
             make_core_providers(context, lambda: list_pinned(records, scope, included, now)),
             functools.partial(self._recall_records, only, included, k, minimum),
         )
-        window = build_window(source, WindowRequest(question, budget, strategy, system), counter)
+        window = build_window(source, WindowRequest(question, budget, strategy, system), self._parts.count_tokens)
         summary = {"strategy": strategy, "budget": budget, "messages": len(window.messages), "k": k}
         self._note("search", summary, [memory.id for memory in window.memories])
         return window
@@ -104,18 +96,10 @@ class WindowVerbs(ScopedView):
         hits = recall(self._parts.find_recall_deps(None), self._narrow(only), request)
         return [hit.record for hit in hits if isinstance(hit.record, Memory | Message)]
 
-    def _summarise_before(self, conversation: str | None, counter: "Counter", first: Message, budget: int) -> str:
-        """Return the first sentences of the messages before one, the newest that fit."""
-        sentences: list[str] = []
-        for message in self._read_older(conversation, _EARLIER_MESSAGES, first.id):
-            end = SENTENCE_END.search(message.text or "")
-            sentence = (message.text or "")[: end.start() + 1 if end else None].strip()
-            if sentence:
-                budget -= counter(f"{message.name or message.role}: {sentence}\n")
-                if budget < 0:
-                    break
-                sentences.append(f"{message.name or message.role}: {sentence}")
-        return "\n".join(reversed(sentences))
+    def _summarise_before(self, session: Session, first: Message, budget: int) -> str:
+        from everhold.episodes.reading import summarise_before
+
+        return summarise_before(self._parts.episode_deps, self.scope, session, first.created_at, budget).text
 
 
 class AsyncWindowVerbs(AsyncFacade):
