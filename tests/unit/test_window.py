@@ -45,8 +45,8 @@ def make_window(
 ) -> Window:
     """Return the window of these messages. The summary quotes the first words of the three messages before it."""
 
-    def read_older(limit: int, before: str | None) -> Sequence[Message]:
-        end = next((place for place, message in enumerate(messages) if message.id == before), len(messages))
+    def read_older(limit: int, before: Message | None) -> Sequence[Message]:
+        end = messages.index(before) if before is not None else len(messages)
         return messages[max(0, end - limit) : end][::-1]
 
     def summarise(first: Message, room: int) -> str:

@@ -13,13 +13,13 @@ from everhold.context.parts import PromptTurn, count_turn, find_level, shorten_t
 from everhold.context.section import Counter
 from everhold.model import Message
 
-# Returns a page of up to `limit` messages that precede the one with this id, or of the last ones, newest first.
-ReadOlder = Callable[[int, str | None], Sequence[Message]]
+# Returns up to `limit` messages that precede a message, or the last ones, newest first.
+ReadOlder = Callable[[int, Message | None], Sequence[Message]]
 
 ReadTurn = Callable[[Message], PromptTurn]
 
-# The session cache answers pages of this size.
-_FIRST_PAGE = 64
+# How many tokens a message is thought to have before the first ones are counted.
+_USUAL_TOKENS = 32
 _MIN_PAGE = 16
 _MAX_PAGE = 1_000
 # How many messages further back the call of a return is looked for. Few are said while a tool runs.
@@ -76,13 +76,10 @@ class _OlderMessages:
         return turn
 
     def _fill(self, room: int) -> None:
-        """Read as many messages as are likely to be taken, and one that tells whether others precede them."""
-        limit, last = _FIRST_PAGE, None
-        if self.messages:
-            mean = self.tokens / len(self.messages)
-            limit = min(max(int((room - self.tokens) / mean) + _MIN_PAGE, _MIN_PAGE), _MAX_PAGE)
-            last = self.messages[-1].id
-        page = self._read_older(limit, last)
+        """Read as many messages as are likely to be taken, and some in reserve."""
+        mean = self.tokens / len(self.messages) if self.messages else _USUAL_TOKENS
+        limit = min(max(int((room - self.tokens) / mean), 0) + _MIN_PAGE, _MAX_PAGE)
+        page = self._read_older(limit, self.messages[-1] if self.messages else None)
         self._is_last_page = len(page) < limit
         self._page = list(reversed(page))
 

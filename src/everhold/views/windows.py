@@ -20,8 +20,8 @@ from everhold.model import Memory, Message, Session
 from everhold.recall.filters import check_include
 from everhold.recall.pipeline import recall
 from everhold.recall.request import Request
-from everhold.sessions.deps import require_session
-from everhold.sessions.messages import list_messages
+from everhold.sessions.archive import require_readable_session
+from everhold.sessions.recorded import read_recorded
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
@@ -59,12 +59,12 @@ class WindowVerbs(ScopedView):
         records, scope, included = self._parts.records, self._narrow(only), check_include(include)
         zone, now = choose_zone(records, scope, timezone, self._parts.settings.timezone), clock.now()
         context = ContextSource(records, scope, now, zone)
-        session = require_session(records, self.scope)
+        session = require_readable_session(self._parts.session_deps, self.scope)
         source = WindowSource(
             context,
             session,
-            functools.partial(self._read_older, conversation),
-            functools.partial(self._read_first, conversation),
+            lambda limit, last: read_recorded(records, self.scope, limit, after=last, conversation=conversation),
+            lambda limit: read_recorded(records, self.scope, limit, oldest_first=True, conversation=conversation),
             functools.partial(self._summarise_before, session),
             make_core_providers(context, lambda: list_pinned(records, scope, included, now)),
             functools.partial(self._recall_records, only, included, k, minimum),
@@ -73,21 +73,6 @@ class WindowVerbs(ScopedView):
         summary = {"strategy": strategy, "budget": budget, "messages": len(window.messages), "k": k}
         self._note("search", summary, [memory.id for memory in window.memories])
         return window
-
-    def _read_older(self, conversation: str | None, limit: int, before: str | None) -> Sequence[Message]:
-        return list_messages(
-            self._parts.session_deps,
-            self.scope,
-            limit=limit,
-            cursor=before,
-            oldest_first=False,
-            conversation=conversation,
-        )
-
-    def _read_first(self, conversation: str | None, limit: int) -> Sequence[Message]:
-        return list_messages(
-            self._parts.session_deps, self.scope, limit=limit, cursor=None, oldest_first=True, conversation=conversation
-        )
 
     def _recall_records(
         self, only: Only | None, included: tuple[str, ...], k: int, minimum: float | None, question: str
