@@ -21,7 +21,7 @@ MIN_MESSAGES = 6
 MAX_MESSAGES = 32
 MAX_TOKENS = 1500
 # A message whose cosine with the episode's mean vector is below this is about something else.
-TOPIC_LIKENESS = 0.1
+TOPIC_LIKENESS = 0.25
 
 
 class EpisodeMessage(NamedTuple):

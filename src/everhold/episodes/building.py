@@ -14,7 +14,7 @@ from everhold.model.episode import EPISODE, SESSION
 from everhold.text.summaries import CountTokens, Extract, summarise
 
 # The most that a summary has of the tokens of its messages.
-SUMMARY_SHARE = 0.25
+SUMMARY_SHARE = 0.24
 # In tokens. A short episode is quoted whole.
 SHORT_SUMMARY = 24
 

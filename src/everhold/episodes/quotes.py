@@ -59,5 +59,5 @@ def render_episode(quotes: Sequence[Quote], topics: Sequence[str]) -> str:
             speaker = quote["speaker"]
             lines.append(f"{speaker}: {quote['text']}")
     if topics:
-        lines.append(f"Also: {', '.join(topics)}")
+        lines.append(f"Also: {' '.join(topics)}")  # a comma after each would cost a token
     return "\n".join(lines)

@@ -28,6 +28,7 @@ class Searchable:
     `table` is the entity's table and the name of its lines in the change feed. `text` returns what is indexed.
     `renamed` maps columns of an index row to the entity's columns of another name, `constants` to fixed values; every
     other column is the entity's column of the same name, or absent. A kind without `has_vectors` is found by words.
+    `chunk_tokens` is the size of its chunks, if that is not the setting's.
     """
 
     kind: OwnerKind
@@ -37,6 +38,7 @@ class Searchable:
     renamed: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     has_vectors: bool = True
+    chunk_tokens: int | None = None
 
     @cached_property
     def entity(self) -> type[Entity]:
@@ -97,7 +99,14 @@ SEARCHABLE = _register(
         renamed={"speaker": "name"},
         constants={"kind": "conversation"},  # so that messages are turns, which give each other context
     ),
-    Searchable("episode", "Episode", "episodes", lambda episode: episode.summary, renamed={"occurred_at": "span_from"}),
+    Searchable(
+        "episode",
+        "Episode",
+        "episodes",
+        lambda episode: episode.summary,
+        renamed={"occurred_at": "span_from"},
+        chunk_tokens=500,  # a summary is one chunk: the words of a question are looked for in all of it
+    ),
     Searchable("block", "Block", "blocks", lambda block: block.value),
     Searchable("source", "Source", "sources", lambda source: source.name),
     Searchable(

@@ -121,6 +121,8 @@ def make_chunks_for_model(
     if not owners:
         return []
     kind = _find_kind(owners[0])
+    if kind.chunk_tokens is not None:
+        chunking = replace(chunking, tokens=kind.chunk_tokens)
     texts = [kind.text(owner) for owner in owners]
     spans = [find_spans(text, chunking) for text in texts]
     pieces = [text[span.start : span.end] for text, own in zip(texts, spans, strict=True) for span in own]

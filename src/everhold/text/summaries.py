@@ -19,11 +19,11 @@ from everhold.text.terms import extract_terms
 CountTokens = Callable[[str], int]
 
 # The worth of a common term, as a share of another term's.
-_COMMON_WORTH = 0.4
+_COMMON_WORTH = 0.5
 # The exponent of a sentence's length by which its worth is divided. Below 1, so that not only short ones are chosen.
 _LENGTH_EXPONENT = 0.7
-# The share of a summary's tokens that is kept for topics. Half of them each: quotes can be read, and topics are found.
-_TOPIC_SHARE = 0.5
+# The share of a summary's tokens that is kept for topics. Quotes are what people read, and topics are what is found.
+_TOPIC_SHARE = 0.6
 # In characters. A longer sentence is cut at a space, so that one sentence cannot fill a summary.
 _MAX_SENTENCE = 240
 # In characters. What follows in a longer text is not quoted.
@@ -152,12 +152,13 @@ def _choose_topics(
         for word in _WORD.findall(text[:_MAX_TEXT]):
             for term in extract_terms(word):
                 words.setdefault(term, word)
-    topics: list[str] = []
-    for term in sorted(words.keys() & worth.keys(), key=lambda term: (-worth[term], term)):
-        tokens = count_tokens(words[term]) + 1  # the comma
+    topics: dict[str, None] = {}  # each once, in order
+    # Of terms of equal worth the longest is usually the rarest.
+    for term in sorted(words.keys() & worth.keys(), key=lambda term: (-worth[term], -len(term), term)):
+        tokens = count_tokens(words[term])
         if tokens <= budget and words[term] not in topics:
             budget -= tokens
-            topics.append(words[term])
+            topics[words[term]] = None
     return tuple(topics)
 
 
