@@ -148,7 +148,7 @@ class TestBesideWriters:
     def test_more_than_a_page_that_was_fed_while_it_might_be_overtaken(
         self, postgres_store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(projection, "_INLINE", 4)
+        monkeypatch.setattr(projection, "_MAX_INLINE_LINES", 4)
         monkeypatch.setattr(projection, "PAGE", 5)
         vectors = postgres_store.vectors()
         fed = projection_of(vectors)
