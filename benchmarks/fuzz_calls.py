@@ -22,6 +22,7 @@ from benchmarks.fuzz_commands import Command, find_commands, run_command
 from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import CallersOwn, choose_hostile
 from everhold import AsyncEverhold, Everhold, View, embedders, parts, settings
+from everhold.adapters.minilm import install
 from everhold.errors import EverholdError, format_value
 from everhold.settings_sections import DEFAULT_MODEL
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -255,7 +256,7 @@ def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
     model = FakeEmbedder(DEFAULT_MODEL)  # under its name, a store is opened again without naming a model
     replaced: Any = embedders  # the real model and its download are not tested here
     replaced.make_embedder = lambda _: embedders.EmbeddingParts(model, model)
-    replaced = parts
+    replaced = install
     replaced.install = lambda *_, **__: folder
 
 

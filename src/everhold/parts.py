@@ -17,7 +17,6 @@ from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.head_files import HeadFiles, read_key
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
-from everhold.adapters.minilm.install import install
 from everhold.arguments.protocols import require_protocol
 from everhold.embedders import EmbeddingParts, begin_loading
 from everhold.embedding import (
@@ -336,6 +335,8 @@ def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]
 
 
 def install_model(settings: Settings, progress: Callable[[str], None] | None) -> Path:
+    from everhold.adapters.minilm.install import install
+
     return install(progress or (lambda _: None), data=settings.data)
 
 

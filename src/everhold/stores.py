@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from everhold.adapters.address import read_file, read_table, refuse_parameters, scheme_of
-from everhold.adapters.in_memory import InMemoryRecords
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
@@ -159,6 +158,8 @@ def make_blobs(settings: Settings) -> "FileBlobs":
 
 
 def _open_in_memory(settings: Settings) -> tuple[Records, SearchIndexes]:
+    from everhold.adapters.in_memory import InMemoryRecords
+
     refuse_parameters(settings.storage)
     return _add_portable_indexes(InMemoryRecords())
 

@@ -8,9 +8,9 @@ catalog and append a `Version` with the change. Until the first release there is
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from everhold.schema.sql import (
     Dialect,
@@ -26,15 +26,13 @@ from everhold.schema.table import Column, Kind, Lookup, Reference, Table, Unique
 FIRST_TABLES = "first_tables.json"
 
 
-@dataclass(frozen=True)
-class AddTable:
+class AddTable(NamedTuple):
     """Adds a table."""
 
     table: Table
 
 
-@dataclass(frozen=True)
-class AddColumn:
+class AddColumn(NamedTuple):
     """Adds a column. Existing rows get `default`, which is required for a column that is not nullable."""
 
     table: str
@@ -42,16 +40,14 @@ class AddColumn:
     default: str | int | float | None = None
 
 
-@dataclass(frozen=True)
-class AddLookup:
+class AddLookup(NamedTuple):
     """Adds an index to find rows by."""
 
     table: str
     lookup: Lookup
 
 
-@dataclass(frozen=True)
-class AddUnique:
+class AddUnique(NamedTuple):
     """Adds a unique rule."""
 
     table: str
@@ -61,8 +57,7 @@ class AddUnique:
 SchemaChange = AddTable | AddColumn | AddLookup | AddUnique
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(NamedTuple):
     """A release of the schema."""
 
     number: int

@@ -3,13 +3,15 @@
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from everhold.adapters.usearch.files import IndexFiles
-from everhold.adapters.usearch.index import SpaceIndex
 from everhold.adapters.usearch.rows import IndexSpace
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
+
+if TYPE_CHECKING:
+    from everhold.adapters.usearch.index import SpaceIndex
 
 
 class UsearchVectors:
@@ -32,8 +34,12 @@ class UsearchVectors:
         best = sorted(matches, key=lambda match: (-match.score, match.owner_id))[:limit]
         return list(dict.fromkeys(match.owner_id for match in best))
 
-    def index(self, index_space: IndexSpace) -> SpaceIndex:
+    def index(self, index_space: IndexSpace) -> "SpaceIndex":
         """The index of one place, built when first asked something."""
+        # Most scopes are small enough for a search in memory, which needs no index.
+        from everhold.adapters.usearch.files import IndexFiles
+        from everhold.adapters.usearch.index import SpaceIndex
+
         with self._lock:
             index = self._indexes.get(index_space)
             if index is None:
