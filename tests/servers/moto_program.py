@@ -9,17 +9,20 @@ import io
 import sys
 import threading
 from collections import defaultdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 from moto.core import responses
+from moto.core.request import Request
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import Table
+from moto.dynamodb.responses import DynamoHandler
 from moto.server import create_backend_app
 from werkzeug.test import create_environ, run_wsgi_app
 
+URL = "http://dynamodb.test/"
 PLAIN_TYPES = {"S", "N", "BOOL", "NULL"}
 _copies: dict[str, Table] = {}
 
@@ -91,39 +94,63 @@ responses.method_names_from_class = functools.cache(responses.method_names_from_
 responses.gen_amzn_requestid_long = lambda headers: headers.setdefault("x-amzn-requestid", "test")
 
 ENVIRONMENT = create_environ(method="POST")
-APPS = {name: create_backend_app(name) for name in ("dynamodb", "moto_api")}
+MOTO_API = create_backend_app("moto_api")
 _turn = threading.Lock()
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(StreamRequestHandler):
     """Answers one request after the other: moto lets readers see half of a transaction, which DynamoDB does not.
 
-    The connection stays open. moto's own server closes it after each request.
+    The connection stays open; moto's own server closes it after each request. Requests for DynamoDB go straight to
+    moto's handler: Flask, and the general parser of Python's HTTP server, take longer than most answers.
     """
 
-    protocol_version, disable_nagle_algorithm, wbufsize = "HTTP/1.1", True, -1
+    disable_nagle_algorithm, wbufsize = True, -1
 
-    def do_POST(self) -> None:
-        body = io.BytesIO(self.rfile.read(int(self.headers["Content-Length"] or 0)))
-        headers = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in self.headers.items()}
-        environment = {**ENVIRONMENT, **headers, "PATH_INFO": self.path.partition("?")[0], "wsgi.input": body}
-        environment |= {name: headers.get(f"HTTP_{name}", "") for name in ("CONTENT_TYPE", "CONTENT_LENGTH")}
-        with _turn:
-            app = APPS["moto_api" if self.path.startswith("/moto-api") else "dynamodb"]
-            parts, status, answer_headers = run_wsgi_app(app, environment, buffered=True)
-        answer = b"".join(parts)
-        self.send_response_only(int(status.split()[0]))
-        for name, value in answer_headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(answer)
+    def handle(self) -> None:
+        while request_line := self.rfile.readline():
+            path = request_line.split()[1].decode().partition("?")[0]
+            environment = {**ENVIRONMENT, "PATH_INFO": path, **self._read_headers()}
+            body = self.rfile.read(int(environment.get("CONTENT_LENGTH") or 0))
+            environment["wsgi.input"] = io.BytesIO(body)
+            with _turn:
+                status, headers, answer = (answer_moto_api if path.startswith("/moto-api") else dispatch)(environment)
+            content = answer if isinstance(answer, bytes) else answer.encode()
+            fields = {**headers, "content-length": len(content), "connection": "keep-alive"}
+            lines = [f"HTTP/1.1 {status} -", *(f"{name}: {value}" for name, value in fields.items())]
+            self.wfile.write("\r\n".join([*lines, "", ""]).encode("latin-1") + content)
+            self.wfile.flush()
+
+    def _read_headers(self) -> dict[str, str]:
+        """Return the headers of a request by the names that they have in a WSGI environment."""
+        headers: dict[str, str] = {}
+        while line := self.rfile.readline().strip():
+            name, _, value = line.decode("latin-1").partition(":")
+            name = name.upper().replace("-", "_")
+            headers[name if name in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{name}"] = value.strip()
+        return headers
+
+
+def dispatch(environment: dict[str, Any]) -> tuple[int, dict[str, Any], str | bytes]:
+    request = Request(environment)
+    status, headers, answer = DynamoHandler.dispatch(request, URL, request.headers)
+    return int(status), headers, answer
+
+
+def answer_moto_api(environment: dict[str, Any]) -> tuple[int, dict[str, Any], bytes]:
+    parts, status, headers = run_wsgi_app(MOTO_API, environment, buffered=True)
+    return int(status.split()[0]), {name.lower(): value for name, value in headers.items()}, b"".join(parts)
+
+
+class Server(ThreadingTCPServer):
+    daemon_threads, allow_reuse_address, request_queue_size = True, True, 128
 
 
 def main() -> None:
     """Serve until standard input ends, which it does when the process that started this one ends."""
-    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+    server = Server(("127.0.0.1", int(sys.argv[1])), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    print("port", server.server_port, flush=True)  # noqa: T201
+    print("port", server.server_address[1], flush=True)  # noqa: T201
     sys.stdin.read()
 
 
