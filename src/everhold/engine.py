@@ -7,6 +7,7 @@ imports the parts and the views while the embedding model is loaded.
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,7 @@ from everhold.views.accounts import AccountVerbs
 
 if TYPE_CHECKING:
     from everhold.access.chain import Verification
+    from everhold.maintenance.schedule import MaintenanceThread
     from everhold.model import Memory
     from everhold.parts import Parts
     from everhold.ports.records import Records
@@ -43,6 +45,18 @@ class Everhold(AccountVerbs):
 
     def __init__(self, built: "Parts") -> None:
         self._parts = built
+        every_minutes = built.settings.maintenance.every_minutes
+        if every_minutes is not None:
+            built.maintenance = self._start_maintenance(timedelta(minutes=every_minutes))
+
+    def _start_maintenance(self, every: timedelta) -> "MaintenanceThread":
+        from everhold.maintenance.schedule import MaintenanceThread, find_last_start
+        from everhold.maintenance_jobs import JOBS
+
+        find_last = partial(find_last_start, self._parts.records, [job.name for job in JOBS])
+        thread = MaintenanceThread(every, find_last, lambda should_stop: self.maintain(should_stop=should_stop))
+        thread.start()
+        return thread
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({hide_password(self.settings.storage)!r})"
@@ -195,17 +209,20 @@ class Everhold(AccountVerbs):
         *,
         dry_run: bool = False,
         progress: ReportProgress | None = None,
+        should_stop: Callable[[], bool] | None = None,
     ) -> "everhold.MaintenanceReport":
         """Run the maintenance jobs and report on each; with `dry_run`, change nothing and report what each would do.
 
         `jobs` names the jobs to run; without it, all are run. A job that fails does not stop the others: its report
-        says why, and what is left. `progress` is called with the name of a job as the step.
+        says why, and what is left. `progress` is called with the name of a job as the step. When `should_stop` returns
+        True, the current job ends after its batch, and the jobs after it do not run.
         """
         from everhold.maintenance.pipeline import run_jobs, select_jobs
         from everhold.maintenance_jobs import JOBS
 
         chosen = select_jobs(JOBS, jobs)
-        return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, report=progress or ignore_progress)
+        report, stop = progress or ignore_progress, should_stop or (lambda: False)
+        return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, report=report, should_stop=stop)
 
     def runs(self, *, limit: PageSize = 20) -> "Sequence[everhold.MaintenanceRun]":
         """Return the latest runs of maintenance, latest first, with the report on each job."""

@@ -62,6 +62,7 @@ from everhold.stores import describe_place, do_all, open_store
 
 if TYPE_CHECKING:
     from everhold.episodes.deps import EpisodeDeps
+    from everhold.maintenance.schedule import MaintenanceThread
 
 
 @dataclass
@@ -76,6 +77,7 @@ class Parts:
     session_deps: SessionDeps
     heads: SignedHeads | None = None
     reembedding: Reembedding | None = None
+    maintenance: "MaintenanceThread | None" = None
     language_model: LanguageModel | None = None
     beside: dict[str, BesideModel] = field(default_factory=dict)
     """The models kept beside the first one, by name."""
@@ -150,7 +152,7 @@ class Parts:
             if not self.is_closed:
                 # Threads first and the records last: everything in between may still write to the records.
                 stop = [subscription.close for subscription in self.subscriptions]
-                stop += [self.reembedding.stop] if self.reembedding is not None else []
+                stop += [thread.stop for thread in (self.maintenance, self.reembedding) if thread is not None]
                 stop += [beside.filling.stop for beside in self.beside.values()]
                 parts = (
                     self.access.close,

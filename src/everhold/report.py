@@ -87,17 +87,9 @@ def _find_problems(parts: Parts) -> list[str]:
     cache_problem = parts.session_deps.cache.find_problem()
     if cache_problem is not None:
         problems.append(cache_problem)
-    failure = parts.access.failure
-    if failure is not None:
-        problems.append(f"the access log could not be written: {_describe(failure)}; it will be retried")
+    problems += _find_thread_problems(parts)
     if parts.heads is not None:
         problems += find_head_problems(parts.records, parts.heads)
-    change = parts.reembedding
-    if change is not None and change.failure is not None:
-        problems.append(f"embedding the store again by the new model has stopped: {_describe(change.failure)}")
-    for name, beside in parts.beside.items():
-        if beside.filling.failure is not None:
-            problems.append(f"embedding memories by model {name!r} has stopped: {_describe(beside.filling.failure)}")
     if isinstance(parts.recall_deps.embedder, WordsOnly):
         problems.append(
             f"model {parts.recall_deps.embedder.model!r}, by which the store was embedded, cannot be asked; "
@@ -121,6 +113,19 @@ def _find_problems(parts: Parts) -> list[str]:
     if unsearched:
         problems.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
     return problems
+
+
+def _find_thread_problems(parts: Parts) -> Iterator[str]:
+    """Yield a problem for each background thread whose last attempt failed."""
+    if parts.access.failure is not None:
+        yield f"the access log could not be written: {_describe(parts.access.failure)}; it will be retried"
+    if parts.reembedding is not None and parts.reembedding.failure is not None:
+        yield f"embedding the store again by the new model has stopped: {_describe(parts.reembedding.failure)}"
+    if parts.maintenance is not None and parts.maintenance.failure is not None:
+        yield f"maintenance in the background failed: {_describe(parts.maintenance.failure)}; it will be retried"
+    for name, beside in parts.beside.items():
+        if beside.filling.failure is not None:
+            yield f"embedding memories by model {name!r} has stopped: {_describe(beside.filling.failure)}"
 
 
 def _find_job_problems(records: Records) -> Iterator[str]:

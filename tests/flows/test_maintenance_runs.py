@@ -1,10 +1,14 @@
 """Runs of maintenance: each has an id, and all that it changed in memories is undone by one call."""
 
+import time
+
 import pytest
 
 from everhold import Everhold, View
 from everhold.errors import NotFound
 from everhold.maintenance.pipeline import JobRun, MaintenanceJob, MaintenanceReport, run_jobs
+from everhold.maintenance.schedule import find_last_start
+from everhold.maintenance_jobs import JOBS
 from everhold.parts import Parts
 from everhold.remember.journal import find_undone_ids
 from everhold.testing.logical_hash import hash_logically
@@ -115,3 +119,47 @@ def test_an_interrupted_run_is_undone_too(store: Store) -> None:
     assert (run.finished_at, run.jobs) == (None, {})
     assert engine.undo_run(run.id).count == 1
     assert hash_logically(records) == before
+
+
+def wait_for_run(engine: Everhold) -> None:
+    deadline = time.monotonic() + 60
+    while not engine.runs() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_an_engine_maintains_its_store_by_itself(store: Store) -> None:
+    engine = store.open(maintenance={"every_minutes": 0.0005})
+    wait_for_run(engine)
+    assert {job["outcome"] for job in engine.runs()[-1].jobs.values()} == {"done"}
+    engine.close()
+    thread = parts_of(engine).maintenance
+    assert thread is not None
+    assert thread.failure is None
+
+
+def test_one_of_several_engines_maintains(sqlite_store: Store) -> None:
+    """A run by anyone postpones the next one, so this engine never begins one of its own."""
+    first = sqlite_store.open()
+    first.maintain()
+    second = sqlite_store.open(maintenance={"every_minutes": 60})
+    thread = parts_of(second).maintenance
+    assert thread is not None
+    thread._run_if_due()
+    assert len(first.runs()) == 1
+    first.maintain(["log"])
+    assert find_last_start(records_of(first), [job.name for job in JOBS]) == first.runs()[1].started_at
+
+
+def test_a_stopped_run_ends_between_two_batches(sqlite_store: Store) -> None:
+    engine = sqlite_store.open(maintenance={"max_memories": 1})
+    engine.scope(user="alice").remember_many([f"note {number}" for number in range(250)])
+    counts: list[int] = []
+    report = engine.maintain(
+        ["prune", "outbox"],
+        progress=lambda job: counts.append(job.done),
+        should_stop=lambda: bool(counts) and counts[-1] > 0,
+    )
+    assert [(job.name, job.outcome, dict(job.counts)) for job in report.jobs] == [
+        ("prune", "unfinished", {"memories": 100})
+    ]
+    assert report["prune"].left == {"memories": 149}

@@ -256,12 +256,12 @@ def test_maintenance_and_version(run: Run) -> None:
     report = run("maintain", "--json").document
     assert [job["name"] for job in report["jobs"]] == [job.name for job in JOBS]
     assert {job["outcome"] for job in report["jobs"]} == {"done"}
-    planned = run("maintain", "--dry-run", "--job", "purge", "--job", "log")
+    planned = run("maintain", "--dry-run", "purge", "log")
     assert planned.code == 0
     assert "would do" in planned.out
     assert [line.split()[0] for line in planned.out.splitlines() if "planned" in line] == ["log", "purge"]
     assert "extract" in run("maintain", "--help").out
-    unknown = run("maintain", "--job", "tidy")
+    unknown = run("maintain", "tidy")
     assert unknown.code == 2
     assert "no maintenance job 'tidy'; choose from log, forget" in unknown.err
     assert run("version", "--json").document == {"version": __version__}

@@ -112,24 +112,37 @@ class RunRow:
         self._records.commit([Ensure(self._row), Patch(MaintenanceRun, (self.id,), values)])
 
 
+def _go_on() -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What the jobs of one run share: its row, who hears of progress, and whether it should end after the batch."""
+
+    row: RunRow
+    report: ReportProgress = ignore_progress
+    should_stop: Callable[[], bool] = _go_on
+
+
 class JobRun:
     """One run of a job: it counts what is done, keeps the lease, and stops the job when its time is up."""
 
-    def __init__(self, records: Records, job: MaintenanceJob[D], counter: StepCounter, row: RunRow) -> None:
+    def __init__(self, records: Records, job: MaintenanceJob[D], counter: StepCounter, context: "RunContext") -> None:
         self.counts: Counter[str] = Counter()
         self.left: Counts = {}
         self.lease: HeldLease | None = None
         self.counter = counter
         self._records = records
-        self._row = row
+        self._context = context
         # The monotonic clock: setting the system's time must neither end a job nor extend it.
         self._ends = time.monotonic() + job.time_limit.total_seconds()
 
     @property
     def run_id(self) -> str:
         """The id under which the job must journal what it changes, so that `undo_run` can undo it."""
-        self._row.store()
-        return self._row.id
+        self._context.row.store()
+        return self._context.row.id
 
     def commit(self, operations: Sequence[Operation]) -> None:
         """Commit under the job's lease; raise StaleVersion if another process has taken the lease."""
@@ -160,8 +173,8 @@ class JobRun:
             self.lease.extend_if_due()
 
     def check_time(self) -> None:
-        """Raise OutOfTime if the job's time is up."""
-        if time.monotonic() >= self._ends:
+        """Raise OutOfTime if the job's time is up, or if maintenance should stop."""
+        if time.monotonic() >= self._ends or self._context.should_stop():
             raise OutOfTime
 
     def leave(self, left: Counts) -> None:
@@ -187,15 +200,19 @@ def run_jobs(
     *,
     dry_run: bool = False,
     report: ReportProgress = ignore_progress,
+    should_stop: Callable[[], bool] = _go_on,
 ) -> MaintenanceReport:
-    """Run each job, or with `dry_run` only count what each would do; return a report on each."""
+    """Run each job, or with `dry_run` only count what each would do; return a report on each.
+
+    When `should_stop` returns True, the current job ends after its batch, and the jobs after it do not run.
+    """
     if dry_run:
         return MaintenanceReport(tuple(_preview(job, deps) for job in jobs), dry_run=True)
-    row = RunRow(records)
-    reports = tuple(_run(records, job, deps, report, row) for job in jobs)
+    context = RunContext(RunRow(records), report, should_stop)
+    reports = tuple(_run(records, job, deps, context) for job in jobs if not should_stop())
     with suppress(EverholdError):  # the reports themselves say that the store cannot be written
-        row.finish(reports)
-    return MaintenanceReport(reports, run_id=row.id)
+        context.row.finish(reports)
+    return MaintenanceReport(reports, run_id=context.row.id)
 
 
 def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
@@ -207,12 +224,12 @@ def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
     return JobReport(job.name, "planned", counts, seconds=time.monotonic() - started)
 
 
-def _run(records: Records, job: MaintenanceJob[D], deps: D, report: ReportProgress, row: RunRow) -> JobReport:
+def _run(records: Records, job: MaintenanceJob[D], deps: D, context: RunContext) -> JobReport:
     logger.info("maintenance job %r started", job.name)
     started = time.monotonic()
     # Counting reads the store, so it is done only for callers that show progress.
-    total = None if report is ignore_progress else _count_work(job, deps)
-    run = JobRun(records, job, StepCounter(report, job.name, total), row)
+    total = None if context.report is ignore_progress else _count_work(job, deps)
+    run = JobRun(records, job, StepCounter(context.report, job.name, total), context)
     outcome, error = _perform(records, job, deps, run)
     left = run.left
     if not left and outcome in ("unfinished", "failed"):

@@ -209,6 +209,9 @@ def _pop_options(options: dict[str, Any], function: Callable[..., Any]) -> dict[
 
 
 def _print_result(call: Call, result: CommandResult) -> None:
+    """Print a result as a JSON document or as what a person reads. A result without a document prints nothing."""
+    if result.document is None:
+        return
     if call.as_json:
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
         print(encode_json(result.document, ascii_only=not utf8))

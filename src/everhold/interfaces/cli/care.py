@@ -1,10 +1,9 @@
-"""Commands on the whole store: log, health, export, import, settings, move, maintenance and models."""
+"""Commands on the whole store: log, health, export, import, settings, move and models."""
 
 import io
 import json
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import resources
@@ -23,15 +22,13 @@ from everhold.files import create_text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_call_without_store, make_store_call
 from everhold.interfaces.cli.ids import resolve_id
-from everhold.interfaces.cli.interrupts import explain_export, explain_import, explain_maintenance, explain_move
+from everhold.interfaces.cli.interrupts import explain_export, explain_import, explain_move
 from everhold.interfaces.shared.times import format_local
-from everhold.maintenance_jobs import JOBS
 from everhold.model import AccessLog
 from everhold.settings import FILE, Settings
 from everhold.settings import load as load_settings
 
 app = typer.Typer()
-_JOBS = [job.name for job in JOBS]
 model = typer.Typer(help="The embedding model.")
 
 
@@ -236,30 +233,6 @@ def move(
     }
     ending = show.render_text(f"copied {moved.copied:,} of {moved.rows:,} rows; every table is the same in both stores")
     return CommandResult(document, Group(table, ending))
-
-
-@command(app, "maintain", make_store_call)
-def maintain(
-    call: Call,
-    job: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help=f"Run only this job; repeat it for several: {', '.join(_JOBS)}."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what each job would do.")] = False,
-) -> CommandResult:
-    """Run maintenance jobs, such as purging expired memories."""
-    with call.watch(explain_maintenance) as show_progress:
-        report = call.engine.maintain(job, dry_run=dry_run, progress=show_progress)
-    jobs = show.make_table("job", "outcome", "would do" if dry_run else "did", "left", "seconds")
-    for done in report.jobs:
-        counts, left = _describe_counts(done.counts), _describe_counts(done.left)
-        jobs.add_row(done.name, done.outcome, counts, left, f"{done.seconds:.1f}")
-    errors = [show.render_text(f"{failed.name} failed: {failed.error}", style="bold red") for failed in report.failed]
-    return CommandResult(report, Group(jobs, *errors), 1 if report.failed else 0)
-
-
-def _describe_counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items()) or "–"
 
 
 @command(app, "version", make_store_call)

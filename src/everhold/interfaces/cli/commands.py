@@ -107,8 +107,12 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "import": "Import an export, a list of memories, or a text.",
         "init": "Write a settings file that explains every setting.",
         "move": "Copy a store into another and verify the copy.",
-        "maintain": "Run maintenance jobs, such as purging expired memories.",
         "version": "Show the version.",
+    },
+    "maintenance": {
+        "maintain": "Run maintenance jobs, such as purging expired memories.",
+        "runs": "Show the latest runs of maintenance.",
+        "undo-run": "Undo all that a run of maintenance changed in memories.",
     },
 }
 

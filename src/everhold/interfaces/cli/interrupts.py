@@ -58,6 +58,28 @@ def watch_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def catch_stop_signals() -> Iterator[Callable[[], bool]]:
+    """Yield a function that tells whether Ctrl-C was pressed or SIGTERM came. A second one ends the work at once."""
+    is_stopped = False
+
+    def stop(_: int, __: FrameType | None) -> None:
+        nonlocal is_stopped
+        if is_stopped:
+            raise KeyboardInterrupt
+        is_stopped = True
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in handlers:
+        signal.signal(number, stop)
+    try:
+        yield lambda: is_stopped
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
 def explain_import(steps: Steps) -> Interrupted:
     """Return what an interrupted import has added to the store."""
     importing = steps.get("importing")
@@ -91,6 +113,14 @@ def explain_maintenance(steps: Steps) -> Interrupted:
     done = [job.step for job in finished]
     done += [f"{last.step} ({_count(last)})"] if last is not None and last.done else []
     return Interrupted(f"the work of {', '.join(done)} is kept" if done else "no job has done anything", _CONTINUE)
+
+
+def explain_undo_run(steps: Steps) -> Interrupted:
+    """Return what an interrupted undo of a run has undone."""
+    undoing = steps.get("undoing")
+    if undoing is None or not undoing.done:
+        return Interrupted("nothing was undone", _START_AGAIN)
+    return Interrupted(f"{_count(undoing)} changes were undone", _CONTINUE)
 
 
 def _count(progress: StepProgress) -> str:

@@ -35,6 +35,15 @@ def parse_time(text: str, zone: ZoneInfo, option: str, *, durations: Direction |
     return moment
 
 
+def parse_duration(text: str, option: str) -> timedelta:
+    """Return a duration such as `30m`, `1h` or `2 days`."""
+    match = _BARE.fullmatch(" ".join(text.lower().split()))
+    duration = timedelta(0) if match is None else _read_duration(match)
+    if not duration:
+        raise InvalidInput(f"{option} {text!r} is not a duration", value=text, remedy="write it as 30m, 1h or 2d")
+    return duration
+
+
 def _parse_relative(written: str, durations: Direction | None) -> datetime | None:
     if written == "now":
         return clock.now()

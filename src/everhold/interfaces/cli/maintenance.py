@@ -1,0 +1,114 @@
+"""Commands that maintain the store, list the runs of maintenance and undo one."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from everhold import MaintenanceReport, MaintenanceRun, clock
+from everhold.errors import InvalidInput
+from everhold.interfaces.cli import show
+from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
+from everhold.interfaces.cli.interrupts import catch_stop_signals, explain_maintenance, explain_undo_run
+from everhold.interfaces.shared.documents import Line, document, encode_json
+from everhold.interfaces.shared.times import format_local, parse_duration
+from everhold.maintenance_jobs import JOBS
+
+app = typer.Typer()
+_JOBS = [job.name for job in JOBS]
+_SLICE_SECONDS = 0.2  # how soon a waiting command notices a signal
+
+
+@command(app, "maintain", make_store_call)
+def maintain(
+    call: Call,
+    jobs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[JOB]...", help=f"Run only these jobs: {', '.join(_JOBS)}."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what each job would do.")] = False,
+    every: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Run again and again, for example every 1h, until stopped.")
+    ] = None,
+) -> CommandResult:
+    """Run maintenance jobs, such as purging expired memories."""
+    if every is not None:
+        if dry_run:
+            raise InvalidInput("--dry-run and --every are both there", remedy="leave out one of them")
+        return _maintain_repeatedly(call, jobs or None, parse_duration(every, "--every"))
+    with call.watch(explain_maintenance) as show_progress:
+        report = call.engine.maintain(jobs or None, dry_run=dry_run, progress=show_progress)
+    return _render_report(report)
+
+
+def _maintain_repeatedly(call: Call, jobs: Sequence[str] | None, every: timedelta) -> CommandResult:
+    """Run maintenance and wait in turns, a line for each run, until Ctrl-C or SIGTERM ends a run after its batch."""
+    with catch_stop_signals() as is_stopped:
+        while not is_stopped():
+            due = time.monotonic() + every.total_seconds()
+            report = call.engine.maintain(jobs, should_stop=is_stopped)
+            print(encode_json(Line(document(report))) if call.as_json else _format_line(call, report), flush=True)
+            _wait_until(due, is_stopped)
+    return CommandResult(None, None)
+
+
+def _wait_until(due: float, is_stopped: Callable[[], bool]) -> None:
+    while not is_stopped() and (remaining := due - time.monotonic()) > 0:
+        time.sleep(min(_SLICE_SECONDS, remaining))
+
+
+def _format_line(call: Call, report: MaintenanceReport) -> str:
+    done = [f"{job.name}: {_describe_counts(job.counts)}" for job in report.jobs if job.counts]
+    others = [f"{job.name} {job.outcome}" for job in report.jobs if job.outcome != "done"]
+    return f"{format_local(clock.now(), call.zone)}  {report.run_id}  {'; '.join([*done, *others]) or 'nothing to do'}"
+
+
+def _render_report(report: MaintenanceReport) -> CommandResult:
+    table = show.make_table("job", "outcome", "would do" if report.dry_run else "did", "left", "seconds")
+    for job in report.jobs:
+        counts, left = _describe_counts(job.counts), _describe_counts(job.left)
+        table.add_row(job.name, job.outcome, counts, left, f"{job.seconds:.1f}")
+    errors = [show.render_text(f"{failed.name} failed: {failed.error}", style="bold red") for failed in report.failed]
+    run = [] if report.run_id is None else [show.render_text(f"run {report.run_id}", style="dim")]
+    return CommandResult(report, Group(table, *errors, *run), 1 if report.failed else 0)
+
+
+@command(app, "runs", make_store_call)
+def runs(
+    call: Call,
+    limit: Annotated[int, typer.Option(metavar="N", help="The maximum number of runs.", min=1)] = 20,
+) -> CommandResult:
+    """Show the latest runs of maintenance."""
+    latest = call.engine.runs(limit=limit)
+    table = show.make_table("run", "began", "did", "state")
+    for run in latest:
+        done = {job: _describe_counts(report["counts"]) for job, report in run.jobs.items() if report["counts"]}
+        did = "; ".join(f"{job}: {counts}" for job, counts in done.items()) or "–"
+        table.add_row(run.id, format_local(run.started_at, call.zone), did, _describe_state(run))
+    return CommandResult({"runs": latest}, table if latest else Text("maintenance has not run yet"))
+
+
+@command(app, "undo-run", make_store_call)
+def undo_run(call: Call, run: Annotated[str, typer.Argument(metavar="RUN")]) -> CommandResult:
+    """Undo all that a run of maintenance changed in memories."""
+    with call.watch(explain_undo_run) as show_progress:
+        undone = call.engine.undo_run(run, progress=show_progress)
+    lines = [f"undid {undone.count:,} changes"] if undone.count or not undone.skipped else ["undid nothing"]
+    lines += [f"skipped a {skipped.change.kind}: {skipped.reason}" for skipped in undone.skipped]
+    return CommandResult(undone, show.render_text("\n".join(lines)), 1 if undone.skipped else 0)
+
+
+def _describe_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items()) or "–"
+
+
+def _describe_state(run: MaintenanceRun) -> str:
+    """Return whether a run was undone or interrupted, or else the outcomes of its jobs other than `done`."""
+    if run.undone_at is not None:
+        return "undone"
+    others = [f"{job} {report['outcome']}" for job, report in run.jobs.items() if report["outcome"] != "done"]
+    return "interrupted" if run.finished_at is None else ", ".join(others) or "done"
