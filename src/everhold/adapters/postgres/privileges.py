@@ -30,7 +30,7 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
             "action_proposals", "action_results", "memories", "memory_tags", "memory_relationships", "revisions",
             "changes", "workspaces", "workspace_files", "snapshots", "blobs", "sources", "connections",
             "table_metadata", "field_metadata", "query_patterns", "query_runs", "chunks", "outbox", "api_keys",
-            "data_keys", "jobs", "projection_states", "embedding_models", "move_marks",
+            "data_keys", "jobs", "projection_states", "embedding_models", "move_marks", "session_archives",
         ),
         _ROWS,
     ),
