@@ -12,13 +12,12 @@ from everhold import clock
 from everhold.errors import EverholdError
 from everhold.model import Scope, User
 from everhold.model.access import AccessEvent, LoggedOperation, make_access_line
-from everhold.schema.operations import Put
-from everhold.tenancy import accounts
-from everhold.tenancy.deletion import Deleted
-from everhold.tenancy.passwords import hash_password
 
 if TYPE_CHECKING:
     from everhold.parts import Parts
+    from everhold.schema.operations import Put
+    from everhold.tenancy import accounts
+    from everhold.tenancy.deletion import Deleted
 
 
 class AccountActs:
@@ -26,7 +25,9 @@ class AccountActs:
 
     _parts: "Parts"
 
-    def _read(self, scope: Scope, entity: type[accounts.Account], name: str) -> accounts.Account:
+    def _read(self, scope: Scope, entity: "type[accounts.Account]", name: str) -> "accounts.Account":
+        from everhold.tenancy import accounts
+
         kind = entity.__name__.lower()
         with self._log_failure(scope, "read", kind):
             row = accounts.read(self._parts.records, entity, scope.organization, name)
@@ -36,11 +37,13 @@ class AccountActs:
     def _update(
         self,
         scope: Scope,
-        entity: type[accounts.Account],
+        entity: "type[accounts.Account]",
         name: str,
         fields: Mapping[str, Any],
         expected_version: int | None,
-    ) -> accounts.Account:
+    ) -> "accounts.Account":
+        from everhold.tenancy import accounts
+
         kind = entity.__name__.lower()
         with self._log_failure(scope, "update", kind):
             accounts.check_fields(entity, fields)
@@ -50,6 +53,9 @@ class AccountActs:
             )
 
     def _set_password(self, scope: Scope, password: str | None, expected_version: int | None) -> User:
+        from everhold.tenancy import accounts
+        from everhold.tenancy.passwords import hash_password
+
         with self._log_failure(scope, "update", "user"):
             secret = hash_password(password) if password is not None else None
             line = self._make_line(scope, "update", "user", {"fields": ["password"]})
@@ -63,7 +69,8 @@ class AccountActs:
                 line,
             )
 
-    def _delete(self, kind: str, scope: Scope, name: str, hard: bool, preview: bool) -> Deleted:
+    def _delete(self, kind: str, scope: Scope, name: str, hard: bool, preview: bool) -> "Deleted":
+        from everhold.tenancy.deletion import Deleted
         from everhold.views.deletion import count_rows, delete_rows
 
         with self._log_failure(scope, "delete", kind):
@@ -82,7 +89,9 @@ class AccountActs:
 
     def _make_line(
         self, scope: Scope, operation: LoggedOperation, kind: str, request: Mapping[str, Any] | None = None
-    ) -> Put:
+    ) -> "Put":
+        from everhold.schema.operations import Put
+
         interface = self._parts.settings.interface
         return Put(
             make_access_line(scope, operation, clock.now(), {"account": kind, **(request or {})}, interface=interface)

@@ -1,19 +1,21 @@
-"""The verbs on organizations, users and projects, which the engine offers in addition to its scopes."""
+"""The verbs on organizations, users and projects, which the engine offers in addition to its scopes.
+
+Their modules are imported by the verbs, because most processes use none of them.
+"""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from everhold.arguments.checks import Cursor, Identifier, PageSize, Password
 from everhold.arguments.verbs import check_verbs
 from everhold.model import Organization, Project, Scope, User
 from everhold.model.scope import DEFAULT_ORGANIZATION
-from everhold.schema.operations import Op, Where
-from everhold.tenancy import accounts, deletion
-from everhold.tenancy.accounts import AccountPage
-from everhold.tenancy.deletion import Deleted
-from everhold.tenancy.passwords import find_by_email, hash_password, require_password
 from everhold.views.account_acts import AccountActs
 from everhold.views.awaited import AsyncFacade, Awaited
+
+if TYPE_CHECKING:
+    from everhold.tenancy.accounts import AccountPage
+    from everhold.tenancy.deletion import Deleted
 
 _REFUSED = "wrong e-mail address or password"
 
@@ -53,6 +55,8 @@ class AccountVerbs(AccountActs):
 
     def create_organization(self, organization_id: Identifier, name: str | None = None) -> Organization:
         """Create an organization, or complete one that exists only because a scope named it."""
+        from everhold.tenancy import accounts
+
         scope = Scope(organization=organization_id)
         with self._log_failure(scope, "create", "organization"):
             line = self._make_line(scope, "create", "organization")
@@ -69,8 +73,10 @@ class AccountVerbs(AccountActs):
 
     def list_organizations(
         self, *, deleted: bool = False, limit: PageSize = 50, cursor: Cursor | None = None
-    ) -> AccountPage[Organization]:
+    ) -> "AccountPage[Organization]":
         """Return the organizations of the store by id; with `deleted`, those that can be restored."""
+        from everhold.tenancy import accounts
+
         page = accounts.list_rows(
             self._parts.records, Organization, None, (), deleted=deleted, limit=limit, cursor=cursor
         )
@@ -88,7 +94,7 @@ class AccountVerbs(AccountActs):
         """Change an organization's name or metadata. StaleVersion if it is not at `expected_version`."""
         return self._update(Scope(organization=organization), Organization, organization, fields, expected_version)
 
-    def delete_organization(self, organization: Identifier, *, hard: bool = False, preview: bool = False) -> Deleted:
+    def delete_organization(self, organization: Identifier, *, hard: bool = False, preview: bool = False) -> "Deleted":
         """Hide an organization with all that belongs to it; with `hard`, purge it; with `preview`, only count."""
         return self._delete("organization", Scope(organization=organization), organization, hard, preview)
 
@@ -107,6 +113,9 @@ class AccountVerbs(AccountActs):
 
         Fields: name, email, timezone, status, profile, preferences, metadata. None leaves a field at its default.
         """
+        from everhold.tenancy import accounts
+        from everhold.tenancy.passwords import hash_password
+
         scope = Scope(organization=organization, user=user_id)
         values = {"timezone": self._parts.settings.timezone, **_drop_absent(fields)}
         with self._log_failure(scope, "create", "user"):
@@ -126,8 +135,11 @@ class AccountVerbs(AccountActs):
         deleted: bool = False,
         limit: PageSize = 50,
         cursor: Cursor | None = None,
-    ) -> AccountPage[User]:
+    ) -> "AccountPage[User]":
         """Return the users of an organization by id; with `deleted`, those who can be restored."""
+        from everhold.schema.operations import Op, Where
+        from everhold.tenancy import accounts
+
         where = [Where("status", Op.EQ, status)] if status is not None else []
         page = accounts.list_rows(
             self._parts.records, User, organization, where, deleted=deleted, limit=limit, cursor=cursor
@@ -172,6 +184,8 @@ class AccountVerbs(AccountActs):
         organization: Identifier = DEFAULT_ORGANIZATION,
     ) -> User:
         """Give a user a new password if the old one is right. SignInRefused otherwise."""
+        from everhold.tenancy.passwords import require_password
+
         scope = Scope(organization=organization, user=user_id)
         with self._log_failure(scope, "update", "user"):
             user = self._parts.records.get(User, organization, [user_id]).get(user_id)
@@ -180,6 +194,8 @@ class AccountVerbs(AccountActs):
 
     def sign_in(self, email: str, password: Password, *, organization: Identifier = DEFAULT_ORGANIZATION) -> User:
         """Return the user with this email address and password. SignInRefused if there is none."""
+        from everhold.tenancy.passwords import find_by_email, require_password
+
         user = find_by_email(self._parts.records, organization, email)
         scope = Scope(organization=organization, user=user.id if user else None)
         with self._log_failure(scope, "sign_in", "user"):
@@ -194,7 +210,7 @@ class AccountVerbs(AccountActs):
         organization: Identifier = DEFAULT_ORGANIZATION,
         hard: bool = False,
         preview: bool = False,
-    ) -> Deleted:
+    ) -> "Deleted":
         """Hide a user with all that belongs to them; with `hard`, purge it; with `preview`, only count."""
         return self._delete("user", Scope(organization=organization, user=user_id), user_id, hard, preview)
 
@@ -213,6 +229,8 @@ class AccountVerbs(AccountActs):
 
         Fields: name, description, metadata. `user` says who created it.
         """
+        from everhold.tenancy import accounts
+
         scope = Scope(organization=organization, project=project_id)
         values = {**({"user_id": user} if user is not None else {}), **_drop_absent(fields)}
         with self._log_failure(scope, "create", "project"):
@@ -231,11 +249,14 @@ class AccountVerbs(AccountActs):
         deleted: bool = False,
         limit: PageSize = 50,
         cursor: Cursor | None = None,
-    ) -> AccountPage[Project]:
+    ) -> "AccountPage[Project]":
         """Return the projects of an organization by id, or those that `user` created.
 
         With `deleted`, return those that can be restored.
         """
+        from everhold.schema.operations import Op, Where
+        from everhold.tenancy import accounts
+
         where = [Where("user_id", Op.EQ, user)] if user is not None else []
         page = accounts.list_rows(
             self._parts.records, Project, organization, where, deleted=deleted, limit=limit, cursor=cursor
@@ -263,7 +284,7 @@ class AccountVerbs(AccountActs):
         organization: Identifier = DEFAULT_ORGANIZATION,
         hard: bool = False,
         preview: bool = False,
-    ) -> Deleted:
+    ) -> "Deleted":
         """Hide a project with all that belongs to it; with `hard`, purge it; with `preview`, only count."""
         return self._delete("project", Scope(organization=organization, project=project_id), project_id, hard, preview)
 
@@ -276,12 +297,14 @@ class AccountVerbs(AccountActs):
         organization: Identifier = DEFAULT_ORGANIZATION,
         hard: bool = False,
         preview: bool = False,
-    ) -> Deleted:
+    ) -> "Deleted":
         """Hide a session with its messages and memories; with `hard`, purge it; with `preview`, only count."""
         return self._delete("session", Scope(organization=organization, session=session_id), session_id, hard, preview)
 
     def restore(self, kind: str, name: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> None:
         """Restore a deleted organization, user, project or session, with exactly what its deletion hid."""
+        from everhold.tenancy import deletion
+
         named = {kind: name} if kind in ("user", "project", "session") else {}
         scope = Scope(organization=organization).narrow(**named)
         with self._log_failure(scope, "update", kind):
