@@ -1,4 +1,4 @@
-"""`everhold session`: say, show, list, end."""
+"""`everhold session`: its life, what is said in it, and how it is shown."""
 
 import pytest
 
@@ -67,3 +67,59 @@ def test_what_is_refused(run: Run) -> None:
 @pytest.mark.usefixtures("empty_store")
 def test_doctor_names_the_cache(run: Run) -> None:
     assert "in process" in run("doctor", "--json").document["parts"]["sessions"]
+
+
+def test_the_life_of_a_session(run: Run) -> None:
+    opened = run("session", "open", "--title", "Roses", "--type", "group", "--metadata", '{"a": 1}', *CHAT)
+    assert (opened.code, opened.out) == (0, "session s1 is open\n")
+    run("session", "say", "Hello", *CHAT)
+    assert run("session", "end", "--summary", "Greetings", *CHAT).out == "session s1 has ended\n"
+    refused = run("session", "say", "more", *CHAT)
+    assert (refused.code, "`everhold session reopen`" in refused.err) == (1, True)
+    assert run("session", "archive", *CHAT).out == "session s1 is archived\n"
+    assert "s1 (archived)" in run("session", "list").out
+    reopened = run("session", "reopen", *CHAT, "--json").document["session"]
+    assert (reopened["ended_at"], reopened["summary"], reopened["title"]) == (None, "Greetings", "Roses")
+    assert run("session", "delete", "--preview", *CHAT, "--json").document == {
+        "rows": {"sessions": 1, "messages": 1}, "preview": True
+    }  # fmt: skip
+    assert run("session", "delete", *CHAT, typed="n\n").code == 1
+    assert "deleted session s1; `restore` undoes that" in run("session", "delete", "--yes", *CHAT).out
+    assert run("session", "show", *CHAT).code == 1
+    assert run("session", "restore", *CHAT).out == "restored session s1\n"
+    assert run("session", "delete", "--hard", "-y", *CHAT).code == 0
+    assert run("session", "restore", *CHAT).code == 1
+    for command in ("open", "end", "reopen", "archive", "delete", "restore"):
+        assert run("session", command, "--user", "alice").code == 2, "no session is named"
+
+
+def test_messages_with_content(run: Run) -> None:
+    calls = run(
+        "session", "say", "--role", "assistant", "--tool-calls", '[{"id": "c1"}]', "--id", "m1", *CHAT, "--json"
+    ).document["messages"]
+    assert (calls[0]["tool_calls"], calls[0]["id"]) == ([{"id": "c1"}], "m1")
+    content = '{"type": "text", "text": "The pump is broken"}'
+    said = run("session", "say", "--content", content, "--sender", "bob", "--otid", "o1", *CHAT, "--json")
+    assert said.document["messages"][0]["text"] == "The pump is broken"
+    assert "bob" in run("session", "show", *CHAT).out
+    for refused in (["--content", "{"], ["--content", "5"], ["--tool-calls", "{}"], [], ["a", "b", "--id", "m2"]):
+        assert run("session", "say", *refused, *CHAT).code == 2
+
+
+def test_messages_are_shown_around_one_and_searched(run: Run) -> None:
+    lines = ["Good morning", "Which roses shall I buy?", "The red ones", "Thanks", "Good night"]
+    run("session", "say", "-", *CHAT, "--agent", "helper", typed="\n".join(lines))
+    [hit] = run("messages", "search", "buying roses", "-k", "1", "--neighbours", "1", *CHAT, "--json").document["hits"]
+    texts = [message["text"] for message in (*hit["before"], hit["message"], *hit["after"])]
+    assert texts == ["Good morning", "Which roses shall I buy?", "The red ones"]
+    around = run("session", "show", "--around", hit["message"]["id"], "--limit", "3", *CHAT)
+    assert "Good morning" in around.out
+    assert "the other way: --cursor" in around.out
+    shown = run("messages", "search", "buying roses", "--where", "role=user", *CHAT)
+    assert "session s1" in shown.out
+    assert "no messages found" in run("messages", "search", "roses", "--after", "2999-01-01", *CHAT).out
+    recent = run("messages", "recent", "-n", "2", "--agent", "helper", "--json").document["messages"]
+    assert [message["text"] for message in recent] == ["Good night", "Thanks"]
+    assert "s1" in run("messages", "recent").out
+    assert "no messages" in run("messages", "recent", "--agent", "nobody").out
+    assert run("messages", "search", "roses", "--neighbours", "x", *CHAT).code == 2

@@ -2,17 +2,18 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from getpass import getpass
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
-from everhold.interfaces.cli.inputs import confirm
+from everhold.interfaces.cli.deleting import Hard, Preview, Yes, run_deletion
 from everhold.interfaces.shared.inputs import parse_object
 from everhold.model import Organization, Project, User
 from everhold.tenancy.accounts import AccountPage
@@ -37,9 +38,6 @@ AskPassword = Annotated[bool, typer.Option("--password", help="Ask for a passwor
 Limit = Annotated[int, typer.Option(metavar="N")]
 Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")]
 OnlyDeleted = Annotated[bool, typer.Option("--deleted", help="List deleted ones, which can be restored.")]
-Hard = Annotated[bool, typer.Option("--hard", help="Delete permanently; cannot be undone.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Preview = Annotated[bool, typer.Option("--preview", help="Only show what would be deleted.")]
 
 Row = Organization | User | Project
 
@@ -301,33 +299,12 @@ def _delete(
         "project": call.engine.delete_project,
     }
     within = {} if kind == "organization" else {"organization": organization}
-    affected = verbs[kind](name, **within, hard=hard, preview=True)
-    if preview:
-        return _show_deleted(affected, f"deleting {kind} {name} would take along")
-    if not yes:
-        Console(stderr=True, highlight=False).print(_counts_table(affected))
-        if not confirm(f"Delete {kind} {name}{' for good' if hard else ''}?"):
-            return CommandResult({"rows": {}, "preview": False}, show.render_text("nothing was deleted"), 1)
-    deleted = verbs[kind](name, **within, hard=hard)
-    ending = " for good" if hard else "; `restore` undoes that"
-    return _show_deleted(deleted, f"deleted {kind} {name}{ending}")
+    return run_deletion(partial(verbs[kind], name, **within), f"{kind} {name}", hard=hard, yes=yes, preview=preview)
 
 
 def _restore(call: Call, kind: str, name: str, organization: str) -> CommandResult:
     call.engine.restore(kind, name, organization=organization)
     return CommandResult({"restored": {"kind": kind, "id": name}}, show.render_text(f"restored {kind} {name}"))
-
-
-def _show_deleted(deleted: Deleted, heading: str) -> CommandResult:
-    document = {"rows": deleted.rows, "preview": deleted.preview}
-    return CommandResult(document, Group(show.render_text(heading), _counts_table(deleted)))
-
-
-def _counts_table(deleted: Deleted) -> RenderableType:
-    table = show.make_table("what", "rows")
-    for name, count in deleted.rows.items():
-        table.add_row(name.replace("_", " "), f"{count:,}")
-    return table
 
 
 def _show_written(row: Row, done: str) -> CommandResult:

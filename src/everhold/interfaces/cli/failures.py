@@ -6,6 +6,8 @@ from everhold.errors import Argument, InvalidInput, InvalidSettings, Verb
 from everhold.interfaces.shared.failures import Failure, describe_failure
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+# Verbs whose command has another name.
+_COMMANDS = {"reopen_session": "session reopen"}
 # Options whose name differs from the argument's.
 _OPTIONS = {"organization": "--org"}
 
@@ -35,6 +37,7 @@ def find_exit_code(error: Exception) -> int:
 def spell_for_terminal(reference: Verb | Argument) -> str:
     """Return a verb as a command and an argument as an option."""
     if isinstance(reference, Verb):
-        return f"`everhold {reference.name.replace('_', '-')}`"
+        command = _COMMANDS.get(reference.name) or reference.name.replace("_", "-")
+        return f"`everhold {command}`"
     option = _OPTIONS.get(reference.name) or f"--{reference.name.replace('_', '-')}"
     return option if reference.value in (None, True) else f"{option} {reference.value}"

@@ -1,24 +1,40 @@
-"""Commands on messages: add a conversation with its facts, and delete or restore messages."""
+"""Commands on messages: add a conversation with its facts, search messages, delete and restore them."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from everhold import Message
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.groups import OnlySession, read_filters
 from everhold.interfaces.cli.inputs import confirm, read_standard_input
-from everhold.interfaces.cli.sessions import make_messages_table
+from everhold.interfaces.cli.memories import render_cursor
+from everhold.interfaces.cli.sessions import InConversation, make_messages_table
 from everhold.interfaces.shared.inputs import parse_object
-from everhold.interfaces.shared.times import parse_time
+from everhold.interfaces.shared.times import format_local, parse_time
 
 app = typer.Typer()
 group = typer.Typer(help="Single messages of a session.")
+
+
+def read_message_filters(
+    call: Call,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="FIELD=VALUE|JSON", help="Such as role=user; as in `recall`.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(metavar="TIME", help="At that time or later.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="TIME", help="Before that time.")] = None,
+    only: OnlySession = None,
+) -> dict[str, Any]:
+    """Return the filters that were passed, as the verb takes them."""
+    return read_filters(call, where=where, after=after, before=before, only=only)
+
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="The ids of messages.")]
 _STANDARD_INPUT = "-"
@@ -28,9 +44,7 @@ _STANDARD_INPUT = "-"
 def add(
     call: Call,
     file: Annotated[str, typer.Argument(metavar="FILE", help="- reads standard input.")] = _STANDARD_INPUT,
-    conversation: Annotated[
-        str | None, typer.Option(metavar="ID", help="Which conversation of the session; begins with it.")
-    ] = None,
+    conversation: InConversation = None,
 ) -> CommandResult:
     """Store the messages of a conversation and the facts in them.
 
@@ -67,6 +81,44 @@ def _read_line(call: Call, number: int, line: str) -> str | dict[str, Any]:
     if isinstance(fields.get("created_at"), str):
         fields["created_at"] = parse_time(fields["created_at"], call.zone, "created_at")
     return fields
+
+
+@command(group, "search", filters=read_message_filters)
+def search(
+    call: Call,
+    query: Annotated[str, typer.Argument(metavar="QUESTION")],
+    neighbours: Annotated[int, typer.Option(metavar="N", help="How many messages before and after each.")] = 2,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="How many at most.")] = 10,
+    conversation: Annotated[str | None, typer.Option(metavar="ID", help="Only this conversation.")] = None,
+    minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="The lowest score; 0 for any.")] = None,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")] = None,
+    *,
+    filters: dict[str, Any],
+) -> CommandResult:
+    """Find messages by words and meaning, each with what was said before and after it."""
+    hits = call.view.search_messages(
+        query, neighbours=neighbours, k=k, conversation=conversation, minimum=minimum, cursor=cursor, **filters
+    )
+    parts: list[RenderableType] = []
+    for hit in hits:
+        place = (
+            f"{hit.score:.2f} · session {hit.message.session_id} · {format_local(hit.message.created_at, call.zone)}"
+        )
+        parts += [Text(place, style="bold"), make_messages_table(hit.turns), Text()]
+    if hits.cursor:
+        parts.append(render_cursor(hits.cursor))
+    shown = Group(*parts) if hits else Text("no messages found", style="dim")
+    return CommandResult({"hits": hits.hits, "cursor": hits.cursor}, shown)
+
+
+@command(group, "recent")
+def recent(
+    call: Call, limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many.")] = 10
+) -> CommandResult:
+    """Show the last messages of all sessions, newest first; --agent narrows them to an agent."""
+    messages = call.view.recent_messages(n=limit)
+    shown = make_messages_table(messages, with_session=True) if messages else Text("no messages", style="dim")
+    return CommandResult({"messages": messages}, shown)
 
 
 @command(group, "delete")

@@ -10,12 +10,13 @@ from rich.text import Text
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.deleting import Hard, Preview, Yes, run_deletion
 from everhold.interfaces.cli.groups import Object, Word
 from everhold.interfaces.cli.inputs import read_texts
 from everhold.interfaces.cli.memories import render_cursor
-from everhold.interfaces.shared.inputs import parse_object
+from everhold.interfaces.shared.inputs import parse_content, parse_list, parse_object
 from everhold.interfaces.shared.times import format_local
-from everhold.model import Message
+from everhold.model import Message, Session
 from everhold.schema.codec import encode_json
 
 app = typer.Typer(help="Sessions and their messages; --session names one.")
@@ -24,42 +25,91 @@ ROLES = ("user", "assistant", "system", "tool")
 _MAX_TEXT_LENGTH = 400
 
 
+InConversation = Annotated[
+    str | None, typer.Option(metavar="ID", help="Which conversation of the session; begins with it.")
+]
+Items = Annotated[str | None, typer.Option(metavar="JSON", help="A list, kept as it is.")]
+
+
 def list_roles() -> list[str]:
     return list(ROLES)
 
 
-@command(app, "say", creates_store=True)
-def say(
+def read_message_fields(
     call: Call,
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT…", help="- reads lines of standard input.")],
     role: Annotated[str, typer.Option(metavar="ROLE", help="Who speaks.", autocompletion=list_roles)] = "user",
-    name: Word = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The name of the speaker.")] = None,
     model: Word = None,
     sender: Annotated[str | None, typer.Option(metavar="ID", help="Who of several speaks.")] = None,
-    conversation: Annotated[
-        str | None, typer.Option(metavar="ID", help="Which conversation of the session; begins with it.")
+    conversation: InConversation = None,
+    own_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Your own id: repeating it adds nothing.")
     ] = None,
+    content: Annotated[str | None, typer.Option(metavar="JSON", help="Parts or an object, kept as it is.")] = None,
+    tool_calls: Items = None,
+    tool_call_id: Word = None,
+    tool_returns: Items = None,
+    references: Items = None,
+    step_id: Word = None,
+    otid: Annotated[str | None, typer.Option(metavar="ID", help="The id that a client gave it offline.")] = None,
+    group_id: Word = None,
     created_at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was said, for imports.")] = None,
     metadata: Object = None,
+) -> dict[str, Any]:
+    """Return the fields of a message that were passed."""
+    lists = {"tool_calls": tool_calls, "tool_returns": tool_returns, "references": references}
+    others = {"role": role, "name": name, "model": model, "sender_id": sender, "conversation": conversation,
+              "id": own_id, "tool_call_id": tool_call_id, "step_id": step_id, "otid": otid, "group_id": group_id,
+              "created_at": call.parse_moment("--created-at", created_at),
+              "content": None if content is None else parse_content(content, "--content"),
+              "metadata": None if metadata is None else parse_object(metadata, "--metadata")}  # fmt: skip
+    return {
+        **{field: value for field, value in others.items() if value is not None},
+        **{field: parse_list(written, f"--{field.replace('_', '-')}") for field, written in lists.items() if written},
+    }
+
+
+@command(app, "say", creates_store=True, fields=read_message_fields)
+def say(
+    call: Call,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT…", help="- reads lines of standard input.")] = None,
+    *,
+    fields: dict[str, Any],
 ) -> CommandResult:
     """Store messages in a session; the first one starts it."""
-    said_at = call.parse_moment("--created-at", created_at)
-    options: dict[str, Any] = {
-        "role": role,
-        "name": name,
-        "model": model,
-        "sender_id": sender,
-        "conversation": conversation,
-        "created_at": said_at,
-    }
-    fields = {name: value for name, value in options.items() if value is not None}
-    if metadata is not None:
-        fields["metadata"] = parse_object(metadata, "--metadata")
-    spoken = read_texts(texts)
-    if not spoken:
+    spoken = read_texts(texts) if texts else []
+    if not spoken and not any(fields.get(name) for name in ("content", "tool_calls", "tool_returns")):
         raise InvalidInput("there is nothing to say", remedy="give a text, or - and lines on standard input")
-    messages = [call.view.say(text, **fields) for text in spoken]
+    if len(spoken) > 1 and "id" in fields:
+        raise InvalidInput(
+            f"one --id is given for {len(spoken)} messages", value=fields["id"], remedy="say one message at a time"
+        )
+    messages = [call.view.say(text, **fields) for text in spoken or [""]]
     return CommandResult({"messages": messages}, make_messages_table(messages))
+
+
+def read_session_fields(
+    call: Call,
+    title: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    session_type: Annotated[str | None, typer.Option("--type", metavar="WORD", help="Such as group.")] = None,
+    context: Object = None,
+    metadata: Object = None,
+) -> dict[str, Any]:
+    """Return the fields of a session that were passed."""
+    others = {"title": title, "topic": topic, "session_type": session_type}
+    objects = {"context": context, "metadata": metadata}
+    return {
+        **{name: value for name, value in others.items() if value is not None},
+        **{name: parse_object(written, f"--{name}") for name, written in objects.items() if written is not None},
+    }
+
+
+@command(app, "open", creates_store=True, fields=read_session_fields)
+def open_session(call: Call, *, fields: dict[str, Any]) -> CommandResult:
+    """Start a session, or change one; without --user it is a group session."""
+    session = call.view.open_session(**fields)
+    return _show_changed(session, f"session {session.id} is open")
 
 
 @command(app, "show")
@@ -68,11 +118,14 @@ def show_session(
     limit: Annotated[int, typer.Option(metavar="N", help="How many messages at once.")] = 50,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Begin with the first message.")] = False,
+    around: Annotated[str | None, typer.Option(metavar="ID", help="The messages around this one.")] = None,
     conversation: Annotated[str | None, typer.Option(metavar="ID", help="Only this conversation of it.")] = None,
 ) -> CommandResult:
     """Show the session and its last messages."""
     session = call.view.session().session
-    page = call.view.messages(conversation=conversation, limit=limit, cursor=cursor, oldest_first=oldest_first)
+    page = call.view.messages(
+        conversation=conversation, limit=limit, cursor=cursor, oldest_first=oldest_first, around=around
+    )
     shown = ("id", "user_id", "agent_id", "project_id", "title", "topic", "summary", "last_active", "ended_at")
     fields = {name: session.__dict__[name] for name in shown}
     if session.context:
@@ -81,7 +134,13 @@ def show_session(
     parts: list[RenderableType] = [show.make_fields_table(fields, call.zone), Text(), make_messages_table(in_order)]
     if page.cursor:
         parts.append(render_cursor(page.cursor))
-    return CommandResult({"session": session, "messages": page.messages, "cursor": page.cursor}, Group(*parts))
+    if page.back_cursor:
+        other = "" if oldest_first else " --oldest-first"
+        parts.append(Text(f"the other way: --cursor {page.back_cursor}{other}", style="dim"))
+    document = {
+        "session": session, "messages": page.messages, "cursor": page.cursor, "back_cursor": page.back_cursor
+    }  # fmt: skip
+    return CommandResult(document, Group(*parts))
 
 
 @command(app, "list")
@@ -92,7 +151,7 @@ def list_sessions(call: Call, limit: Annotated[int, typer.Option(metavar="N", he
     for session in sessions:
         whose = " · ".join(name for name in (session.user_id, session.agent_id, session.project_id) if name)
         about = session.topic or session.title or session.summary or ""
-        ended = " (ended)" if session.ended_at else ""
+        ended = " (archived)" if session.is_archived else " (ended)" if session.ended_at else ""
         table.add_row(
             show.render_text(session.id + ended),
             format_local(session.last_active, call.zone),
@@ -119,19 +178,55 @@ def list_conversations(
 
 
 @command(app, "end")
-def end(call: Call) -> CommandResult:
+def end(
+    call: Call, summary: Annotated[str | None, typer.Option(metavar="TEXT", help="What it was about.")] = None
+) -> CommandResult:
     """End a session; its messages can still be read."""
-    session = call.view.end_session()
-    return CommandResult({"session": session}, show.render_text(f"session {session.id} has ended"))
+    session = call.view.end_session(summary=summary)
+    return _show_changed(session, f"session {session.id} has ended")
 
 
-def make_messages_table(messages: Iterable[Message]) -> RenderableType:
+@command(app, "reopen")
+def reopen(call: Call) -> CommandResult:
+    """Let an ended or archived session take messages again."""
+    session = call.view.reopen_session()
+    return _show_changed(session, f"session {session.id} is open")
+
+
+@command(app, "archive")
+def archive(call: Call) -> CommandResult:
+    """End a session and mark it for cold storage, to which maintenance moves it."""
+    session = call.view.archive_session()
+    return _show_changed(session, f"session {session.id} is archived")
+
+
+@command(app, "delete")
+def delete(call: Call, hard: Hard = False, yes: Yes = False, preview: Preview = False) -> CommandResult:
+    """Delete a session with its messages and memories. Shows what will be deleted and asks first."""
+    return run_deletion(
+        call.view.delete_session, f"session {call.scope.get('session')}", hard=hard, yes=yes, preview=preview
+    )
+
+
+@command(app, "restore")
+def restore(call: Call) -> CommandResult:
+    """Restore a deleted session."""
+    session = call.view.restore_session()
+    return _show_changed(session, f"restored session {session.id}")
+
+
+def _show_changed(session: Session, sentence: str) -> CommandResult:
+    return CommandResult({"session": session}, show.render_text(sentence))
+
+
+def make_messages_table(messages: Iterable[Message], *, with_session: bool = False) -> RenderableType:
     """Return messages as a table: their place in the session, who said them, and what."""
-    grid = show.make_table("#", "who", "said")
+    grid = show.make_table(*(["session"] if with_session else []), "#", "who", "said")
     for message in messages:
         text = message.text or encode_json(message.content or message.tool_calls or message.tool_returns)
         position = "" if message.position is None else str(message.position)
         grid.add_row(
+            *([show.render_text(message.session_id or "")] if with_session else []),
             position,
             show.render_text(message.name or message.sender_id or message.role),
             show.render_text(text, _MAX_TEXT_LENGTH),

@@ -9,7 +9,7 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
-from everhold import Hit
+from everhold import Hit, MessageHit
 from everhold.model import Memory
 from everhold.model.base import Row
 
@@ -43,6 +43,11 @@ def _(memory: Memory) -> dict[str, Any]:
 @document.register
 def _(hit: Hit) -> dict[str, Any]:
     return {"score": hit.score, "kind": hit.kind, hit.kind: hit.record, "tags": hit.tags, "why": hit.why}
+
+
+@document.register
+def _(hit: MessageHit) -> dict[str, Any]:
+    return {"score": hit.score, "message": hit.message, "before": hit.before, "after": hit.after, "why": hit.why}
 
 
 @document.register

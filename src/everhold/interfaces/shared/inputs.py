@@ -145,6 +145,24 @@ def parse_object(text: str, option: str) -> dict[str, Any]:
     return value
 
 
+def parse_content(text: str, option: str) -> list[Any] | dict[str, Any]:
+    """Return the content of a message: a JSON list or object."""
+    value = _parse_json(text, option)
+    if not isinstance(value, list | dict):
+        remedy = 'write it like \'[{"type": "text", "text": "Hello"}]\''
+        raise InvalidInput(f"{option} {format_value(text)} is not a JSON list or object", value=text, remedy=remedy)
+    return value
+
+
+def parse_list(text: str, option: str) -> list[Any]:
+    """Return a JSON list."""
+    value = _parse_json(text, option)
+    if not isinstance(value, list):
+        remedy = "write it like '[{\"id\": 1}]'"
+        raise InvalidInput(f"{option} {format_value(text)} is not a JSON list", value=text, remedy=remedy)
+    return value
+
+
 def _parse_json(text: str, option: str) -> Any:
     try:
         return json.loads(text)
