@@ -12,7 +12,9 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 import everhold.model
+from everhold.adapters.postgres.privileges import PRIVILEGES
 from everhold.model.base import Row
+from everhold.schema.catalog import TABLES
 from tests.conventions.source_tree import PACKAGE, REPOSITORY, assert_none, repository_files
 
 # Spelled in parts: this file, too, must not name them.
@@ -38,6 +40,11 @@ def test_import_rules_hold() -> None:
 
 def test_types_are_published() -> None:
     assert (PACKAGE / "py.typed").is_file()
+
+
+def test_the_rights_on_every_table_are_decided() -> None:
+    assert PRIVILEGES.keys() == TABLES.keys()
+    assert [name for name, rights in PRIVILEGES.items() if rights == ("SELECT",)] == ["schema_versions"]
 
 
 def test_every_entity_is_in_the_glossary() -> None:
