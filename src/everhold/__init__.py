@@ -80,6 +80,7 @@ _EXPORTS = {
     "recall.why_not": ("WhyNot",),
     "remember.draft": ("MemoryFields",),
     "remember.forget": ("Forgotten",),
+    "remember.contradictions": ("MemoryConflict",),
     "remember.merge": ("Merged", "MergedPair"),
     "remember.relate": ("Related",),
     "remember.undo_run": ("SkippedChange", "UndoneRun"),

@@ -71,6 +71,7 @@ from everhold.recall.message_hits import MessageHit, MessageHits
 from everhold.recall.recipe import Recipe
 from everhold.recall.timeline import Period
 from everhold.recall.why_not import WhyNot
+from everhold.remember.contradictions import MemoryConflict
 from everhold.remember.draft import MemoryFields
 from everhold.remember.forget import Forgotten
 from everhold.remember.merge import Merged, MergedPair
@@ -126,6 +127,7 @@ __all__ = [
     "MaintenanceRun",
     "MalformedId",
     "Memory",
+    "MemoryConflict",
     "MemoryFields",
     "Merged",
     "MergedPair",

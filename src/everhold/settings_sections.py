@@ -141,7 +141,7 @@ class Remember(SettingsSection):
 
 
 class Maintenance(SettingsSection):
-    """How memories age, which of them are pruned, and how often the engine runs maintenance by itself."""
+    """How memories age, are pruned and consolidated, and how often the engine runs maintenance by itself."""
 
     every_minutes: float | None = Field(default=None, gt=0)
     decay: bool = True
@@ -151,6 +151,8 @@ class Maintenance(SettingsSection):
     prune_below: float | None = Field(default=None, gt=0, le=1)
     max_memories: int | None = Field(default=None, ge=1)
     max_megabytes: float | None = Field(default=None, gt=0)
+    consolidate: bool = True
+    idle_minutes: float = Field(default=0, ge=0)
 
 
 class Log(SettingsSection):

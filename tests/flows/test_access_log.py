@@ -11,8 +11,9 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.errors import EverholdError, StoreFull
-from everhold.model import AccessLog
+from everhold.model import AccessLog, Relationship
 from everhold.model.access import compute_digest
+from everhold.schema.operations import Op, Where
 from tests.engines import Store, records_of
 
 CANARY = "canary"
@@ -84,6 +85,9 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("remember", lambda: view.remember("The red bicycle stands in the cellar", id="m6"), [("create", "m6")]),
         ("remember", lambda: view.remember("The red bicycle stands in the cellar!", id="m7"), [("create", "m7")]),
         ("merge_duplicates", view.merge_duplicates, [("delete", "m7"), ("update", "m6")]),
+        ("relate", lambda: view.relate("m6", "m1", "contradicts"), [("update", "m6")]),
+        ("conflicts", view.conflicts, [("read", None)]),
+        ("resolve_conflict", lambda: view.resolve_conflict(find_conflict(engine)), [("update", "m6")]),
         ("say", lambda: view.say("Hello"), [("create", None)]),
         ("add", lambda: view.add([{"text": "Hello again", "id": "m8"}]), [("create", None)]),
         ("delete_message", lambda: view.delete_message("m8"), [("delete", None)]),
@@ -120,6 +124,12 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
             assert began <= line.timestamp <= datetime.now(UTC)
             assert line.digest == compute_digest(line.__dict__)
             assert line.memory_id is None or line.request["memory"] == line.memory_id
+
+
+def find_conflict(engine: Everhold) -> str:
+    """Return the id of the only conflict, without a line in the log."""
+    [link] = records_of(engine).scan(Relationship, None, [Where("relationship_type", Op.EQ, "contradicts")])
+    return link.id
 
 
 def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> None:

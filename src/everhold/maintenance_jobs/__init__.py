@@ -10,28 +10,22 @@ from typing import Any
 
 from everhold import clock
 from everhold.access import chain
-from everhold.errors import EverholdError, StaleVersion
+from everhold.errors import EverholdError
 from everhold.maintenance import extraction, outbox, purge
 from everhold.maintenance.extraction import Extracted
 from everhold.maintenance.filling import Filling
 from everhold.maintenance.pipeline import Counts, JobRun, MaintenanceJob
 from everhold.maintenance.purge import PurgeWork
 from everhold.maintenance.reembedding import Reembedding
-from everhold.maintenance_jobs import aging
+from everhold.maintenance_jobs import aging, archiving, consolidating
 from everhold.maintenance_jobs.aging import find_purge_time
-from everhold.model import Scope, Session
+from everhold.model import Scope
 from everhold.parts import Parts
 from everhold.ports.erasure import count_unclean_purges, maintain_files
 from everhold.ports.leases import LONG_DURATION
 from everhold.remember import forget
-from everhold.schema.operations import Condition
 from everhold.sessions import working
-from everhold.sessions.archive import (
-    archive_messages,
-    make_archivable_conditions,
-    put_back_archives,
-    put_back_deleted_users,
-)
+from everhold.sessions.archive import put_back_archives
 from everhold.views.view import View
 
 _TRIM_BATCH = 500
@@ -159,38 +153,6 @@ def _clean_session_cache(parts: Parts, run: JobRun) -> None:
     run.add("sessions", working.remove_stale(parts.session_deps))
 
 
-# the archive of ended sessions
-
-
-def _make_archivable_conditions(parts: Parts) -> Sequence[Condition]:
-    return make_archivable_conditions(clock.now(), parts.settings.archive_days)
-
-
-def _count_archivable(parts: Parts) -> Counts:
-    files = parts.session_deps.find_archive_files()
-    return {
-        "sessions": parts.records.count(Session, None, _make_archivable_conditions(parts)),
-        "files": 0 if files is None else len(files.find_unneeded()),
-    }
-
-
-def _archive_sessions(parts: Parts, run: JobRun) -> None:
-    deps = parts.session_deps
-    put_back_deleted_users(deps)
-    for session in parts.records.scan(Session, None, _make_archivable_conditions(parts)):
-        try:
-            for count in archive_messages(deps, session, run.commit):
-                run.add("messages", count)
-        except StaleVersion:  # it was changed or read meanwhile; the next run archives it
-            if run.lease is not None and run.lease.is_lost:
-                raise
-            continue
-        run.add("sessions")
-    files = deps.find_archive_files()
-    if files is not None:
-        files.sweep(partial(run.add, "files"))
-
-
 # facts read by a language model
 
 
@@ -286,9 +248,17 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
     MaintenanceJob(
         "archive",
         "Move the messages of archived sessions to cold storage.",
-        _count_archivable,
-        _archive_sessions,
+        archiving.count_archivable,
+        archiving.archive_sessions,
         lease="archive",
+    ),
+    MaintenanceJob(
+        "consolidate",
+        "Merge duplicates, settle or list conflicts, relate memories, and write reflections.",
+        consolidating.count_changes,
+        consolidating.consolidate_memories,
+        lease="consolidate",
+        lease_duration=LONG_DURATION,
     ),
     # Last: a model that answers slowly must not delay the rest.
     MaintenanceJob(

@@ -150,6 +150,12 @@ class Memory(Entity):
         ids = (self.message_id, *(others if isinstance(others, list) else ()))
         return tuple(dict.fromkeys(message_id for message_id in ids if isinstance(message_id, str)))
 
+    @property
+    def pattern(self) -> str | None:
+        """What a reflection of maintenance is about; None for every other memory."""
+        pattern = self.provenance.get("pattern")
+        return pattern if self.kind == "reflection" and isinstance(pattern, str) else None
+
     def is_current_at(self, moment: datetime) -> bool:
         """Return whether the memory is valid, not superseded and not expired at a moment."""
         ends = (self.superseded_at, self.expires_at, self.valid_to)

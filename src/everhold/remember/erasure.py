@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from everhold.model import Change, Chunk, Memory, Message, Outbox, Relationship, Revision, Tag
+from everhold.model import Change, Chunk, Memory, Outbox, Relationship, Revision, Tag
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
 from everhold.ports.records import Records
@@ -51,7 +51,7 @@ def plan_erasure(
     if not memories:
         return Erasure()
     sources = [memory for memory in memories if memory.id not in absorbed]
-    derived = find_derived(records, sources) if with_derived else []
+    derived = find_derived(records, sources, only_reflections=not with_derived)
     organization = memories[0].organization_id
     gone = {memory.id for memory in (*memories, *derived)}
     cleaner = _TraceCleaner(records, chunking, organization, frozenset(gone), frozenset(gone.difference(absorbed)), now)
@@ -79,8 +79,11 @@ def find_absorbed(records: Records, organization: str, memories: Sequence[Memory
 # derived memories
 
 
-def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
-    """Return the memories that were derived only from these, directly or not, and belong to the same user."""
+def find_derived(records: Records, memories: Sequence[Memory], *, only_reflections: bool = False) -> list[Memory]:
+    """Return the memories that were derived only from these, directly or not, and belong to the same user.
+
+    A reflection quotes its sources, so it is returned if one of them is among these.
+    """
     organization = memories[0].organization_id if memories else ""
     gone = {memory.id: memory for memory in memories}
     derived: dict[str, Memory] = {}
@@ -95,47 +98,11 @@ def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
         for memory in _read_memories(records, organization, candidate_ids):
             owners = {gone[target].user_id for target in sources[memory.id] if target in gone}
             is_restated = bool(memory.provenance.get("restated"))
-            if sources[memory.id] <= gone.keys() and memory.user_id in owners and not is_restated:
+            is_founded = memory.pattern is None and (is_restated or not sources[memory.id] <= gone.keys())
+            if memory.user_id in owners and not is_founded and (memory.pattern is not None or not only_reflections):
                 gone[memory.id] = derived[memory.id] = memory
                 waiting.append(memory.id)
     return list(derived.values())
-
-
-class ExtractedMemories(NamedTuple):
-    """Memories that were extracted from purged messages: those without another source, and those with one."""
-
-    without_source: list[Memory]
-    with_source: list[Memory]
-
-
-def find_extracted(records: Records, organization: str, messages: Iterable[Message]) -> ExtractedMemories:
-    """Return the memories that were extracted from these messages of sessions, or that these messages repeated."""
-    by_user: dict[str | None, set[str]] = {}
-    for message in messages:
-        by_user.setdefault(message.user_id, set()).add(message.id)
-    extracted = ExtractedMemories([], [])
-    for user_id, gone in by_user.items():
-        own = Where("user_id", Op.EQ, user_id)
-        memories = records.scan(Memory, organization, [own, Where("provenance.messages", Op.NE, None)], deleted=True)
-        for batch in _split(gone):
-            memories += records.scan(
-                Memory, organization, [own, Where("provenance.message", Op.IN, batch)], deleted=True
-            )
-        for memory in {memory.id: memory for memory in memories}.values():
-            if not gone.isdisjoint(memory.message_ids):
-                has_source = not gone.issuperset(memory.message_ids) or memory.provenance.get("restated")
-                (extracted.with_source if has_source else extracted.without_source).append(memory)
-    return extracted
-
-
-def drop_messages(memory: Memory, gone: Collection[str], now: datetime) -> Operation:
-    """Return the operation that removes purged messages from the provenance of a memory that stays."""
-    left = [name for name in memory.message_ids if name not in gone]
-    others = {key: value for key, value in memory.provenance.items() if key not in ("message", "messages")}
-    named = {"message": left[0]} if left else {}
-    repeated = {"messages": left[1:]} if left[1:] else {}
-    changes = {"provenance": {**others, **named, **repeated}, "updated_at": now}
-    return Patch(Memory, (memory.organization_id, memory.id), changes)
 
 
 def _read_links(records: Records, organization: str, column: str, ids: Iterable[str]) -> Iterator[tuple[str, str]]:

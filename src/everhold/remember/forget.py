@@ -17,7 +17,8 @@ from everhold.model.fields import is_id
 from everhold.model.validation import explain_errors
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
-from everhold.remember.erasure import drop_messages, find_absorbed, find_derived, find_extracted, plan_erasure
+from everhold.remember.erasure import find_absorbed, find_derived, plan_erasure
+from everhold.remember.extracted import drop_messages, find_extracted
 from everhold.remember.journal import make_change
 from everhold.remember.lookup import require_memory
 from everhold.remember.pipeline import WriteDeps

@@ -1,6 +1,6 @@
 """Merge memories that say the same in nearly the same words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
@@ -20,7 +20,7 @@ from everhold.remember.reading import find_event_time, is_extracted
 from everhold.remember.revise import commit_revision, make_later_time, make_revision_operations
 from everhold.remember.similar_pairs import SimilarPair, find_similar_pairs
 from everhold.remember.versions import hold_version
-from everhold.schema.operations import Ensure, Hide, Op, Operation, Put, Where
+from everhold.schema.operations import Condition, Ensure, Hide, Op, Operation, Put, Where
 from everhold.text.dates import find_time_spans
 
 SHOWN = 100
@@ -57,13 +57,25 @@ class Merged:
 
 def merge_duplicates(deps: WriteDeps, scope: Scope, *, preview: bool) -> Merged:
     """Merge the duplicates of a scope; each survivor's merges are one commit and one change that can be undone."""
-    similar, exhaustive = find_similar_pairs(deps.records, scope, deps.chunking.embedder.model, clock.now())
-    pairs = _choose_pairs(deps, scope, similar)
-    if not preview:
-        kept_ids = dict.fromkeys(pair.kept.id for pair in pairs)
-        groups = [[pair for pair in pairs if pair.kept.id == kept_id] for kept_id in kept_ids]
-        pairs = [pair for group in groups if _merge(deps, scope, group) for pair in group]
+    groups, exhaustive = plan_merges(deps, scope)
+    done = groups if preview else [group for group in groups if merge_group(deps, scope, group)]
+    pairs = [pair for group in done for pair in group]
     return Merged(len(pairs), tuple(pairs[:SHOWN]), preview, exhaustive)
+
+
+def plan_merges(
+    deps: WriteDeps, scope: Scope, where: Sequence[Condition] = (), kept_apart: Container[frozenset[str]] = ()
+) -> tuple[list[list[MergedPair]], bool]:
+    """Return the duplicates of each survivor, and whether all pairs of memories were compared.
+
+    Only memories that meet `where` are compared. `kept_apart` are pairs of ids that are never merged.
+    """
+    similar, exhaustive = find_similar_pairs(deps.records, scope, deps.chunking.embedder.model, clock.now(), where)
+    candidates = [pair for pair in similar if frozenset((pair.first, pair.second)) not in kept_apart]
+    groups: dict[str, list[MergedPair]] = {}
+    for pair in _choose_pairs(deps, scope, candidates):
+        groups.setdefault(pair.kept.id, []).append(pair)
+    return list(groups.values()), exhaustive
 
 
 def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair]) -> list[MergedPair]:
@@ -122,7 +134,7 @@ def _read_times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]
     return sorted((span.start, span.end) for span in find_time_spans(memory.text, find_event_time(memory), zone))
 
 
-def _merge(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
+def merge_group(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
     """Merge the duplicates of one survivor; return False and change nothing if the result would be too large."""
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
     now = make_later_time(kept.updated_at)

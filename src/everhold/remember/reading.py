@@ -77,7 +77,7 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
 
     A memory that says more must not be superseded when a single statement of it is replaced.
     """
-    if memory.kind in REPEATABLE_KINDS or len(memory.text) > MAX_STATEMENT_LENGTH:
+    if memory.kind in REPEATABLE_KINDS or memory.pattern is not None or len(memory.text) > MAX_STATEMENT_LENGTH:
         return None
     statements = read_statements(
         memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True

@@ -106,11 +106,11 @@ class _Planner:
         if memory.is_current_at(self._now) and statement.attribute not in ONE_TIME:
             rivals = [
                 rival
-                for name in _list_ended_attributes(statement)
+                for name in list_ended_attributes(statement)
                 for rival in self._rivals[_find_rival_group(memory, name)].values()
             ]
-            contested = [rival for rival in rivals if _is_contradicted(rival.statement, statement)]
-            later = [end for rival in contested if (end := _find_later_start(rival, memory, statement)) is not None]
+            contested = [rival for rival in rivals if is_contradicted(rival.statement, statement)]
+            later = [end for rival in contested if (end := find_later_start(rival, memory, statement)) is not None]
             if later:
                 self._make_history(memory, min(later))
                 return
@@ -176,10 +176,10 @@ def find_start(successor: Memory) -> datetime:
 def _find_rival_group(memory: Memory, attribute: str) -> tuple[str | None, str, str]:
     """Return the key that memories share which may replace each other."""
     # The other dimensions need not be in the key: all drafts of a write and the memories read for them share them.
-    return _find_rival_session(memory), memory.namespace, attribute
+    return find_rival_session(memory), memory.namespace, attribute
 
 
-def _find_rival_session(memory: Memory) -> str | None:
+def find_rival_session(memory: Memory) -> str | None:
     """Return the session that rivals of a memory must share; None if rivals may be of any session.
 
     What a user says in one session replaces what the same user said in another, except for short-term notes.
@@ -192,17 +192,17 @@ def _is_session_bound(memory: Memory) -> bool:
     return memory.user_id is None or memory.namespace == SHORT_TERM
 
 
-def _list_ended_attributes(statement: Statement) -> list[str]:
+def list_ended_attributes(statement: Statement) -> list[str]:
     attributes = (statement.attribute, *ENDED_BY.get(statement.attribute, ()))
     return [f"{statement.subject}/{attribute}" for attribute in attributes]
 
 
-def _is_contradicted(old: Statement, new: Statement) -> bool:
+def is_contradicted(old: Statement, new: Statement) -> bool:
     """Return whether both statements cannot be true at once, regardless of the times that they name."""
     return compare_statements(replace(old, valid_from=None), replace(new, valid_from=None)) == "replaces"
 
 
-def _find_later_start(old: Rival, memory: Memory, statement: Statement) -> datetime | None:
+def find_later_start(old: Rival, memory: Memory, statement: Statement) -> datetime | None:
     """Return when the stored memory begins, if that is after the time of the new one, which then is history."""
     since_old = old.memory.valid_from or old.statement.valid_from
     since_new = memory.valid_from or statement.valid_from
@@ -217,7 +217,7 @@ def _find_rivals(records: Records, scope: Scope, drafts: Sequence[Draft], zone: 
     by_group: dict[tuple[str | None, str], list[tuple[Memory, Statement]]] = defaultdict(list)
     for draft in drafts:
         if draft.statement is not None and draft.statement.attribute not in ONE_TIME:
-            by_group[_find_rival_session(draft.memory), draft.memory.namespace].append((draft.memory, draft.statement))
+            by_group[find_rival_session(draft.memory), draft.memory.namespace].append((draft.memory, draft.statement))
     candidate_ids: list[str] = []
     for stating in by_group.values():
         candidate_ids += _find_candidate_ids(records, scope, stating)
@@ -236,7 +236,7 @@ def _find_candidate_ids(records: Records, scope: Scope, stating: Sequence[tuple[
     memory = stating[0][0]
     probes: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     for _, statement in stating:
-        for name in _list_ended_attributes(statement):
+        for name in list_ended_attributes(statement):
             probes[name].add(_make_probes(statement))
     where = [
         Where("attribute", Op.IN, list(probes)),

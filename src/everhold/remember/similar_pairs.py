@@ -15,7 +15,7 @@ from everhold.model.memory import REPEATABLE_KINDS
 from everhold.ports.records import Records
 from everhold.remember.duplicates import ENDS, has_past
 from everhold.schema.conditions import make_scope_conditions
-from everhold.schema.operations import Op, Where
+from everhold.schema.operations import Condition, Op, Where
 from everhold.text.terms import extract_terms
 
 # The largest group in which every memory is compared with every other; the work grows with the square of this.
@@ -41,14 +41,16 @@ class _Candidate(NamedTuple):
     text: str
 
 
-def find_similar_pairs(records: Records, scope: Scope, model: str, now: datetime) -> tuple[list[SimilarPair], bool]:
+def find_similar_pairs(
+    records: Records, scope: Scope, model: str, now: datetime, where: Sequence[Condition] = ()
+) -> tuple[list[SimilarPair], bool]:
     """Return the pairs of memories with nearly the same vector, and whether all possible pairs were compared.
 
-    Both memories of a pair have the same owner, namespace, kind, speaker and numbers.
+    Both memories of a pair meet `where` and have the same owner, namespace, kind, speaker and numbers.
     """
     pairs: list[SimilarPair] = []
     exhaustive = True
-    for group in _group_memories(records, scope, now):
+    for group in _group_memories(records, scope, now, where):
         # Too large a group is compared in parts. Sorted by their words, similar texts mostly are in the same part.
         ordered = (
             group
@@ -63,11 +65,14 @@ def find_similar_pairs(records: Records, scope: Scope, model: str, now: datetime
     return pairs, exhaustive
 
 
-def _group_memories(records: Records, scope: Scope, now: datetime) -> list[list[_Candidate]]:
+def _group_memories(
+    records: Records, scope: Scope, now: datetime, where: Sequence[Condition]
+) -> list[list[_Candidate]]:
     """Return the current memories in groups; two memories of different groups cannot be duplicates."""
     groups: dict[tuple[Any, ...], list[_Candidate]] = defaultdict(list)
     names = ("id", "text", *_GROUP_COLUMNS, *ENDS)
-    for memory_id, text, *values in records.columns(Memory, scope.organization, names, make_scope_conditions(scope)):
+    conditions = [*make_scope_conditions(scope), *where]
+    for memory_id, text, *values in records.columns(Memory, scope.organization, names, conditions):
         group_values, ends = values[: len(_GROUP_COLUMNS)], values[len(_GROUP_COLUMNS) :]
         if group_values[_GROUP_COLUMNS.index("kind")] not in REPEATABLE_KINDS and text and not has_past(ends, now):
             groups[*group_values, tuple(_DIGITS.findall(text))].append(_Candidate(memory_id, text))

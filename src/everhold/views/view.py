@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from everhold.views.conflicts import AsyncConflictVerbs, ConflictVerbs
 from everhold.views.events import AsyncEventVerbs, EventVerbs
 from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
 from everhold.views.messages import AsyncMessageVerbs, MessageVerbs
@@ -13,12 +14,18 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 
-class View(MemoryVerbs, RecallVerbs, MessageVerbs, SessionVerbs, WindowVerbs, EventVerbs):
+class View(MemoryVerbs, ConflictVerbs, RecallVerbs, MessageVerbs, SessionVerbs, WindowVerbs, EventVerbs):
     """What one scope may see and do; the only way to data."""
 
 
 class AsyncView(
-    AsyncMemoryVerbs, AsyncRecallVerbs, AsyncMessageVerbs, AsyncSessionVerbs, AsyncWindowVerbs, AsyncEventVerbs
+    AsyncMemoryVerbs,
+    AsyncConflictVerbs,
+    AsyncRecallVerbs,
+    AsyncMessageVerbs,
+    AsyncSessionVerbs,
+    AsyncWindowVerbs,
+    AsyncEventVerbs,
 ):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 

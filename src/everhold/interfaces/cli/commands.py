@@ -87,6 +87,10 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "merging": {
         "merge": "Merge near-duplicate memories.",
     },
+    "conflicts": {
+        "conflicts": "List memories that contradict each other and that maintenance left to a person.",
+        "resolve": "End a conflict between two memories.",
+    },
     "links": {
         "relate": "Link two memories.",
         "relations": "Show the memories related to a memory, nearest first.",

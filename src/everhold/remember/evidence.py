@@ -1,0 +1,102 @@
+"""What an owner's memories and episodes say and when, as the evidence for relations and reflections."""
+
+from collections.abc import Iterator
+from datetime import date, datetime, tzinfo
+from typing import NamedTuple
+
+from everhold.model import Episode, Memory, User
+from everhold.model.episode import EPISODE
+from everhold.model.memory import REPEATABLE_KINDS
+from everhold.model.scope import SHORT_TERM
+from everhold.ports.records import Records
+from everhold.remember.duplicates import ENDS, has_past
+from everhold.remember.owners import Owner
+from everhold.schema.operations import Op, Where
+from everhold.text.names import find_names
+from everhold.text.terms import fold
+
+REFLECTION = "reflection"
+# In characters. A longer memory is a document and says too much to be evidence of one thing.
+_MAX_LENGTH = 400
+
+_COLUMNS = ("id", "text", "kind", "attribute", "project_id", "agent_id", "session_id", "namespace", "occurred_at",
+            "created_at", *ENDS)  # fmt: skip
+
+
+class Place(NamedTuple):
+    """The dimensions that memories share which may be evidence together."""
+
+    project_id: str | None
+    agent_id: str | None
+    session_id: str | None
+
+
+class Evidence(NamedTuple):
+    """One thing that was said: a memory, or a message that an episode quotes."""
+
+    place: Place
+    day: date
+    text: str
+    names: dict[str, str]
+    memory_id: str | None = None
+    attribute: str | None = None
+    message_id: str | None = None
+    episode_id: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.memory_id or self.message_id or ""
+
+
+def read_evidence(records: Records, owner: Owner, zone: tzinfo, now: datetime) -> list[Evidence]:
+    """Return what an owner's current memories and episodes say, oldest first, with the names in each."""
+    said = [*_read_memories(records, owner, zone, now), *_read_quotes(records, owner, zone)]
+    said.sort(key=lambda item: (item.day, item.id))
+    own = _find_own_names(records, owner)
+    named = zip(said, find_names(item.text for item in said), strict=True)
+    return [item._replace(names={key: name for key, name in names.items() if key not in own}) for item, names in named]
+
+
+def _read_memories(records: Records, owner: Owner, zone: tzinfo, now: datetime) -> Iterator[Evidence]:
+    for row in records.columns(Memory, owner.organization, _COLUMNS, owner.conditions):
+        values = dict(zip(_COLUMNS, row, strict=True))
+        if values["kind"] in (*REPEATABLE_KINDS, REFLECTION) or values["namespace"] == SHORT_TERM:
+            continue
+        if not values["text"] or len(values["text"]) > _MAX_LENGTH or has_past([values[name] for name in ENDS], now):
+            continue
+        yield Evidence(
+            # A memory of a user outlives its session; one without a user belongs to its session.
+            Place(values["project_id"], values["agent_id"], None if owner.user_id else values["session_id"]),
+            (values["occurred_at"] or values["created_at"]).astimezone(zone).date(),
+            values["text"],
+            {},
+            memory_id=values["id"],
+            attribute=values["attribute"],
+        )
+
+
+def _read_quotes(records: Records, owner: Owner, zone: tzinfo) -> Iterator[Evidence]:
+    """Yield the quotes of the episodes of a user's own sessions. In others, several users may be quoted."""
+    if owner.user_id is None:
+        return
+    names = ("id", "project_id", "agent_id", "quotes")
+    where = [*owner.conditions, Where("level", Op.EQ, EPISODE)]
+    for episode_id, project_id, agent_id, quotes in records.columns(Episode, owner.organization, names, where):
+        for quote in quotes:
+            yield Evidence(
+                Place(project_id, agent_id, None),
+                datetime.fromisoformat(quote["at"]).astimezone(zone).date(),
+                quote["text"],
+                {},
+                message_id=quote["message"],
+                episode_id=episode_id,
+            )
+
+
+def _find_own_names(records: Records, owner: Owner) -> set[str]:
+    """Return the folded names of the user, who is in nearly every memory."""
+    if owner.user_id is None:
+        return set()
+    user = records.get(User, owner.organization, [owner.user_id]).get(owner.user_id)
+    words = f"{owner.user_id} {user.name if user is not None and user.name else ''}"
+    return {fold(word) for word in words.split()}

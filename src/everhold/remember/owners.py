@@ -1,0 +1,99 @@
+"""Whose memories are consolidated together: those of one user, or those of an organization that belong to no user."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from everhold.batches import split_into_batches
+from everhold.model import Change, Counter, Episode, Memory, Relationship, Scope
+from everhold.model.base import Row
+from everhold.ports.records import Records
+from everhold.ports.trimming import read_trimmed
+from everhold.schema.operations import Ensure, Op, Operation, Patch, Where
+
+_BATCH = 500
+_PAGE = 1000
+_MARK = "consolidated lines"
+_TABLES = frozenset(("memories", "episodes"))
+
+
+class Owner(NamedTuple):
+    """A user of an organization, or the organization itself."""
+
+    organization: str
+    user_id: str | None
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(organization=self.organization, user=self.user_id)
+
+    @property
+    def conditions(self) -> list[Where]:
+        """The conditions that the owner's rows meet."""
+        return [Where("user_id", Op.EQ, self.user_id)]
+
+
+class ChangedOwners(NamedTuple):
+    """The owners whose memories or episodes have changed, and the number of the last line of the feed that was read."""
+
+    owners: list[Owner]
+    last_line: int
+
+
+def find_changed_owners(records: Records) -> ChangedOwners:
+    """Return the owners with changes that `note_consolidated` has not noted; all owners if the feed does not tell."""
+    # The feed, not the time of a change: imported rows have the times that they had elsewhere.
+    number = start = _read_mark(records)
+    owners: set[Owner] = set()
+    while lines := (page := records.read_settled(number, limit=_PAGE)).lines:
+        owners |= {Owner(line.organization_id, line.user_id or None) for line in lines if line.entity in _TABLES}
+        number = lines[-1].sequence
+    if start == 0 or start < read_trimmed(records) or start > page.last:
+        owners = find_writers(records, None)
+    return ChangedOwners(sorted(owners, key=lambda owner: (owner.organization, owner.user_id or "")), number)
+
+
+def note_consolidated(last_line: int) -> list[Operation]:
+    """Return the operations that note up to which line of the feed all owners are consolidated."""
+    return [Ensure(Counter(name=_MARK)), Patch(Counter, (_MARK,), {"value": last_line})]
+
+
+def _read_mark(records: Records) -> int:
+    rows = records.scan(Counter, None, [Where("name", Op.EQ, _MARK)], limit=1)
+    return rows[0].value if rows else 0
+
+
+def find_writers(records: Records, since: datetime | None) -> set[Owner]:
+    """Return the owners of memories or episodes that were changed since a time; of all of them without a time."""
+    where = [Where("updated_at", Op.GE, since)] if since is not None else []
+    names = ("organization_id", "user_id")
+    entities: tuple[type[Row], ...] = (Memory, Episode)
+    return {Owner(*row) for entity in entities for row in records.columns(entity, None, names, where)}
+
+
+def find_undone_pairs(records: Records, owner: Owner, kind: str) -> set[frozenset[str]]:
+    """Return the pairs of memories of which maintenance changed one because of the other, and a person undid it."""
+    where = [
+        *owner.conditions,
+        Where("kind", Op.EQ, kind),
+        Where("run_id", Op.NE, None),
+        Where("undone_at", Op.NE, None),
+    ]
+    changes = records.columns(Change, owner.organization, ("memory_ids",), where)
+    return {pair for (names,) in changes for pair in _list_pairs(names)}
+
+
+def find_related_pairs(records: Records, organization: str, memory_ids: Iterable[str]) -> set[frozenset[str]]:
+    """Return the pairs of these memories and others that have a relationship of any type."""
+    names = ("source_memory_id", "target_memory_id")
+    return {
+        frozenset(ends)
+        for batch in split_into_batches(sorted(memory_ids), _BATCH)
+        for ends in records.columns(Relationship, organization, names, [Where(names[0], Op.IN, list(batch))])
+    }
+
+
+def _list_pairs(names: list[str]) -> Iterator[frozenset[str]]:
+    for place, first in enumerate(names):
+        for second in names[place + 1 :]:
+            yield frozenset((first, second))

@@ -1,0 +1,241 @@
+"""Write reflections: what came up on several days, in the words of the memories and messages that say it.
+
+A reflection quotes its sources and names them: memories by `derived_from` relationships, messages in its provenance. It
+is purged with any of them (`remember/erasure.py`) and withdrawn when too few of them are left.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime
+from typing import Any, NamedTuple
+
+from everhold import clock
+from everhold.facts.conflicts import ONE_TIME
+from everhold.model import Change, Memory, Scope
+from everhold.model.access import make_access_line
+from everhold.model.announcement import make_announcement
+from everhold.ports.records import Records
+from everhold.remember.chunks import make_chunks
+from everhold.remember.draft import make_draft
+from everhold.remember.evidence import REFLECTION, Evidence, Place
+from everhold.remember.journal import find_undone_ids, make_change
+from everhold.remember.link import make_relationship
+from everhold.remember.owners import Owner
+from everhold.remember.pipeline import WriteDeps, make_additions
+from everhold.schema.operations import Hide, Op, Operation, Put, Where
+from everhold.text.date_words import TRIGGERS
+from everhold.text.terms import extract_terms
+
+# On fewer days, something may have come up by chance.
+MIN_DAYS = 3
+
+# A name in more than this share of what an owner said is no pattern. A few memories say nothing about shares.
+_MAX_SHARE, _FEW = 0.5, 12
+_MAX_SOURCES = 12
+_MAX_QUOTES = 3
+_MAX_QUOTE_LENGTH = 160
+_MAX_REFLECTIONS = 20  # in one run, for one owner
+_CONFIDENCE = 0.6
+_DIGEST_BYTES = 16
+
+
+class Pattern(NamedTuple):
+    """Something that came up on several days. `key` identifies it, `label` says what it is."""
+
+    place: Place
+    key: str
+    label: str
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def days(self) -> list[date]:
+        return sorted({item.day for item in self.evidence})
+
+
+class ReflectionPlan(NamedTuple):
+    """The reflections to write, each with those that it replaces, and those to withdraw without another."""
+
+    fresh: tuple[tuple[Memory, Pattern, tuple[Memory, ...]], ...]
+    stale: tuple[Memory, ...]
+
+
+# finding patterns
+
+
+def find_patterns(evidence: Sequence[Evidence]) -> list[Pattern]:
+    """Return what came up on several days, that of most days first."""
+    groups: dict[tuple[Place, str], list[Evidence]] = defaultdict(list)
+    for item in evidence:
+        for key in _list_keys(item):
+            groups[item.place, key].append(item)
+    by_sources: dict[tuple[Place, tuple[str, ...]], list[tuple[str, list[Evidence]]]] = defaultdict(list)
+    for (place, key), items in groups.items():
+        distinct = _drop_repeats(items)
+        if len({item.day for item in distinct}) >= MIN_DAYS and not _is_everywhere(key, distinct, len(evidence)):
+            by_sources[place, tuple(sorted(item.id for item in distinct))].append((key, distinct))
+    # "Anna" and "Berg" that are always said together are one name.
+    patterns = [_make_pattern(place, found) for (place, _), found in by_sources.items()]
+    return sorted(patterns, key=lambda pattern: (-len(pattern.days), pattern.key))
+
+
+def _list_keys(item: Evidence) -> Iterator[str]:
+    for name in item.names:
+        yield f"name:{name}"
+    if item.attribute is not None and item.attribute.rpartition("/")[2] not in ONE_TIME:
+        yield f"attribute:{item.attribute}"
+    terms = [term for term in extract_terms(item.text) if term not in TRIGGERS and not term.isdigit()]
+    if len(terms) > 1:
+        yield f"said:{' '.join(terms)}"
+
+
+def _drop_repeats(items: Iterable[Evidence]) -> list[Evidence]:
+    """Return the items without those that say the same on the same day, as a message and the fact in it."""
+    return list({(item.day, item.text): item for item in reversed(list(items))}.values())[::-1]
+
+
+def _is_everywhere(key: str, items: Sequence[Evidence], total: int) -> bool:
+    return key.startswith("name:") and total >= _FEW and len(items) > total * _MAX_SHARE
+
+
+def _make_pattern(place: Place, found: Sequence[tuple[str, list[Evidence]]]) -> Pattern:
+    evidence = found[0][1]
+    keys = sorted(key for key, _ in found)
+    named = {key.partition(":")[2] for key in keys if key.startswith("name:")}
+    if named:
+        label = " ".join(name for key, name in evidence[0].names.items() if key in named)
+    elif keys[0].startswith("attribute:"):
+        label = keys[0].partition(":")[2].replace("/", " ").replace("_", " ")
+    else:
+        label = f"“{_cut(evidence[0].text)}”"
+    return Pattern(place, "+".join(keys), label, tuple(evidence))
+
+
+# planning
+
+
+def plan_reflections(
+    records: Records, owner: Owner, evidence: Sequence[Evidence], now: datetime, text_bytes: int
+) -> ReflectionPlan:
+    """Return which reflections to write and to withdraw. What a person forgot or undid is not written again."""
+    where = [*owner.conditions, Where("kind", Op.EQ, REFLECTION), Where("provenance.pattern", Op.NE, None)]
+    stored = records.scan(Memory, owner.organization, where, deleted=True)
+    live = {memory.id: memory for memory in stored if not memory.is_deleted}
+    refused = _find_refused(records, owner, stored)
+    undone = find_undone_ids(records, owner.organization, "remember")
+    fresh, needed = [], set()
+    for pattern in find_patterns(evidence):
+        reflection = _draft_reflection(owner, pattern, now, text_bytes)
+        needed.add(reflection.id)
+        is_refused = (pattern.place, pattern.key) in refused or reflection.id in undone
+        if reflection.id not in live and not is_refused:
+            earlier = tuple(memory for memory in live.values() if _identify(memory) == (pattern.place, pattern.key))
+            needed.update(memory.id for memory in earlier)
+            fresh.append((reflection, pattern, earlier))
+    stale = [memory for memory in live.values() if memory.id not in needed]
+    return ReflectionPlan(tuple(fresh[:_MAX_REFLECTIONS]), tuple(stale))
+
+
+def _identify(memory: Memory) -> tuple[Place, str]:
+    place = Place(memory.project_id, memory.agent_id, None if memory.user_id else memory.session_id)
+    return place, str(memory.pattern)
+
+
+def _find_refused(records: Records, owner: Owner, stored: Iterable[Memory]) -> set[tuple[Place, str]]:
+    """Return the patterns whose reflection was forgotten, not by maintenance but by a person."""
+    where = [*owner.conditions, Where("kind", Op.EQ, "forget"), Where("run_id", Op.NE, None)]
+    withdrawn = {
+        before.get("deletion_id") for (before,) in records.columns(Change, owner.organization, ("before",), where)
+    }
+    return {_identify(memory) for memory in stored if memory.is_deleted and memory.deletion_id not in withdrawn}
+
+
+def _draft_reflection(owner: Owner, pattern: Pattern, now: datetime, text_bytes: int) -> Memory:
+    sources = _choose_spread(pattern.evidence, _MAX_SOURCES)
+    provenance: dict[str, Any] = {"pattern": pattern.key, "days": len(pattern.days)}
+    for name, values in (
+        ("memories", [item.memory_id for item in sources]),
+        ("quoted_messages", [item.message_id for item in sources]),
+        ("episodes", [item.episode_id for item in sources]),
+    ):
+        if ids := list(dict.fromkeys(value for value in values if value is not None)):
+            provenance[name] = ids
+    identity = "\x1f".join(
+        [str(owner), str(pattern.place), pattern.key, *(part for item in sources for part in (item.id, item.text))]
+    )
+    fields = {
+        # The same sources always make the same id: a repeated run changes nothing, and an undone one is recognised.
+        "id": f"mem_{hashlib.blake2b(identity.encode(), digest_size=_DIGEST_BYTES).hexdigest()}",
+        "kind": REFLECTION,
+        "text": _write_text(pattern),
+        "confidence": _CONFIDENCE,
+        "provenance": provenance,
+    }
+    return make_draft(_make_scope(owner, pattern.place), fields, now, text_bytes).memory
+
+
+def _make_scope(owner: Owner, place: Place) -> Scope:
+    return owner.scope.narrow(project=place.project_id, agent=place.agent_id, session=place.session_id)
+
+
+def _write_text(pattern: Pattern) -> str:
+    days = pattern.days
+    quotes = " · ".join(f"“{_cut(item.text)}”" for item in _choose_spread(pattern.evidence, _MAX_QUOTES))
+    return f"{pattern.label} came up on {len(days)} days between {_show(days[0])} and {_show(days[-1])}: {quotes}"
+
+
+def _choose_spread(items: Sequence[Evidence], count: int) -> list[Evidence]:
+    """Return at most `count` items from the first to the last, evenly spread over them."""
+    if len(items) <= count:
+        return list(items)
+    return [items[round(place * (len(items) - 1) / (count - 1))] for place in range(count)]
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_QUOTE_LENGTH else f"{line[:_MAX_QUOTE_LENGTH].rpartition(' ')[0]} …"
+
+
+def _show(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
+
+
+# writing
+
+
+def write_reflection(
+    deps: WriteDeps, owner: Owner, reflection: Memory, pattern: Pattern, earlier: Sequence[Memory]
+) -> None:
+    """Store a reflection, linked to its sources, in place of earlier ones. BrokenReference if a source was purged."""
+    scope, now = _make_scope(owner, pattern.place), reflection.created_at
+    draft = make_draft(scope, reflection.text, now, deps.text_bytes)._replace(memory=reflection)
+    links = [
+        Put(make_relationship(scope, reflection.id, memory_id, "derived_from", now))
+        for memory_id in reflection.provenance.get("memories", ())
+    ]
+    chunks = make_chunks([reflection], deps.chunking)[0]
+    deps.records.commit(
+        [*make_additions(deps, scope, draft, chunks, now), *links, *_make_withdrawal(deps, owner, earlier)]
+    )
+
+
+def withdraw(deps: WriteDeps, owner: Owner, memories: Sequence[Memory]) -> None:
+    """Hide reflections whose sources are gone."""
+    if memories:
+        deps.records.commit(_make_withdrawal(deps, owner, memories))
+
+
+def _make_withdrawal(deps: WriteDeps, owner: Owner, memories: Sequence[Memory]) -> list[Operation]:
+    if not memories:
+        return []
+    now, deletion_id, operations = clock.now(), clock.make_id("del"), list[Operation]()
+    for memory in memories:
+        request = {"memory": memory.id, "hard": False}
+        line = make_access_line(owner.scope, "delete", now, request, memory_id=memory.id, interface=deps.interface)
+        hide = Hide(Memory, (owner.organization, memory.id), deletion_id, now)
+        operations += [hide, Put(line), Put(make_announcement(memory, "delete"))]
+    ids, before = [memory.id for memory in memories], {"deletion_id": deletion_id}
+    entry = make_change(
+        owner.scope, "forget", ids, now, "its sources have changed", before=before, after={}, run_id=deps.run_id
+    )
+    return [*operations, Put(entry)]

@@ -1,0 +1,60 @@
+"""Relate memories that name the same person or thing, if only a few memories do."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from everhold.ports.records import Records
+from everhold.remember.evidence import Evidence
+from everhold.remember.owners import Owner, find_related_pairs, find_undone_pairs
+from everhold.remember.pipeline import WriteDeps
+from everhold.remember.relate import relate
+
+RELATED = "related_to"
+# A name that more memories have says little about each of them.
+_MAX_SHARING = 8
+_MAX_RELATIONS = 5  # of one memory
+
+
+class SharedName(NamedTuple):
+    """Two memories and the names that both have."""
+
+    first: str
+    second: str
+    names: tuple[str, ...]
+
+
+def find_shared_names(records: Records, owner: Owner, evidence: Sequence[Evidence]) -> list[SharedName]:
+    """Return the pairs of memories with a rare name in common that are not related yet."""
+    shared = list(_pair_memories(evidence))
+    known = find_related_pairs(records, owner.organization, {name for pair in shared for name in pair[:2]})
+    known |= find_undone_pairs(records, owner, "relate")
+    counts: Counter[str] = Counter(name for pair in known for name in pair)
+    chosen: list[SharedName] = []
+    for pair in sorted(shared, key=lambda pair: (-len(pair.names), pair.first, pair.second)):
+        is_known = frozenset((pair.first, pair.second)) in known
+        if not is_known and max(counts[pair.first], counts[pair.second]) < _MAX_RELATIONS:
+            counts.update(pair[:2])
+            chosen.append(pair)
+    return chosen
+
+
+def _pair_memories(evidence: Sequence[Evidence]) -> Iterator[SharedName]:
+    naming: dict[tuple[object, str], list[Evidence]] = defaultdict(list)
+    for item in evidence:
+        for key in item.names if item.memory_id is not None else ():
+            naming[item.place, key].append(item)
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (_, key), items in naming.items():
+        if 1 < len(items) <= _MAX_SHARING:
+            for first, second in combinations(items, 2):
+                names[str(first.memory_id), str(second.memory_id)].append(first.names[key])
+    for (first_id, second_id), shared in names.items():
+        yield SharedName(first_id, second_id, tuple(shared))
+
+
+def relate_pair(deps: WriteDeps, owner: Owner, pair: SharedName) -> None:
+    """Relate two memories, with the reason. NotFound if one was forgotten meanwhile."""
+    reason = f"both name {' '.join(pair.names)}"
+    relate(deps, owner.scope, pair.first, pair.second, RELATED, {"reason": reason, "names": list(pair.names)})

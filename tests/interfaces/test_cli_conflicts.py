@@ -1,0 +1,21 @@
+"""Conflicts, on the command line."""
+
+from tests.interfaces.conftest import Run
+
+
+def test_conflicts_are_listed_and_resolved(run: Run) -> None:
+    for agent, town in (("a", "Oslo"), ("b", "Bergen")):
+        run("remember", f"I live in {town}", "--kind", "fact", "--user", "alice", "--agent", agent)
+    assert "no conflicts" in run("conflicts", "--user", "alice").out
+    run("maintain", "--job", "consolidate")
+    shown = run("conflicts", "--user", "alice").out
+    assert "Oslo" in shown
+    assert "Bergen" in shown
+    [conflict] = run("conflicts", "--user", "alice", "--json").document["conflicts"]
+    failed = run("resolve", conflict["id"], "--keep", "nothing", "--user", "alice")
+    assert (failed.code, "not a memory of this conflict" in failed.err) == (2, True)
+    assert "no conflict 'x'" in run("resolve", "x", "--user", "alice").err
+    kept = conflict["newer"]["id"]
+    resolved = run("resolve", conflict["id"], "--keep", kept, "--user", "alice", "--json").document
+    assert resolved["kept"] == kept
+    assert run("conflicts", "--user", "alice", "--json").document == {"conflicts": []}
