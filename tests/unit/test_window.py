@@ -58,6 +58,7 @@ def make_window(
     source = WindowSource(
         ContextSource(InMemoryRecords(), scope, NOON, UTC),
         session,
+        len(messages),
         read_older,
         lambda limit: messages[:limit],
         summarise,

@@ -32,7 +32,7 @@ def pair_returns(turns: Sequence[PromptTurn]) -> dict[PartPlace, PartPlace]:
     open_calls: dict[PartPlace, str] = {}
     pairs: dict[PartPlace, PartPlace] = {}
     for number, turn in enumerate(turns):
-        for place, part in enumerate(turn.parts):
+        for place, part in enumerate(turn.parts) if turn.has_tools else ():
             if isinstance(part, CallPart):
                 open_calls[PartPlace(number, place)] = part.id
             elif isinstance(part, ReturnPart):
@@ -54,6 +54,9 @@ def arrange_turns(turns: Sequence[PromptTurn]) -> list[PromptTurn]:
     arranged: list[PromptTurn] = []
     used_ids: set[str] = set()
     for number, turn in enumerate(turns):
+        if not turn.has_tools:
+            arranged += [turn] if turn.parts else []
+            continue
         kept = [
             part
             for place, part in enumerate(turn.parts)
@@ -115,6 +118,7 @@ def find_lost_returns(turns: Sequence[PromptTurn]) -> set[str | None]:
     return {
         part.call_id
         for number, turn in enumerate(turns)
+        if turn.has_tools
         for place, part in enumerate(turn.parts)
         if isinstance(part, ReturnPart) and PartPlace(number, place) not in pairs
     }

@@ -85,6 +85,10 @@ class PromptTurn:
     def calls(self) -> tuple[CallPart, ...]:
         return tuple(part for part in self.parts if isinstance(part, CallPart))
 
+    @property
+    def has_tools(self) -> bool:
+        return self.role == "tool" or any(isinstance(part, CallPart | ReturnPart) for part in self.parts)
+
 
 def encode_arguments(arguments: Any) -> str:
     """Return the arguments of a call as JSON."""

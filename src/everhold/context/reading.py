@@ -41,10 +41,13 @@ def read_turn(message: Message, *, is_group: bool = False) -> PromptTurn:
     if role == "user" and speaker is None:
         known_id = message.user_id if is_group else None
         speaker = known_id if message.role.lower() in _ROLES else message.role
+    if message.text and role != "tool" and not (message.content or message.tool_calls or message.tool_returns):
+        return PromptTurn(role, (TextPart(message.text),), speaker, message.id)  # nearly every turn
     calls = [_read_call(item, f"{message.id}-{place}") for place, item in enumerate(message.tool_calls)]
     parts = (*_read_said(message, role), *calls)
-    # Providers take calls from an assistant only.
-    return PromptTurn("assistant" if calls else role, parts, speaker if role != "tool" else None, message.id)
+    if any(isinstance(part, CallPart) for part in parts):
+        role = "assistant"  # providers take calls from no one else
+    return PromptTurn(role, parts, speaker if role != "tool" else None, message.id)
 
 
 def _read_said(message: Message, role: Role) -> list[Part]:

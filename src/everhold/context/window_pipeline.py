@@ -47,12 +47,14 @@ class WindowRequest:
 class WindowSource:
     """The conversation, and the functions that read what goes into its window.
 
-    `read_first` returns the first messages, `summarise_before` a text about what was said before a message within a
-    number of tokens, `always` the sections of pinned and core memories, and `recall` what answers a question.
+    `message_count` is about how many messages it has, deleted ones included; 0 if that is unknown. `read_first` returns
+    the first messages, `summarise_before` a text about what was said before a message within a number of tokens,
+    `always` the sections of pinned and core memories, and `recall` what answers a question.
     """
 
     context: ContextSource
     session: Session
+    message_count: int
     read_older: ReadOlder
     read_first: Callable[[int], Sequence[Message]]
     summarise_before: Callable[[Message, int], str]
@@ -129,18 +131,25 @@ def _choose_turns(
     always = [provider() for provider in source.always] if strategy == "adaptive" else []
     background = _assemble_background(always, background_room, counter)
     whole_room = room - background.tokens
+    # This room does not depend on how long the background is, so that the first turn stays the same.
+    turns_room = int(shares.turns * room)
     read = partial(read_turn, is_group=source.session.user_id is None)
-    recent = _leave_out(read_recent(source.read_older, read, whole_room, counter), leading_ids)
+    limit = turns_room if _is_sure_to_overflow(source, whole_room) else whole_room
+    recent = _leave_out(read_recent(source.read_older, read, limit, counter), leading_ids)
     if not recent.has_older and recent.tokens <= whole_room:
         return background, recent
-    # The room does not depend on how long the background is, so that the first turn stays the same.
-    recent = select_recent(recent, int(shares.turns * room), counter)
+    recent = select_recent(recent, turns_room, counter)
     if not background_room or not recent.messages:
         return background, recent
     left = background_room - max(fence.count_fence_tokens(counter), min(background.tokens, background_room // 2))
     text = source.summarise_before(recent.messages[0], left - _HEADING_TOKENS) if left > _HEADING_TOKENS else ""
     earlier = make_earlier_section(source.context, source.session, text)
     return _assemble_background([*always, earlier], background_room, counter), recent
+
+
+def _is_sure_to_overflow(source: WindowSource, room: int) -> bool:
+    """Return whether a conversation is too long to be told whole, even if half of its messages have been deleted."""
+    return source.message_count * (TURN_TOKENS + 1) > 2 * room
 
 
 def _assemble_background(sections: Iterable[Section], room: int, counter: Counter) -> Context:
@@ -152,6 +161,8 @@ def _assemble_background(sections: Iterable[Section], room: int, counter: Counte
 
 def _leave_out(recent: RecentTurns, message_ids: set[str]) -> RecentTurns:
     """Return the turns without the leading system messages, which the system text tells."""
+    if not message_ids:
+        return recent
     kept = [place for place, message in enumerate(recent.messages) if message.id not in message_ids]
     return replace(
         recent,

@@ -63,6 +63,7 @@ class WindowVerbs(ScopedView):
         source = WindowSource(
             context,
             session,
+            0 if conversation is not None else self._count_positions(session),
             lambda limit, last: read_recorded(records, self.scope, limit, after=last, conversation=conversation),
             lambda limit: read_recorded(records, self.scope, limit, oldest_first=True, conversation=conversation),
             functools.partial(self._summarise_before, session),
@@ -73,6 +74,12 @@ class WindowVerbs(ScopedView):
         summary = {"strategy": strategy, "budget": budget, "messages": len(window.messages), "k": k}
         self._note("search", summary, [memory.id for memory in window.memories])
         return window
+
+    def _count_positions(self, session: Session) -> int:
+        """Return how many positions of a session are taken; 0 if the scope leaves some out."""
+        pairs = ((self.scope.user, session.user_id), (self.scope.agent, session.agent_id))
+        is_own = all(own in (None, owner) for own, owner in pairs)
+        return session.last_position + 1 if is_own and session.last_position is not None else 0
 
     def _recall_records(
         self, only: Only | None, included: tuple[str, ...], k: int, minimum: float | None, question: str
