@@ -1,4 +1,5 @@
-"""What does a conversation cost: saying something, searchable at once, compared with the least it could cost?
+"""What does a conversation cost: saying something, searchable at once, compared with the least it could cost, and the
+window for the next prompt of a long session, compared with that of a short one?
 
 python -m benchmarks.sessions            # 300 pairs
 python -m benchmarks.sessions --quick    # the same questions, answered roughly
@@ -13,6 +14,7 @@ from typing import Literal
 from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.floors import MessageFloor
 from benchmarks.report import Pairs, Report, run_interleaved
+from benchmarks.session_windows import add_window_figures
 from benchmarks.texts import make_sentences
 from benchmarks.vectors import Precomputed, make_vectors
 from everhold import View
@@ -82,6 +84,7 @@ def main() -> int:
         compare_say(folder, model, texts).add_to(report, "say", 1.2)
         compare_say_without_embedding(folder, texts, "FULL").add_to(report, "say_without_embedding_full", 3.0)
         report.add("say_without_embedding_normal_ratio", compare_say_without_embedding(folder, texts, "NORMAL").ratio)
+        add_window_figures(report, folder, model, quick=options.quick)
     return report.finish()
 
 

@@ -18,6 +18,7 @@ from everhold.adapters.head_files import HeadFiles, read_key
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
 from everhold.arguments.protocols import require_protocol
+from everhold.context.earlier import EarlierSummaries
 from everhold.embedders import EmbeddingParts, begin_loading
 from everhold.embedding import (
     BesideModel,
@@ -85,6 +86,7 @@ class Parts:
     """Returns the problems with the embedding model's files."""
     is_closed: bool = False
     subscriptions: list[Subscription] = field(default_factory=list, repr=False)
+    summaries: EarlierSummaries = field(default_factory=EarlierSummaries, repr=False)
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def is_changing_model(self) -> bool:
@@ -215,12 +217,13 @@ def assemble(
     chunking = add_beside(settings, chunking, beside)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
     reading = ReadingOptions(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
-    drop = embedder.clear if isinstance(embedder, CachedEmbedder) else _drop_nothing
+    summaries = EarlierSummaries()
+    drop = partial(do_all, summaries.clear, *([embedder.clear] if isinstance(embedder, CachedEmbedder) else []))
     write_deps = WriteDeps(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
     recall_deps = make_recall_deps(settings, records, candidates, embedder, thesaurus)
     session_deps = _make_session_deps(settings, records, scope_rows)
     access = _make_access_buffer(settings, records, heads)
-    parts = Parts(settings, records, write_deps, recall_deps, access, session_deps, heads)
+    parts = Parts(settings, records, write_deps, recall_deps, access, session_deps, heads, summaries=summaries)
     parts.language_model = language_model
     if settings.index_messages:
         # `parts.write_deps` is read at each call, because a change of model replaces it.
@@ -280,10 +283,6 @@ def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], 
         _reembed(parts, serving, lambda: None)  # an earlier change has not deleted the old chunks
     for model in parts.beside.values():
         model.filling.start()
-
-
-def _drop_nothing() -> None:
-    """Do nothing: this embedder keeps no vectors."""
 
 
 def make_heads(settings: Settings) -> SignedHeads | None:

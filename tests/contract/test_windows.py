@@ -31,8 +31,8 @@ def chat(engine: Everhold) -> View:
 
 def talk(view: View, turns: int) -> None:
     for turn in range(turns):
-        view.say(f"What is the capital of country {turn}?")
-        view.say(f"The capital of country {turn} is city {turn}.", role="assistant")
+        view.say(f"What is the capital of country {turn}, and how many people live there nowadays?")
+        view.say(f"The capital of country {turn} is city {turn}, where {turn} million people live.", role="assistant")
 
 
 def list_texts(window: Window) -> list[str]:
@@ -44,14 +44,14 @@ def list_texts(window: Window) -> list[str]:
 def test_a_long_conversation(engine: Everhold, chat: View) -> None:
     chat.say("You are kind.", role="system")
     chat.say("My sister Rosalind breeds llamas in Peru.", name="Alice")
-    talk(chat, 25)
+    talk(chat, 16)
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"place": "Peru"}'}}
     chat.say("Which animals does Rosalind breed in Peru?")
     chat.say(role="assistant", tool_calls=[call])
     chat.say("nothing known", role="tool", tool_call_id="c1")
     engine.scope(user="alice").remember("Rosalind breeds llamas and alpacas", occurred_at=SPRING)
     engine.scope(user="alice").remember("Is allergic to nuts", pinned=True, occurred_at=SPRING)
-    window = chat.window(budget=700, system="Be brief.", timezone="Europe/Berlin", minimum=0)
+    window = chat.window(budget=600, system="Be brief.", timezone="Europe/Berlin", minimum=0)
     told = list_texts(window)
     assert told[0] == "Be brief.\n\nYou are kind."
     assert "- [3 May 2026] Is allergic to nuts" in told[1]
@@ -59,10 +59,10 @@ def test_a_long_conversation(engine: Everhold, chat: View) -> None:
     assert told[-2] == "nothing known"
     assert "[message 1 of this session, said by Alice on " in told[-1]
     assert "- [3 May 2026] Rosalind breeds llamas and alpacas" in told[-1]
-    assert window.tokens <= 700
+    assert window.tokens <= 600
     older = chat.messages(cursor=window.cursor, limit=100)
     assert len(older) + len(window.messages) == len(chat.messages(limit=100))
-    again = chat.window(budget=700, system="Be brief.", timezone="Europe/Berlin", minimum=0)
+    again = chat.window(budget=600, system="Be brief.", timezone="Europe/Berlin", minimum=0)
     assert json.dumps(again.as_openai()) == json.dumps(window.as_openai())
 
 
@@ -75,6 +75,25 @@ def test_one_conversation_of_several_without_deleted_messages(chat: View) -> Non
     assert list_texts(chat.window(conversation="tea", strategy="truncate")) == ["About tea", "No, it is green"]
     assert len(chat.window(strategy="truncate").messages) == 3
     assert "blue" not in str(chat.window("Is tea blue?").as_openai())
+
+
+def test_the_summary_of_what_fell_out(engine: Everhold, chat: View) -> None:
+    """It stays the same while the window begins with the same message, and quotes no deleted message."""
+    talk(chat, 18)
+    before = chat.window(budget=600, strategy="summarise")
+    chat.say("Thanks")
+    after = chat.window(budget=600, strategy="summarise")
+    assert after.messages[0] == before.messages[0]
+    assert after.background.text == before.background.text
+    told = after
+    for hard in (False, True):
+        older = chat.messages(limit=100, cursor=told.cursor)
+        quoted = next(message for message in older if str(message.text) in told.background.text)
+        chat.delete_message(quoted.id, hard=hard)
+        told = chat.window(budget=600, strategy="summarise")
+        assert told.messages[0] == before.messages[0]
+        assert str(quoted.text) not in told.background.text
+    assert "Earlier in this session" in told.background.text
 
 
 def test_a_scope_sees_its_own_messages_and_memories(engine: Everhold, chat: View) -> None:

@@ -55,7 +55,7 @@ def forget(deps: WriteDeps, scope: Scope, name: str, *, hard: bool, expected_ver
         # The version is checked in the first part of the commit, so a stale version changes nothing.
         _commit(deps, [*hold_version(memory, expected_version, now), *operations], [])
     if hard:
-        deps.drop_cached_vectors()
+        deps.drop_cached_texts()
     return memory
 
 
@@ -76,7 +76,7 @@ def erase_under(deps: WriteDeps, kind: str, organization: str, name: str) -> Non
     if kind == "session":
         messages = deps.records.scan(Message, organization, where, deleted=True)
         _commit(deps, make_message_eraser(deps)(messages, clock.now()), [])
-    deps.drop_cached_vectors()
+    deps.drop_cached_texts()
 
 
 def make_message_eraser(deps: WriteDeps) -> Callable[[Sequence[Message], datetime], list[Operation]]:
@@ -100,7 +100,7 @@ def erase_keys(deps: WriteDeps, organization: str) -> None:
     where = [Where("idempotency_key", Op.NE, None)]
     lines = list(deps.records.columns(Outbox, organization, ("sequence",), where))
     _commit(deps, [Patch(Outbox, line, {"idempotency_key": None, "digest": None}) for line in lines], [])
-    deps.drop_cached_vectors()
+    deps.drop_cached_texts()
 
 
 def make_eraser(deps: WriteDeps) -> Callable[[Sequence[Memory], datetime, bool], list[Operation]]:
@@ -199,7 +199,7 @@ def resume(deps: WriteDeps, job: Job, progress: Callable[[int], None] | None = N
     final_values: dict[str, Any] = {"status": "done", "state": {}, "updated_at": clock.now()}
     deps.records.commit([Patch(Job, (job.organization_id, job.id), final_values)])
     if hard:
-        deps.drop_cached_vectors()
+        deps.drop_cached_texts()
     return forgotten
 
 

@@ -54,8 +54,8 @@ class WriteDeps:
     text_bytes: int
     interface: str = "library"
     reading: ReadingOptions = field(default_factory=ReadingOptions)
-    drop_cached_vectors: Callable[[], None] = lambda: None
-    """Drops the cached vectors of the texts that this process has embedded, after a purge."""
+    drop_cached_texts: Callable[[], None] = lambda: None
+    """Drops what this process has cached of texts, such as their vectors, after a purge."""
     run_id: str | None = None
     """The run of maintenance that writes. All that it changes is journalled, so that `undo_run` can undo it."""
 

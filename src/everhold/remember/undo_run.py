@@ -53,7 +53,7 @@ def undo_run(deps: WriteDeps, run_id: str, progress: Callable[[int], None] = lam
     if not skipped:
         deps.records.commit([Patch(MaintenanceRun, (run_id,), {"undone_at": clock.now()})])
     if count:
-        deps.drop_cached_vectors()
+        deps.drop_cached_texts()
     return UndoneRun(run_id, count, tuple(skipped))
 
 

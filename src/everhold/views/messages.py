@@ -98,7 +98,7 @@ class MessageVerbs(ScopedView):
             self._parts.session_deps, self.scope, message_id, make_message_eraser(write_deps), hard=hard
         )
         if hard:
-            write_deps.drop_cached_vectors()
+            write_deps.drop_cached_texts()
         return message
 
     @log_as("update")

@@ -91,7 +91,10 @@ class WindowVerbs(ScopedView):
     def _summarise_before(self, session: Session, first: Message, budget: int) -> str:
         from everhold.episodes.reading import summarise_before
 
-        return summarise_before(self._parts.episode_deps, self.scope, session, first.created_at, budget).text
+        deps, scope = self._parts.episode_deps, self.scope
+        return self._parts.summaries.find(
+            scope, session, first, budget, lambda: summarise_before(deps, scope, session, first.created_at, budget).text
+        )
 
 
 class AsyncWindowVerbs(AsyncFacade):
