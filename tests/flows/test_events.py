@@ -10,7 +10,9 @@ import pytest
 
 from everhold import AsyncEverhold, ChangeEvent, Everhold, InvalidInput, View, clock
 from everhold.maintenance import outbox
+from everhold.maintenance.pipeline import JobRun, MaintenanceJob, run_jobs
 from everhold.model import OutboxMark
+from everhold.parts import Parts
 from everhold.schema.operations import Put
 from tests.engines import Store
 
@@ -101,6 +103,25 @@ def test_events_that_are_no_longer_kept_are_a_gap(any_store: Store) -> None:
     assert list(alice.events(after=gap.number)) == kept
     of_another_store = alice.events(after=kept[-1].number + 1000)
     assert next(of_another_store).operation == "gap"
+
+
+def test_a_run_of_maintenance_is_an_event_of_the_organizations_that_it_changed(any_store: Store) -> None:
+    engine = any_store.open()
+    engine.scope(organization="idle").remember("Stays as it is")
+    alice = engine.scope(user="alice")
+    memory = alice.remember("Likes tea")
+
+    def forget(parts: Parts, run: JobRun) -> None:
+        View(parts.journal_under(run.run_id), alice.scope).forget(memory.id)
+
+    job: MaintenanceJob[Parts] = MaintenanceJob("forget tea", "", lambda _: {}, forget)
+    report = run_jobs(engine._parts.records, [job], engine._parts)
+    assert list_changes(engine.scope())[-2:] == [
+        ("delete", "memory", memory.id),
+        ("put", "maintenance_run", report.run_id),
+    ]
+    assert "maintenance_run" not in {event.entity for event in alice.events()}
+    assert "maintenance_run" not in {event.entity for event in engine.scope(organization="idle").events()}
 
 
 def test_a_subscription_passes_each_event_once_in_order(any_store: Store) -> None:

@@ -17,11 +17,12 @@ from typing import Any, Generic, Literal, TypeVar
 from everhold import clock
 from everhold.batches import split_into_batches
 from everhold.errors import EverholdError, InvalidInput, StaleVersion, format_value
-from everhold.model import MaintenanceRun
+from everhold.model import Change, MaintenanceRun
+from everhold.model.announcement import make_run_announcement
 from everhold.ports.leases import DURATION, HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
-from everhold.schema.operations import AnyOf, Condition, Delete, Ensure, Op, Operation, Patch, Where
+from everhold.schema.operations import AnyOf, Condition, Delete, Ensure, Op, Operation, Patch, Put, Where
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +111,15 @@ class RunRow:
         jobs = {report.name: {**asdict(report), "seconds": round(report.seconds, 3)} for report in reports}
         values: dict[str, Any] = {"finished_at": clock.now(), "jobs": jobs}
         self._records.commit([Ensure(self._row), Patch(MaintenanceRun, (self.id,), values)])
+        if self._is_stored:
+            self._announce()
+
+    def _announce(self) -> None:
+        """Tell each organization that the run has changed memories of."""
+        changes = self._records.columns(Change, None, ("organization_id",), [Where("run_id", Op.EQ, self.id)])
+        organizations = sorted({organization for (organization,) in changes})
+        for batch in split_into_batches(organizations, self._records.traits.commit_limit):
+            self._records.commit([Put(make_run_announcement(self.id, organization)) for organization in batch])
 
 
 def _go_on() -> bool:

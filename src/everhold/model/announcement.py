@@ -26,9 +26,10 @@ ENTITY_NAMES: Mapping[str, str] = {
     "agent_states": "agent_state",
     "sessions": "session",
     "conversations": "conversation",
+    "maintenance_runs": "maintenance_run",
 }
 # Nothing that is searched belongs to a row of these tables.
-_WITHOUT_DESCENDANTS = frozenset(("agent_states",))
+_WITHOUT_DESCENDANTS = frozenset(("agent_states", "maintenance_runs"))
 # The column of a line that holds the id of such an entity itself.
 _OWN_COLUMNS = {"User": "user_id", "Project": "project_id", "Agent": "agent_id", "Session": "session_id"}
 
@@ -54,6 +55,12 @@ def make_announcement(
     line["operation"] = operation
     line["idempotency_key"], line["digest"] = idempotency_key, digest
     return Outbox.build_unchecked(line)
+
+
+def make_run_announcement(run_id: str, organization_id: str) -> Outbox:
+    """Return the line that announces the end of a run of maintenance to an organization whose memories it changed."""
+    values = {"organization_id": organization_id, "entity": "maintenance_runs", "entity_id": run_id, "operation": "put"}
+    return Outbox.build_unchecked(values)
 
 
 def _list_scope_columns(row: Row) -> dict[str, object]:
