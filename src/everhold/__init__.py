@@ -47,7 +47,7 @@ _EXPORTS = {
         "StoreUnavailable",
         "UnknownField",
     ),
-    "exchange.loading": ("Loaded",),
+    "exchange.loading": ("ImportResult",),
     "exchange.moving": ("Moved",),
     "maintenance.extraction": ("Extracted",),
     "maintenance.pipeline": ("JobReport", "MaintenanceReport"),

@@ -40,7 +40,7 @@ from everhold.errors import (
 from everhold.events.event import ChangeEvent
 from everhold.events.reader import EventStream
 from everhold.events.subscription import Subscription
-from everhold.exchange.loading import Loaded
+from everhold.exchange.loading import ImportResult
 from everhold.exchange.moving import Moved
 from everhold.maintenance.extraction import Extracted
 from everhold.maintenance.pipeline import JobReport, MaintenanceReport
@@ -118,11 +118,11 @@ __all__ = [
     "Hit",
     "Hits",
     "IdempotencyMismatch",
+    "ImportResult",
     "InvalidInput",
     "InvalidSettings",
     "JobReport",
     "Listing",
-    "Loaded",
     "MaintenanceReport",
     "MaintenanceRun",
     "MalformedId",

@@ -139,7 +139,7 @@ class Everhold(AccountVerbs):
         organization: Identifier | None = None,
         user: Identifier | None = None,
         progress: ReportProgress | None = None,
-    ) -> "everhold.Loaded":
+    ) -> "everhold.ImportResult":
         """Import a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
 
         Without an organization, a bundle is imported into the one that it names. A bundle names the owner of each row,
@@ -151,7 +151,7 @@ class Everhold(AccountVerbs):
         from everhold.sessions.working import drop_all
 
         place, report = Path(path), progress or ignore_progress
-        header = bundle.header_of(loading.first_line(place))
+        header = bundle.header_of(loading.read_first_line(place))
         if header is None:
             view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
             if progress is not None:

@@ -207,7 +207,7 @@ def test_closing_ends_the_connections_of_every_thread(valkey_server: ValkeyServe
 
 
 def test_a_valkey_is_asked_each_time(valkey_server: ValkeyServer) -> None:
-    assert Link(RedisOptions(valkey_server.url)).keeping is None
+    assert Link(RedisOptions(valkey_server.url)).caching is None
 
 
 def test_passwords() -> None:
@@ -254,7 +254,7 @@ def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
      "redis://:secret@host/first", "redis://:secret@host/0#1"],
 )  # fmt: skip
 def test_an_address_that_is_none(url: str) -> None:
-    with pytest.raises(InvalidSettings, match="is no address of a Redis") as refused:
+    with pytest.raises(InvalidSettings, match="is not the address of a Redis server") as refused:
         RedisSessions(RedisOptions(url), secret)
     assert "secret" not in str(refused.value)
 

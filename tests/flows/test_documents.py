@@ -8,7 +8,7 @@ import pytest
 
 from everhold import StepProgress
 from everhold.errors import InvalidInput
-from everhold.exchange.loading import Loaded
+from everhold.exchange.loading import ImportResult
 from tests.engines import Store, texts
 
 
@@ -70,7 +70,7 @@ def test_texts_become_passages(sqlite_store: Store, tmp_path: Path, suffix: str)
     whole = " ".join(memory.text for memory in sorted(memories, key=lambda one: one.provenance["span"]))
     assert all(sentence in whole for sentence in sentences)
     assert "number 123 " in texts(alice.recall("sentence number 123", k=1, minimum=0))[0]
-    assert engine.load(path, user="alice") == Loaded(added=0, there=count)
+    assert engine.load(path, user="alice") == ImportResult(added=0, existing=count)
     assert len(alice.list(limit=1000)) == len(memories), "the same file again adds nothing"
 
 

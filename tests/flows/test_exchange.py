@@ -10,7 +10,7 @@ import pytest
 
 from everhold import Everhold, StepProgress
 from everhold.errors import AlreadyExists, FileError, InvalidInput, NotFound, UnknownField
-from everhold.exchange.loading import Loaded
+from everhold.exchange.loading import ImportResult
 from everhold.model import AccessLog, Cycle, Job, Outbox, Snapshot
 from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Put
@@ -81,7 +81,7 @@ def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_p
     assert "Must not be" not in "\n".join(lines)
     other = target.open()
     loaded = other.load(tmp_path / "out.jsonl")
-    assert (loaded.added + loaded.log_lines, loaded.there) == (count, 0)
+    assert (loaded.added + loaded.log_lines, loaded.existing) == (count, 0)
     assert loaded.count > 100
     assert rows_of(other, "acme") == rows_of(engine, "acme")
     here = engine.scope(organization="acme", user="alice")
@@ -114,7 +114,7 @@ def test_twice_adds_nothing(engine: Everhold, tmp_path: Path) -> None:
     again = engine.load(tmp_path / "out.jsonl", organization="bolt")
     assert first.added > 0
     assert first.log_lines > 0
-    assert again == Loaded(added=0, there=first.added, log_lines=first.log_lines)
+    assert again == ImportResult(added=0, existing=first.added, log_lines=first.log_lines)
     assert read_all_rows(engine, without=NOT_CARRIED) == once
     assert len(engine.scope(organization="acme", user="alice").recall("note", k=100, minimum=0)) == len(
         engine.scope(organization="bolt", user="alice").recall("note", k=100, minimum=0)

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.bundles import Rows, encode_base64, read_rows, tamper, write_lines, write_rows
 from everhold import Everhold, parts, settings, stores
 from everhold.errors import AlreadyExists, InvalidInput, StoreDamaged
-from everhold.exchange.loading import Loaded
+from everhold.exchange.loading import ImportResult
 from everhold.model import Change, Chunk, Job, Memory, Outbox
 from everhold.schema.operations import Op, Patch, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -229,8 +229,8 @@ class TestCollisions:
         again = engine.load(source, organization="other")
         assert read_steady_rows(engine) == before
         belonging = [row for row in read_rows(source) if "note-1" in json.dumps(row) and "logs" not in row["table"]]
-        assert again == Loaded(
-            added=0, there=first.added - len(belonging), kept=len(belonging), log_lines=first.log_lines
+        assert again == ImportResult(
+            added=0, existing=first.added - len(belonging), skipped=len(belonging), log_lines=first.log_lines
         )
         assert texts(alice.recall("where is the key?", k=1, minimum=0)) == ["Alice keeps her key in the boot"]
 
@@ -242,7 +242,7 @@ class TestCollisions:
         first = engine.load(write_rows(tmp_path / "part.jsonl", part, "acme"), organization="other")
         engine.scope(organization="other", user="alice").get("note-1")
         again = engine.load(source, organization="other")
-        assert (again.added, again.there, again.kept) == (len(rows) - len(part), first.added, 0)
+        assert (again.added, again.existing, again.skipped) == (len(rows) - len(part), first.added, 0)
         assert texts(engine.scope(organization="other", user="alice").recall("key", k=1, minimum=0))
 
     def test_what_names_memories_that_were_purged_since_comes_back(self, engine: Everhold, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ class TestCollisions:
         alice = engine.scope(organization="acme", user="alice")
         alice.forget(str(alice.get("old").superseded_by), hard=True)
         loaded = engine.load(export(engine, tmp_path), organization="other")
-        assert loaded.kept == 0
+        assert loaded.skipped == 0
         assert engine.scope(organization="other", user="alice").get("old").text == "Alice drinks tea"
         assert engine.doctor().problems == []
 
@@ -261,7 +261,7 @@ class TestCollisions:
         alice = sqlite.scope(organization="other", user="alice")
         alice.remember("Alice came here by herself")
         loaded = sqlite.load(source, organization="other")
-        assert loaded.kept == 2  # the organization and the user, as they are here
+        assert loaded.skipped == 2  # the organization and the user, as they are here
         assert {"Alice came here by herself", "Alice keeps her key under the stone"} <= set(
             texts(alice.recall("Alice", k=50, minimum=0))
         )
@@ -286,7 +286,7 @@ class TestSessions:
         anyone.say("A message by no user")
         source = export(sqlite, tmp_path)
         assert sqlite.load(source).added == 0
-        assert sqlite.load(source, organization="again").there == 0
+        assert sqlite.load(source, organization="again").existing == 0
         for table in ("memories", "messages"):
             foreign = change_row(table, lambda row: "by no user" in row["text"], user_id="bob")
             with pytest.raises(InvalidInput, match="a session holds nothing of another user"):

@@ -84,7 +84,7 @@ def test_everything_goes_out_and_in(run: Run) -> None:
     assert out["rows"] == len(Path("all.jsonl").read_text().splitlines()) - 2
     taken = run("import", "all.jsonl", "--store", "copy.db", "--json").document
     assert taken["added"] + taken["log_lines_skipped"] == out["rows"]
-    assert (taken["count"], taken["already_there"]) == (taken["added"], 0)
+    assert (taken["count"], taken["existing"]) == (taken["added"], 0)
     again = run("import", "all.jsonl", "--store", "copy.db").out.replace("\n", " ")
     assert f"0 added, {taken['added']} already there, {taken['log_lines_skipped']} log lines skipped" in again
     found = run("recall", "dog", "--store", "copy.db", "--user", "alice", "-k", "1", "--json").document

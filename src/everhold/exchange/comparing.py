@@ -25,9 +25,9 @@ class RowVerdict(Enum):
 
     ADD = auto()
     """It is missing and is added."""
-    THERE = auto()
+    EXISTING = auto()
     """The store holds it already."""
-    KEEP = auto()
+    SKIP = auto()
     """The store holds another version of it, or of the entity it belongs to, and keeps its own."""
     COLLIDE = auto()
     """The store holds something else under its key."""
@@ -63,7 +63,7 @@ class Comparison:
             differing_ids = self._find_differing(same_type) if entity is Change else set()
             for row in same_type:
                 verdict = self._judge(table, row, stored.get(get_key(row)), differing_ids)
-                if verdict is RowVerdict.KEEP and isinstance(row, Entity) and not isinstance(row, _NAMED_BY_SCOPES):
+                if verdict is RowVerdict.SKIP and isinstance(row, Entity) and not isinstance(row, _NAMED_BY_SCOPES):
                     ids = self._kept if get_key(row) in stored else self._left_out
                     ids.setdefault(table.name, set()).add(row.id)
                 verdicts.append(verdict)
@@ -77,14 +77,14 @@ class Comparison:
 
     def _judge(self, table: Table, row: Row, stored: Row | None, differing_ids: set[str]) -> RowVerdict:
         if any(self._is_left_out(reference, row) for reference in table.references):
-            return RowVerdict.KEEP
+            return RowVerdict.SKIP
         if isinstance(row, Change) and not differing_ids.isdisjoint(row.memory_ids):
-            return RowVerdict.KEEP  # undoing the change would apply it to other versions of these memories
+            return RowVerdict.SKIP  # undoing the change would apply it to other versions of these memories
         if stored is None:
             return RowVerdict.ADD
         if _comparable(row) == _comparable(stored):
-            return RowVerdict.THERE
-        return RowVerdict.KEEP if _is_same_entity(table, row, stored) else RowVerdict.COLLIDE
+            return RowVerdict.EXISTING
+        return RowVerdict.SKIP if _is_same_entity(table, row, stored) else RowVerdict.COLLIDE
 
     def _is_left_out(self, reference: Reference, row: Row) -> bool:
         """Return whether a row belongs to an entity that is left out, or mentions one that would then be missing."""

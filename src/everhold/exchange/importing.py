@@ -15,7 +15,7 @@ from everhold.errors import AlreadyExists
 from everhold.exchange.bundle import Header, read_row_count, read_rows
 from everhold.exchange.checking import BundleChecks
 from everhold.exchange.comparing import Comparison, RowVerdict
-from everhold.exchange.loading import Loaded
+from everhold.exchange.loading import ImportResult
 from everhold.model import Chunk, Outbox
 from everhold.model.announcement import is_announced, make_announcement
 from everhold.model.base import Row
@@ -32,7 +32,7 @@ NumberedRow = tuple[int, Row]
 
 def import_bundle(
     records: Records, path: Path, header: Header, organization: str, report: ReportProgress = ignore_progress
-) -> Loaded:
+) -> ImportResult:
     """Add the rows of a bundle that `organization` does not hold yet.
 
     Raise InvalidInput for a bundle that an export never writes, and AlreadyExists if the organization holds something
@@ -52,7 +52,7 @@ def import_bundle(
         counts.update(verdicts)
         log_lines += len(batch) - len(rows)
         importing.add(len(batch))
-    return Loaded(counts[RowVerdict.ADD], counts[RowVerdict.THERE], counts[RowVerdict.KEEP], log_lines)
+    return ImportResult(counts[RowVerdict.ADD], counts[RowVerdict.EXISTING], counts[RowVerdict.SKIP], log_lines)
 
 
 def _examine(records: Records, path: Path, header: Header, organization: str, counter: StepCounter) -> frozenset[str]:

@@ -17,54 +17,54 @@ Remember = Callable[[Sequence[Any], Callable[[int], None]], Sequence[Memory]]
 
 
 @dataclass(frozen=True)
-class Loaded:
+class ImportResult:
     """The result of an import.
 
-    `there` counts rows that the store held already. `kept` counts rows of which the store holds another version, and
-    the rows that belong to them: the store's version stays. `log_lines` counts lines of the access log, which are not
-    imported. `embedded` counts memories of a bundle without vectors of this engine's models, which were embedded.
+    `existing` counts rows that the store already had. `skipped` counts rows of which the store has another version,
+    which stays, and the rows that belong to them. `log_lines` counts lines of the access log, which are not imported.
+    `embedded` counts memories of a bundle without vectors of this engine's models, which were embedded.
     """
 
     added: int
-    there: int
-    kept: int = 0
+    existing: int
+    skipped: int = 0
     log_lines: int = 0
     embedded: int = 0
 
     @property
     def count(self) -> int:
-        return self.added + self.there + self.kept
+        return self.added + self.existing + self.skipped
 
 
-def first_line(place: Path) -> str:
+def read_first_line(path: Path) -> str:
     """Return the first line of a file; raise InvalidInput if the path is not a file or the file is empty."""
-    if not place.is_file():
-        raise InvalidInput(f"no file {str(place)!r} to import", value=str(place), remedy="check the path")
-    with place.open(encoding="utf-8", errors="replace") as lines:
+    if not path.is_file():
+        raise InvalidInput(f"no file {str(path)!r} to import", value=str(path), remedy="check the path")
+    with path.open(encoding="utf-8", errors="replace") as lines:
         line = next(lines, "")
     if not line:
-        raise InvalidInput(f"{place} is empty", remedy="there is nothing to import")
+        raise InvalidInput(f"{path} is empty", remedy="there is nothing to import")
     return line
 
 
 def load_document(
-    place: Path, tokenizer: Tokenizer, remember: Remember, report: ReportProgress = ignore_progress
-) -> Loaded:
+    path: Path, tokenizer: Tokenizer, remember: Remember, report: ReportProgress = ignore_progress
+) -> ImportResult:
     """Store the memories of a list, or the passages of a text, except those that the store holds already."""
     started_at = clock.now()
-    memories = list(_memories(place, tokenizer))
+    memories = list(_read_memories(path, tokenizer))
     stored = remember(memories, StepCounter(report, "importing", len(memories)).add)
     # `remember` returns the stored memory for a duplicate, so only its age tells what was added now.
     added = len({memory.id for memory in stored if memory.created_at >= started_at})
-    return Loaded(added, len(stored) - added)
+    return ImportResult(added, len(stored) - added)
 
 
-def _memories(place: Path, tokenizer: Tokenizer) -> Iterator[Any]:
-    if place.suffix in documents.LISTS:
-        return documents.read_listed(place)
-    if place.suffix in documents.TEXT:
-        return documents.read_passages(place, tokenizer)
+def _read_memories(path: Path, tokenizer: Tokenizer) -> Iterator[Any]:
+    if path.suffix in documents.LISTS:
+        return documents.read_listed(path)
+    if path.suffix in documents.TEXT:
+        return documents.read_passages(path, tokenizer)
     known = ", ".join((*documents.LISTS, *documents.TEXT))
     raise InvalidInput(
-        f"{place.name} is neither a bundle nor a file of a known kind", value=place.name, remedy=f"use one of {known}"
+        f"{path.name} is neither a bundle nor a file of a known kind", value=path.name, remedy=f"use one of {known}"
     )

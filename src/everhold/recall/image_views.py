@@ -1,4 +1,4 @@
-"""What is scored for a request: whole images, or small ones of what the store's indexes propose."""
+"""Choose what is scored for a request: whole images, or small images of candidates from the store's indexes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -25,12 +25,14 @@ from everhold.schema.operations import Op, Where
 
 KeyedImages = Sequence[tuple[SearchSpace, Image]]
 
+# The minimum number of candidates that each index returns.
 _CANDIDATES = 400
-_FEW = 10_000
+# If a filter or a narrow scope leaves at most this many records, all of them are scored.
+_MAX_SCORED = 10_000
 
 
 def list_spaces(images: ImageCache, scope: Scope, request: Request) -> list[SearchSpace]:
-    """Return a space for each kind and namespace asked for: the user's own, and with `include` the shared one."""
+    """Return the spaces of each requested kind and namespace: the user's, and with `include` the shared one."""
     spaces = []
     for kind in request.among:
         owner = SEARCHABLE[kind]
@@ -49,7 +51,7 @@ def make_image_views(
     question: Question,
     images: KeyedImages | None,
 ) -> tuple[list[ImageView], Statistics | None]:
-    """Return what is scored; with statistics of the whole scope if the store's indexes proposed it."""
+    """Return what is scored, and the statistics of the whole scope if only candidates are scored."""
     if images is not None:
         own = None if scope.user is None else (scope.user,)
         return [
@@ -64,9 +66,9 @@ def _make_image_view(records: Records, image: Image, scope: Scope, request: Requ
     covers = mask_covered_rows(image, scope, request.include, own=own)
     masks = [
         find_valid_rows(image, request.as_of or clock.now(), past=past, superseded=request.superseded),
-        # closed chunks are not covered, but a question about the past may want them
+        # chunks of earlier texts are not covered, but a question about the past needs them
         mask_covered_rows(image, scope, request.include, own=own, closed=True) if past else covers,
-        filter_rows(image, request.wanted, records, scope),
+        filter_rows(image, request.filter, records, scope),
     ]
     present_masks = [mask for mask in masks if mask is not None]
     return ImageView(image, covers, np.logical_and.reduce(present_masks) if present_masks else None)
@@ -75,29 +77,29 @@ def _make_image_view(records: Records, image: Image, scope: Scope, request: Requ
 def _propose_views(
     deps: RecallDeps, scope: Scope, request: Request, question: Question
 ) -> tuple[list[ImageView], Statistics | None]:
-    """Return small images of what is worth scoring, and the statistics of the whole scope, if they are not all of it.
+    """Return small images of candidates, and the statistics of the whole scope unless everything in it is scored.
 
-    A narrower scope or a filter comes first: where it leaves few records, those are all looked at. Else the store's
-    indexes propose.
+    If a narrow scope or a filter leaves few records, all of them are scored. Otherwise the store's indexes return
+    candidates.
     """
     spaces = _join_users(list_spaces(deps.images, scope, request))
-    narrowest = {name for space in spaces for name in scope.confine_to(space.namespace).limits}
-    if narrowest - {"user_id"} and not request.include:
-        everything = [_list_few(_read_ids(deps.records, scope, space)) for space in spaces]
-        known = [ids for ids in everything if ids is not None]
-        if len(known) == len(spaces):
-            return [_load_image_view(deps, scope, request, *pair) for pair in zip(spaces, known, strict=True)], None
+    limits = {name for space in spaces for name in scope.confine_to(space.namespace).limits}
+    if limits - {"user_id"} and not request.include:
+        ids_by_space = [_list_few(_read_ids(deps.records, scope, space)) for space in spaces]
+        complete = [ids for ids in ids_by_space if ids is not None]
+        if len(complete) == len(spaces):
+            return [_load_image_view(deps, scope, request, *pair) for pair in zip(spaces, complete, strict=True)], None
     words = deps.candidates.words
-    statistics = _add([words.count_terms(space, question.terms) for space in spaces])
-    proposed = [_propose(deps, scope, request, question, space, statistics) for space in spaces]
-    return [_load_image_view(deps, scope, request, *pair) for pair in zip(spaces, proposed, strict=True)], statistics
+    statistics = _sum_statistics([words.count_terms(space, question.terms) for space in spaces])
+    candidates = [_find_candidates(deps, scope, request, question, space, statistics) for space in spaces]
+    return [_load_image_view(deps, scope, request, *pair) for pair in zip(spaces, candidates, strict=True)], statistics
 
 
-def _propose(
+def _find_candidates(
     deps: RecallDeps, scope: Scope, request: Request, question: Question, space: SearchSpace, statistics: Statistics
 ) -> list[str]:
-    """Return the ids in a space that are worth scoring."""
-    ids = _list_few(_read_matching(deps.records, scope, request, space)) if request.wanted else None
+    """Return the ids in a space that are scored."""
+    ids = _list_few(_read_matching(deps.records, scope, request, space)) if request.filter else None
     if ids is None:
         limit = max(_CANDIDATES, 8 * request.k)
         ids = deps.candidates.words.find_by_words(space, statistics, limit)
@@ -107,17 +109,19 @@ def _propose(
 
 
 def _join_users(spaces: Sequence[SearchSpace]) -> list[SearchSpace]:
-    """Return one space for each kind and namespace, with the users of all."""
+    """Merge the spaces of each kind and namespace into one, with the users of all."""
     joined: dict[SearchSpace, SearchSpace] = {}
     for space in spaces:
-        anyone = space._replace(users=None)
-        known = joined.get(anyone, space._replace(users=()))
-        is_everyone = known.users is None or space.users is None
-        joined[anyone] = anyone if is_everyone else space._replace(users=(*(known.users or ()), *(space.users or ())))
+        all_users = space._replace(users=None)
+        merged = joined.get(all_users, space._replace(users=()))
+        if merged.users is None or space.users is None:
+            joined[all_users] = all_users
+        else:
+            joined[all_users] = space._replace(users=(*merged.users, *space.users))
     return list(joined.values())
 
 
-def _add(parts: Sequence[Statistics]) -> Statistics:
+def _sum_statistics(parts: Sequence[Statistics]) -> Statistics:
     terms = parts[0].chunks_with_term
     return Statistics(
         sum(part.chunks for part in parts), {term: sum(part.chunks_with_term[term] for part in parts) for term in terms}
@@ -130,8 +134,8 @@ def _read_ids(records: Records, scope: Scope, space: SearchSpace) -> Iterator[tu
 
 
 def _read_matching(records: Records, scope: Scope, request: Request, space: SearchSpace) -> Iterator[tuple[Any, ...]]:
-    """Return the ids that pass the filter; those of the scope only, unless wider ones are included."""
-    conditions = resolve_filter(records, scope.organization, request.wanted)
+    """Return the ids that pass the filter, only those of the scope unless `include` widens it."""
+    conditions = resolve_filter(records, scope.organization, request.filter)
     where = [*(_within(scope, space) if not request.include else ()), *conditions]
     if space.owner.has_column("namespace"):
         where.append(Where("namespace", Op.EQ, space.namespace))
@@ -139,7 +143,7 @@ def _read_matching(records: Records, scope: Scope, request: Request, space: Sear
 
 
 def _within(scope: Scope, space: SearchSpace) -> list[Where]:
-    """Return the conditions for the rows that a scope covers: none, if the kind lacks a dimension that limits it."""
+    """Return the conditions for the rows of a scope. If the kind lacks a column of the scope, no row matches."""
     conditions = make_equalities(scope.confine_to(space.namespace).limits)
     return (
         conditions
@@ -149,9 +153,9 @@ def _within(scope: Scope, space: SearchSpace) -> list[Where]:
 
 
 def _list_few(rows: Iterator[tuple[Any, ...]]) -> list[str] | None:
-    """Return the ids, or None if there are too many to be looked at one by one."""
-    ids = [owner_id for (owner_id,) in islice(rows, _FEW + 1)]
-    return ids if len(ids) <= _FEW else None
+    """Return the ids, or None if there are too many to score all of them."""
+    ids = [owner_id for (owner_id,) in islice(rows, _MAX_SCORED + 1)]
+    return ids if len(ids) <= _MAX_SCORED else None
 
 
 def _load_image_view(

@@ -31,7 +31,7 @@ class Request(NamedTuple):
 
     query: str
     k: int = 10
-    wanted: Filter = ANY
+    filter: Filter = ANY
     as_of: datetime | None = None
     minimum: float | None = None
     include: tuple[str, ...] = ()

@@ -110,7 +110,7 @@ def _explain_validity(memory: Memory, request: Request) -> list[str]:
 
 
 def _explain_filter(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) -> list[str]:
-    memory_filter = request.wanted
+    memory_filter = request.filter
     conditions = resolve_tags(deps.records, scope.organization, memory_filter.all_conditions)
     own_id = Where("id", Op.EQ, memory.id)
     reasons = []

@@ -90,9 +90,9 @@ def compile_changes(tables: Mapping[str, Table], changes: Iterable[SchemaChange]
             case AddColumn(name, column, default):
                 default_clause = f" DEFAULT {_literal(default, column, dialect)}" if default is not None else ""
                 yield f"ALTER TABLE {quote(name)} ADD COLUMN {define_column(column, dialect)}{default_clause}"
-            case AddLookup(name, lookup) if not dialect.bare:
+            case AddLookup(name, lookup) if not dialect.has_no_rules:
                 yield create_lookup(tables[name], lookup, dialect)
-            case AddUnique(name, unique) if not dialect.bare:
+            case AddUnique(name, unique) if not dialect.has_no_rules:
                 yield create_unique(tables[name], unique, dialect)
         tables = apply_change(tables, change)
 

@@ -17,7 +17,8 @@ class Dialect:
     - `among` compares a column with a list that is bound as one value; empty if the values are bound one by one.
     - `row_number` defines a column that every table gets in addition to its own; empty for none.
     - `sets_one_null` says whether ON DELETE SET NULL can name one column of a composite foreign key.
-    - A `bare` dialect creates tables without keys, constraints and indexes, for stores that check the rules in Python.
+    - With `has_no_rules`, tables are created without keys, constraints and indexes, for stores that check the rules in
+    Python.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Dialect:
     among: str = ""
     row_number: str = ""
     sets_one_null: bool = True
-    bare: bool = False
+    has_no_rules: bool = False
     true: str = "TRUE"
     false: str = "FALSE"
 
@@ -57,7 +58,7 @@ def create_table(table: Table, dialect: Dialect) -> str:
     has_row_number = bool(dialect.row_number) and not table.generated
     parts = [dialect.row_number] if has_row_number else []
     parts += [_define_table_column(table, column, dialect) for column in table.columns]
-    if not dialect.bare:
+    if not dialect.has_no_rules:
         if not table.generated:
             parts.append(f"{'UNIQUE' if has_row_number else 'PRIMARY KEY'} ({quote_names(table.key)})")
         parts += [_define_foreign_key(reference, dialect) for reference in table.references if reference.kind is None]
@@ -73,7 +74,7 @@ def _define_table_column(table: Table, column: Column, dialect: Dialect) -> str:
 def define_column(column: Column, dialect: Dialect) -> str:
     """Return a column's definition with its constraints."""
     text = f"{quote(column.name)} {dialect.spell_type(column)}"
-    if dialect.bare:
+    if dialect.has_no_rules:
         return text
     if not column.nullable:
         text += " NOT NULL"
@@ -107,7 +108,7 @@ def _define_foreign_key(reference: Reference, dialect: Dialect) -> str:
 
 def create_indexes(table: Table, dialect: Dialect) -> Iterator[str]:
     """Yield the CREATE INDEX statements of a table."""
-    if dialect.bare:
+    if dialect.has_no_rules:
         return
     for unique in table.uniques:
         yield create_unique(table, unique, dialect)

@@ -52,7 +52,7 @@ MIN_CHUNK_TOKENS = 8
 # counted and cut in pieces of half this length; otherwise a whole book could be one chunk.
 MAX_TOKEN_LENGTH = 16
 
-# The most bytes of one character in UTF-8, and so the most tokens that one character can have.
+# The maximum number of bytes of a character in UTF-8, and so the maximum number of its tokens.
 BYTES_PER_CHARACTER = 4
 
 CLOSERS = r"""["'”’»)\]}」』）】》]"""

@@ -205,7 +205,7 @@ class RecallVerbs(ScopedView):
         scope, recall_deps = self._narrow(only), self._parts.find_recall_deps(None)
         named = Request(about, MAX_OVERVIEW_ITEMS, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
         by_name = find_named(recall(recall_deps, scope, named), about)
-        tagged = named._replace(wanted=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
+        tagged = named._replace(filter=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
         chosen = order_by_weight([*by_name, *(hit.memory for hit in recall(recall_deps, scope, tagged))])[:k]
         self._note("search", {"overview": len(chosen), "length": len(about)}, [memory.id for memory in chosen])
         return chosen

@@ -86,7 +86,7 @@ def test_a_search_by_id_reads_only_these_items(records: DynamoRecords, spy: Spy,
 
 
 def test_the_feed_goes_on_over_a_stretch_s_end(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("everhold.adapters.dynamodb.items.STRETCH", 7)
+    monkeypatch.setattr("everhold.adapters.dynamodb.items.ROWS_PER_PARTITION", 7)
     lines = [
         Outbox(organization_id=ORGANIZATION, entity="memories", entity_id=str(at), operation="put") for at in range(30)
     ]

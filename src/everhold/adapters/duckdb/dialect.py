@@ -38,5 +38,5 @@ DUCKDB = Dialect(
     differs="IS DISTINCT FROM",
     generated="BIGINT",
     among="IN (SELECT unnest(?))",
-    bare=True,
+    has_no_rules=True,
 )

@@ -122,15 +122,15 @@ class Dynamo:
 
     # reading
 
-    def get(self, place: ItemKey) -> Item | None:
-        answer = self._send(self._client.get_item, TableName=self.options.table, Key=place.key, ConsistentRead=True)
+    def get(self, item_key: ItemKey) -> Item | None:
+        answer = self._send(self._client.get_item, TableName=self.options.table, Key=item_key.key, ConsistentRead=True)
         item: Item | None = answer.get("Item")
         return item
 
-    def get_many(self, places: Sequence[ItemKey]) -> Iterator[Item]:
+    def get_many(self, item_keys: Sequence[ItemKey]) -> Iterator[Item]:
         """Yield the items with these keys that exist, in no particular order."""
-        for start in range(0, len(places), MAX_BATCH_READS):
-            keys = [place.key for place in dict.fromkeys(places[start : start + MAX_BATCH_READS])]
+        for start in range(0, len(item_keys), MAX_BATCH_READS):
+            keys = [item_key.key for item_key in dict.fromkeys(item_keys[start : start + MAX_BATCH_READS])]
             yield from self._get_batch(keys)
 
     def _get_batch(self, keys: list[Item]) -> list[Item]:
@@ -191,7 +191,7 @@ class Dynamo:
     def write(self, puts: Sequence[Item], deletes: Sequence[ItemKey]) -> None:
         """Write and delete items in batches. This is not atomic: a failure may leave a part of them written."""
         requests = [{"PutRequest": {"Item": item}} for item in puts]
-        requests += [{"DeleteRequest": {"Key": place.key}} for place in deletes]
+        requests += [{"DeleteRequest": {"Key": item_key.key}} for item_key in deletes]
         for batch in split_batches(
             ((request, _measure_request(request)) for request in requests), MAX_BATCH_WRITES, BATCH_BYTES
         ):

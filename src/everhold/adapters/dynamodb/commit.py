@@ -53,7 +53,7 @@ class Writer:
         name = make_id("commit") if seen.stage is None else seen.stage.name
         contents = self._build_contents(name, changes)
         gone = [blob for sides in contents.values() if (blob := get_blob(sides.before))]
-        actions = [put_or_delete(place, sides.after) for place, sides in contents.items()]
+        actions = [put_or_delete(item_key, sides.after) for item_key, sides in contents.items()]
         actions += [{"Put": {"Item": make_blob_tombstone(blob)}} for blob in gone]
         try:
             if len(actions) < MAX_TRANSACTION_ITEMS and _measure_contents(contents) < ITEMS_BYTES:
@@ -79,27 +79,27 @@ class Writer:
         afters: dict[ItemKey, Item] = {}
         for change in changes:
             layout = LAYOUTS[change.table.name]
-            place = layout.make_key(change.key)
-            guard = {"of": {"S": place.p}, "at": {"S": place.s}}
+            item_key = layout.make_key(change.key)
+            guard = {"of": {"S": item_key.p}, "at": {"S": item_key.s}}
             if change.before is not None:
-                befores[place] = self._read_before(layout, change.before, place)
+                befores[item_key] = self._read_before(layout, change.before, item_key)
                 befores.update(dict.fromkeys(layout.make_guards(change.before), guard))
             if change.after is not None:
-                afters[place] = self._build_after(layout, change.after, place, name)
+                afters[item_key] = self._build_after(layout, change.after, item_key, name)
                 afters.update(dict.fromkeys(layout.make_guards(change.after), guard))
-        return {place: Sides(befores.get(place), afters.get(place)) for place in {**befores, **afters}}
+        return {item_key: Sides(befores.get(item_key), afters.get(item_key)) for item_key in {**befores, **afters}}
 
-    def _read_before(self, layout: Layout, row: Row, place: ItemKey) -> Item:
+    def _read_before(self, layout: Layout, row: Row, item_key: ItemKey) -> Item:
         body = layout.encode(row)
         if measure(body) <= _SPILL:
-            return {**layout.make_index_keys(row, place), **body}
-        stored = self._dynamo.get(place)
+            return {**layout.make_index_keys(row, item_key), **body}
+        stored = self._dynamo.get(item_key)
         if stored is None:
             raise Overtaken
         return {name: value for name, value in stored.items() if name not in ("p", "s")}
 
-    def _build_after(self, layout: Layout, row: Row, place: ItemKey, name: str) -> Item:
-        index_keys, body = layout.make_index_keys(row, place), layout.encode(row)
+    def _build_after(self, layout: Layout, row: Row, item_key: ItemKey, name: str) -> Item:
+        index_keys, body = layout.make_index_keys(row, item_key), layout.encode(row)
         if measure(body) <= _SPILL:
             return {**index_keys, **body}
         binary = {column: value for column, value in body.items() if column != "row"}
@@ -112,7 +112,7 @@ class Writer:
         address = self._blobs.put(
             whose, f"{name}\n{body['row']['S']}".encode()
         )  # The commit's name makes the content unique, so that deleting one commit's blob never deletes another's.
-        return {**index_keys, **binary, "blob": {"S": address}, "whose": {"S": whose}}
+        return {**index_keys, **binary, "blob": {"S": address}, "organization": {"S": whose}}
 
     # one transaction
 
@@ -170,8 +170,8 @@ class Writer:
         return self._replace_head(head, head._replace(stage=None))
 
     def _settle_part(self, stage: Stage, manifest: Item) -> None:
-        places = read_manifest(manifest)
-        while items := [item for item in self._dynamo.get_many(places) if item.get("stage") == {"S": stage.name}]:
+        item_keys = read_manifest(manifest)
+        while items := [item for item in self._dynamo.get_many(item_keys) if item.get("stage") == {"S": stage.name}]:
             gone = find_unneeded_blobs(items, stage)
             self._dynamo.write([make_blob_tombstone(blob) for blob in gone], ())
             with suppress(Overtaken):  # another process settles it too; the next round sees what is left
@@ -186,7 +186,7 @@ class Writer:
 
     def sweep(self) -> None:
         """Delete the blobs that no row refers to any more."""
-        self._sweep([BlobKey(item["whose"]["S"], item["blob"]["S"]) for item in self._dynamo.query(GONE)])
+        self._sweep([BlobKey(item["organization"]["S"], item["blob"]["S"]) for item in self._dynamo.query(GONE)])
 
     def _sweep(self, gone: Sequence[BlobKey]) -> None:
         if self._delete(gone):

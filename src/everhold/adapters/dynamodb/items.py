@@ -2,9 +2,10 @@
 
     p  the partition: an organization's rows of a table, a range of a table with generated numbers, or a whole table
     s  the rest of the row's key
-    row, and one attribute per column of bytes: the values; or `blob` and `whose`, the blob's key, if they are too large
-    by1 … by5  the values of some of the catalog's lookups, followed by `s`: local secondary indexes, because only
-       those can be read consistently
+    row, and one attribute per column of bytes: the values. If they are too large: `blob` and `organization`, the key of
+       the blob that has them
+    by1 … by5  the values of some of the catalog's lookups, followed by `s`. These are keys of local secondary indexes;
+       other indexes cannot be read consistently
 
 A guard enforces a unique rule: an item whose key is the rule and the values, and which names the row that has them.
 """
@@ -26,8 +27,8 @@ from everhold.schema.table import TENANT, Kind, Table, Unique
 Item = dict[str, Any]
 
 INDEXES = ("by1", "by2", "by3", "by4", "by5")
-# How many rows of a table with generated numbers share a partition, which may not grow beyond 10 GB.
-STRETCH = 100_000
+# How many rows of a table with generated numbers share a partition. A partition is limited to 10 GB.
+ROWS_PER_PARTITION = 100_000
 
 # Bytes of a sort key; DynamoDB allows 1,024.
 _MAX_KEY_BYTES = 1000
@@ -83,7 +84,7 @@ class Layout:
         self.table = table
         # Rows without references may outlive their organization, so scanning each organization would miss them.
         self.has_tenant_partitions = TENANT in table.key and bool(table.references)
-        self.rest = table.key[1:] if self.has_tenant_partitions else table.key
+        self.sort_key_columns = table.key[1:] if self.has_tenant_partitions else table.key
         chosen = _INDEXED_LOOKUPS.get(table.name) or tuple(lookup.columns for lookup in table.lookups)
         first = ((TENANT,),) if table.generated else ()
         self.lookups = dict(zip(INDEXES, (*first, *chosen), strict=False))
@@ -95,12 +96,12 @@ class Layout:
         if self.has_tenant_partitions:
             return f"{encode_value(values[TENANT])}#{self.table.name}"
         if self.table.generated:
-            return f"*{self.table.name}#{values[self.table.generated] // STRETCH}"
+            return f"*{self.table.name}#{values[self.table.generated] // ROWS_PER_PARTITION}"
         return f"*{self.table.name}"
 
     def make_key(self, key: Sequence[Any]) -> ItemKey:
         values = dict(zip(self.table.key, key, strict=True))
-        return ItemKey(self.partition(values), encode_key([values[name] for name in self.rest]))
+        return ItemKey(self.partition(values), encode_key([values[name] for name in self.sort_key_columns]))
 
     def make_guards(self, row: Row) -> list[ItemKey]:
         """Return the keys of the guards that a row needs."""
@@ -132,11 +133,11 @@ class Layout:
         item["row"] = {"S": json.dumps(values, ensure_ascii=False, separators=(",", ":"))}
         return item
 
-    def make_index_keys(self, row: Row, place: ItemKey) -> Item:
+    def make_index_keys(self, row: Row, item_key: ItemKey) -> Item:
         """Return the attributes of the indexes. An index leaves out rows whose first column is None."""
         values = row.__dict__
         return {
-            index: {"S": _cut(f"{encode_key([values[name] for name in columns])}#{place.s}")}
+            index: {"S": _cut(f"{encode_key([values[name] for name in columns])}#{item_key.s}")}
             for index, columns in self.lookups.items()
             if values[columns[0]] is not None
         }
@@ -200,5 +201,5 @@ def _measure_value(value: Mapping[str, Any]) -> int:
 
 def list_partitions(table: Table, last: int) -> Iterator[str]:
     """Yield the partitions of a table with generated numbers, up to a number."""
-    for stretch in range(last // STRETCH + 1):
+    for stretch in range(last // ROWS_PER_PARTITION + 1):
         yield f"*{table.name}#{stretch}"

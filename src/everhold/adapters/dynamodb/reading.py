@@ -95,8 +95,8 @@ class Finder:
             if row is not None:
                 yield row
 
-    def get(self, layout: Layout, places: Sequence[ItemKey]) -> Iterator[Row]:
-        return self._read_rows(layout, self._dynamo.get_many(places))
+    def get(self, layout: Layout, item_keys: Sequence[ItemKey]) -> Iterator[Row]:
+        return self._read_rows(layout, self._dynamo.get_many(item_keys))
 
     def find_rows_in(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> Iterable[Row]:
         """Return the rows whose values of these columns are among `keys`, and perhaps others.
@@ -155,7 +155,7 @@ class Finder:
     ) -> Iterable[Item]:
         partition = layout.partition({TENANT: organization_id})
         values = _collect_values(where)
-        first = layout.rest[0]
+        first = layout.sort_key_columns[0]
         if first in values:
             return self._read_by_key(layout, partition, values[first])
         lookup = self._choose_lookup(layout, values) if indexed else None
@@ -171,7 +171,7 @@ class Finder:
 
     def _read_by_key(self, layout: Layout, partition: str, values: Sequence[Any]) -> Iterable[Item]:
         texts = sorted({encode_value(value) for value in values if value is not None})
-        if len(layout.rest) == 1:
+        if len(layout.sort_key_columns) == 1:
             return self._dynamo.get_many([ItemKey(partition, text) for text in texts])
         if len(texts) <= _FEW:
             return self._query_prefixes(partition, None, [f"{text}#" for text in texts])

@@ -18,7 +18,7 @@ ITEMS_BYTES = TRANSACTION_BYTES - 64 * 1024
 # Actions of a transaction in addition to the staged items: the check of the head, and the manifest.
 _OTHER_ACTIONS = 2
 
-# The most that an item adds to the manifest: twice the length of the longest key.
+# The maximum that an item adds to the manifest: twice the length of the longest key.
 _MANIFEST_BYTES = 1024
 
 Action = dict[str, Any]
@@ -38,24 +38,24 @@ class Sides(NamedTuple):
 Contents = Mapping[ItemKey, Sides]
 
 
-def put_or_delete(place: ItemKey, content: Item | None) -> Action:
-    return {"Put": {"Item": {**place.key, **content}}} if content is not None else {"Delete": {"Key": place.key}}
+def put_or_delete(item_key: ItemKey, content: Item | None) -> Action:
+    return {"Put": {"Item": {**item_key.key, **content}}} if content is not None else {"Delete": {"Key": item_key.key}}
 
 
 # staging
 
 
-def _make_staged_item(place: ItemKey, sides: Sides, name: str) -> Item:
-    mark: Item = {"stage": {"S": name}}
+def _make_staged_item(item_key: ItemKey, sides: Sides, name: str) -> Item:
+    stage: Item = {"stage": {"S": name}}
     if sides.before is None:
-        return {**place.key, **(sides.after or {}), **mark}
+        return {**item_key.key, **(sides.after or {}), **stage}
     following = {"NULL": True} if sides.after is None else {"M": sides.after}
-    return {**place.key, **sides.before, **mark, "next": following}
+    return {**item_key.key, **sides.before, **stage, "next": following}
 
 
 def stage_in_batches(name: str, contents: Contents) -> Iterator[list[Action]]:
     """Yield the actions that stage the contents, as many at a time as fit one transaction."""
-    items = [_make_staged_item(place, sides, name) for place, sides in contents.items()]
+    items = [_make_staged_item(item_key, sides, name) for item_key, sides in contents.items()]
     sized = [(item, measure(item) + _MANIFEST_BYTES) for item in items]
     for number, part in enumerate(split_batches(sized, MAX_TRANSACTION_ITEMS - _OTHER_ACTIONS, ITEMS_BYTES)):
         keys = [{"M": {"p": item["p"], "s": item["s"]}} for item in part]
@@ -105,7 +105,7 @@ def settle_item(item: Item, stage: Stage) -> Action:
 class BlobKey(NamedTuple):
     """The key of the blob with a row that is too large for an item: an organization and an address."""
 
-    whose: str
+    organization: str
     address: str
 
 
@@ -114,7 +114,7 @@ GONE = "*gone"
 
 
 def get_blob(item: Item | None) -> BlobKey | None:
-    return BlobKey(item["whose"]["S"], item["blob"]["S"]) if item is not None and "blob" in item else None
+    return BlobKey(item["organization"]["S"], item["blob"]["S"]) if item is not None and "blob" in item else None
 
 
 def find_unneeded_blobs(items: Sequence[Item], stage: Stage) -> list[BlobKey]:
@@ -126,7 +126,7 @@ def find_unneeded_blobs(items: Sequence[Item], stage: Stage) -> list[BlobKey]:
 def make_blob_tombstone(blob: BlobKey) -> Item:
     """Return the tombstone of a blob. A blob belongs to one commit, so no later commit can need it again."""
     return {
-        **ItemKey(GONE, f"{blob.address}#{blob.whose}").key,
-        "whose": {"S": blob.whose},
+        **ItemKey(GONE, f"{blob.address}#{blob.organization}").key,
+        "organization": {"S": blob.organization},
         "blob": {"S": blob.address},
     }

@@ -1,4 +1,4 @@
-"""The connection to Redis, and what its failures mean."""
+"""The connection to Redis, and messages for its failures."""
 
 import re
 import threading
@@ -23,7 +23,7 @@ except ImportError as missing:
     ) from missing
 
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster")
-# All that a driver may raise because of the server, the way to it, or bytes there that are no text.
+# What the driver may raise for a problem with the server, the network, or stored bytes that are not text.
 FAILURES = (redis.RedisError, RedisClusterException, OSError, ValueError)
 _PARAMETERS = (
     "db", "username", "password", "client_name", "max_connections", "health_check_interval", "retry_on_timeout",
@@ -34,13 +34,13 @@ _TLS_PARAMETERS = (
     "ssl_password", "ssl_min_version", "ssl_ciphers",
 )  # fmt: skip
 _RETRIES = 1
-# The first Redis for which the driver keeps what it read; it refuses any other server.
-_CACHES_SINCE = (7, 4)
+# The first version of Redis for which the driver offers client-side caching; it refuses other servers.
+_MIN_CACHING_VERSION = (7, 4)
 
 
 @dataclass(frozen=True)
 class RedisOptions:
-    """Where Redis is and how it is used. The address may hold a password, so it is not shown."""
+    """The address of Redis and how it is used. The address may have a password, so it is not in the repr."""
 
     url: str = field(repr=False)
     ttl_seconds: int = 86_400
@@ -51,135 +51,135 @@ class RedisOptions:
 
 
 class Link:
-    """Clients of one server or Cluster, made when first needed.
+    """Clients of one server or Cluster, made at first use.
 
-    `plain` has a pool of connections and always asks the server. `keeping` answers from memory what it has read before
-    and the server has not since declared changed; it is None where the server or the driver cannot do that. Each thread
-    has its own, because the driver lets one thread read from a connection that another is using. What decides anything
-    about a write must be read with `plain`.
+    `plain` has a pool of connections and always asks the server. `caching` uses client-side caching: it answers from
+    memory until the server reports that a key has changed; it is None if the server or the driver does not support
+    that. Each thread has its own caching client, because the driver lets one thread read from a connection that another
+    is using. Read with `plain` what a write depends on: the cache may be a moment behind.
     """
 
     def __init__(self, options: RedisOptions) -> None:
         self._options = options
-        address = _address(options.url)
+        address = _parse_address(options.url)
         self._cluster = address.scheme.endswith("+cluster")
         self._url = options.url.replace("+cluster://", "://", 1)
         self._secrets = _check_parameters(address, self._url)
-        self.place = f"{address.hostname}:{address.port or 6379}"
-        self._made: _Made | None = None
+        self.host_and_port = f"{address.hostname}:{address.port or 6379}"
+        self._clients: _Clients | None = None
         self._own = threading.local()
-        self._keeping: WeakSet[Any] = WeakSet()
+        self._caching_clients: WeakSet[Any] = WeakSet()
         self._lock = threading.Lock()
 
     @property
     def plain(self) -> Any:
-        return self._current().plain
+        return self._get_clients().plain
 
     @property
-    def keeping(self) -> Any:
-        made = self._current()
-        if made.keeps is None:
-            made.keeps = not self._cluster and _can_keep(made.plain)
-        if not made.keeps:
+    def caching(self) -> Any:
+        clients = self._get_clients()
+        if clients.can_cache is None:
+            clients.can_cache = not self._cluster and _can_cache(clients.plain)
+        if not clients.can_cache:
             return None
-        if self._own.__dict__.get("made") is not made:
-            self._own.client = client = self._client(cache_config=CacheConfig())
-            self._own.made = made
+        if self._own.__dict__.get("clients") is not clients:
+            self._own.client = client = self._make_client(cache_config=CacheConfig())
+            self._own.clients = clients
             with self._lock:
-                self._keeping.add(client)
+                self._caching_clients.add(client)
         return self._own.client
 
     def refresh(self, *keys: str) -> None:
-        """What this thread remembers of these keys is no longer so: it has just written them."""
-        if self._made is not None and self._own.__dict__.get("made") is self._made:
+        """Remove keys from this thread's cache, because it has just written them."""
+        if self._clients is not None and self._own.__dict__.get("clients") is self._clients:
             self._own.client.get_cache().delete_by_redis_keys([key.encode() for key in keys])
 
     def nodes(self) -> list[Any]:
-        """A client of each server that holds keys."""
+        """Return a client of each server that has keys."""
         client = self.plain
         return [client.get_redis_connection(node) for node in client.get_primaries()] if self._cluster else [client]
 
     def reset(self) -> None:
-        """Make new clients at the next use, as the server may be another one. Callers may finish with the old ones.
+        """Make new clients at the next use, because the server may have been replaced. Old clients stay usable.
 
-        A Cluster's client looks by itself who is there.
+        A Cluster's client finds its servers itself.
         """
         if not self._cluster:
             with self._lock:
-                self._made = None
+                self._clients = None
 
     def explain(self, failure: Exception) -> str:
-        """What went wrong and what to do, without the password."""
+        """Return what went wrong and what to do, without the password."""
         match failure:
             case AuthenticationError() | NoPermissionError():
-                return f"Redis at {self.place} refused the user or the password; correct `sessions`"
+                return f"Redis at {self.host_and_port} refused the user or the password; correct `sessions`"
             case OutOfMemoryError():
-                return f"Redis at {self.place} is full; raise its maxmemory or let it evict keys"
-        said = f"{type(failure).__name__}: {failure}"
+                return f"Redis at {self.host_and_port} is full; raise its maxmemory or let it evict keys"
+        message = f"{type(failure).__name__}: {failure}"
         for secret in self._secrets:
-            said = said.replace(secret, "***")
-        return f"Redis at {self.place} does not answer ({said}); sessions are read from the records meanwhile"
+            message = message.replace(secret, "***")
+        return f"Redis at {self.host_and_port} does not answer ({message}); sessions are read from the store meanwhile"
 
     def close(self) -> None:
-        """Close every connection, also those of other threads."""
+        """Close all connections, including those of other threads."""
         with self._lock:
-            made, self._made = self._made, None
-            keeping = list(self._keeping)
-        for client in keeping:
+            clients, self._clients = self._clients, None
+            caching = list(self._caching_clients)
+        for client in caching:
             client.connection_pool.disconnect()
-        if made is not None and self._cluster:
-            made.plain.close()
-        elif made is not None:
-            made.plain.connection_pool.disconnect()
+        if clients is not None and self._cluster:
+            clients.plain.close()
+        elif clients is not None:
+            clients.plain.connection_pool.disconnect()
 
-    def _current(self) -> "_Made":
-        made = self._made
-        if made is None:
-            fresh = _Made(self._client())  # outside the lock: a Cluster is asked for its slots, which takes time
+    def _get_clients(self) -> "_Clients":
+        clients = self._clients
+        if clients is None:
+            fresh = _Clients(self._make_client())  # outside the lock, because asking a Cluster for its slots takes time
             with self._lock:
-                made = self._made = self._made or fresh
-        return made
+                clients = self._clients = self._clients or fresh
+        return clients
 
-    def _client(self, **more: Any) -> Any:
-        chosen = self._options
-        given: dict[str, Any] = {
+    def _make_client(self, **overrides: Any) -> Any:
+        options = self._options
+        arguments: dict[str, Any] = {
             "decode_responses": True,
             "protocol": 3,
-            "socket_timeout": chosen.socket_seconds,
-            "socket_connect_timeout": chosen.socket_seconds,
-            "health_check_interval": chosen.health_seconds,
+            "socket_timeout": options.socket_seconds,
+            "socket_connect_timeout": options.socket_seconds,
+            "health_check_interval": options.health_seconds,
             "retry": Retry(ExponentialWithJitterBackoff(base=0.05, cap=0.5), _RETRIES),
-            **more,
+            **overrides,
         }
         if self._cluster:
-            return RedisCluster.from_url(self._url, **given)
-        # a client with a pool of its own would close it when it goes, under the hands of a thread that still reads
-        return redis.Redis(connection_pool=redis.ConnectionPool.from_url(self._url, **given))
+            return RedisCluster.from_url(self._url, **arguments)
+        # with an explicit pool: a client closes its own pool when it is collected, while another thread may still read
+        return redis.Redis(connection_pool=redis.ConnectionPool.from_url(self._url, **arguments))
 
 
 @dataclass(eq=False)
-class _Made:
+class _Clients:
     plain: Any
-    keeps: bool | None = None
+    can_cache: bool | None = None
 
 
-def _can_keep(client: Any) -> bool:
-    said = client.execute_command("HELLO")
-    version = tuple(int(part) for part in said["version"].split(".")[:2])
-    return bool(said["server"] == "redis" and version >= _CACHES_SINCE)
+def _can_cache(client: Any) -> bool:
+    hello = client.execute_command("HELLO")
+    version = tuple(int(part) for part in hello["version"].split(".")[:2])
+    return bool(hello["server"] == "redis" and version >= _MIN_CACHING_VERSION)
 
 
-def _address(url: str) -> SplitResult:
-    """The address in parts. A message must not quote it."""
+def _parse_address(url: str) -> SplitResult:
+    """Return the parts of the address. Error messages must not quote it, because it may have a password."""
     try:
         address = urlsplit(url)
         is_whole = address.hostname and address.port != 0 and re.fullmatch(r"/?\d*", address.path)
         if address.scheme in SCHEMES and is_whole and not address.fragment:
             return address
     except ValueError:
-        pass  # a port that is none
+        pass  # the port is not a number
     raise InvalidSettings(
-        "`sessions` is no address of a Redis",
+        "`sessions` is not the address of a Redis server",
         remedy="write it as redis://host:6379/0, rediss:// with TLS, or redis+cluster://",
     )
 
@@ -187,8 +187,8 @@ def _address(url: str) -> SplitResult:
 def _check_parameters(address: SplitResult, url: str) -> list[str]:
     """Raise InvalidSettings for parameters that the driver refuses. Return the secrets of the address."""
     known = _PARAMETERS + (_TLS_PARAMETERS if address.scheme.startswith("rediss") else ())
-    given = parse_qs(address.query, keep_blank_values=True)
-    for name in given:
+    parameters = parse_qs(address.query, keep_blank_values=True)
+    for name in parameters:
         if name not in known:
             raise InvalidSettings(
                 f"the address in `sessions` takes no parameter {name!r}", value=name, remedy=suggest_name(name, known)
@@ -199,5 +199,5 @@ def _check_parameters(address: SplitResult, url: str) -> list[str]:
         raise InvalidSettings(
             f"`sessions` cannot be read: {error}", remedy="write another value, or leave it out"
         ) from None
-    said = [unquote(one) for one in (address.password, address.username) if one]
-    return said + [one for name in ("password", "ssl_password") for one in given.get(name, ()) if one]
+    secrets = [unquote(secret) for secret in (address.password, address.username) if secret]
+    return secrets + [secret for name in ("password", "ssl_password") for secret in parameters.get(name, ()) if secret]

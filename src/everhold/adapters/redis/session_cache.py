@@ -1,5 +1,8 @@
-"""The working memory of sessions in Redis: a hash and a list for each, a set of the active ones, and a sorted set of
-them by when each was last active. Every write is one transaction, and whatever fails is as if it had not been asked.
+"""The cache of sessions in Redis.
+
+A session has a hash and a list of its newest messages. An organization has a set of its active sessions, and a sorted
+set of them by the time of their last activity. Every write is one transaction. An operation that fails has no effect
+and returns what an empty cache would.
 """
 
 import threading
@@ -13,7 +16,7 @@ from redis.exceptions import WatchError
 
 from everhold import clock
 from everhold.adapters.redis.breaker import Breaker
-from everhold.adapters.redis.codec import Mark, from_parts, read_mark, to_hash, to_item
+from everhold.adapters.redis.codec import EntryHeader, from_parts, read_header, to_hash, to_item
 from everhold.adapters.redis.connection import FAILURES, Link, RedisOptions
 from everhold.adapters.redis.keys import Keys, OrganizationKeys, decode_id, encode_id, keys_of
 from everhold.adapters.redis.seal import Seal
@@ -23,11 +26,11 @@ from everhold.ports.session_cache import SessionKey, Step, Usage, WorkingMemory
 
 _BATCH = 500
 _TOUCHES_PER_TTL = 100
-_KNOWN_MOST = 100_000
+_MAX_TOUCHED = 100_000
 
 
 class RedisSessions:
-    """Reads and writes have separate circuit breakers: a full server still answers reads."""
+    """A `SessionCache` in Redis. Reads and writes have separate circuit breakers: a full server still answers reads."""
 
     def __init__(
         self, options: RedisOptions, secret: Callable[[], bytes], *, now: Callable[[], float] = time.monotonic
@@ -45,11 +48,11 @@ class RedisSessions:
         self._known_seal: Seal | None = None
 
     def __repr__(self) -> str:
-        return f"RedisSessions({self._link.place})"
+        return f"RedisSessions({self._link.host_and_port})"
 
     @property
     def name(self) -> str:
-        return f"Redis at {self._link.place}"
+        return f"Redis at {self._link.host_and_port}"
 
     def read(self, place: SessionKey) -> WorkingMemory | None:
         return self._reading.ask(lambda: self._read(place), None)
@@ -100,16 +103,16 @@ class RedisSessions:
 
     def _read(self, place: SessionKey) -> WorkingMemory | None:
         keys, last = keys_of(self._prefix, place), self.history - 1
-        keeping = self._link.keeping
-        if keeping is not None:
-            fields, items = keeping.hgetall(keys.session), keeping.lrange(keys.history, 0, last)
+        caching = self._link.caching
+        if caching is not None:
+            fields, items = caching.hgetall(keys.session), caching.lrange(keys.history, 0, last)
             if fields and self._is_due(place):
                 self._touch(self._link.plain.pipeline(transaction=True), keys).execute()
         else:
-            asked = self._link.plain.pipeline(transaction=True)
-            asked.hgetall(keys.session)
-            asked.lrange(keys.history, 0, last)
-            fields, items, *_ = self._touch(asked, keys).execute()
+            pipeline = self._link.plain.pipeline(transaction=True)
+            pipeline.hgetall(keys.session)
+            pipeline.lrange(keys.history, 0, last)
+            fields, items, *_ = self._touch(pipeline, keys).execute()
         return from_parts(place, keys, fields, items, self.history, self._seal) if fields else None
 
     @property
@@ -119,12 +122,12 @@ class RedisSessions:
         return self._known_seal
 
     def _is_due(self, place: SessionKey) -> bool:
-        """Return whether to extend the time to live. Rarely, because extending it makes every client read again."""
+        """Return whether to extend the time to live. Rarely, because it invalidates other caches."""
         with self._lock:
             moment = self._now()
             if self._touched.get(place, -self._ttl) + self._ttl / _TOUCHES_PER_TTL > moment:
                 return False
-            if len(self._touched) >= _KNOWN_MOST:
+            if len(self._touched) >= _MAX_TOUCHED:
                 self._touched.clear()
             self._touched[place] = moment
             return True
@@ -137,108 +140,115 @@ class RedisSessions:
         for message in reversed(history):
             item, code = self._seal.seal_item(keys.history, to_item(message, generation, code))
             items.append(item)
-        mark = Mark(working.stamp, generation, history[0].id if history else "", self.history, code)
-        asked = self._link.plain.pipeline(transaction=True)
-        asked.execute_command("DEL", keys.session, keys.history)
-        asked.hset(keys.session, mapping=self._seal.seal_fields(keys.session, to_hash(working.session, mark)))
+        header = EntryHeader(working.stamp, generation, history[0].id if history else "", self.history, code)
+        pipeline = self._link.plain.pipeline(transaction=True)
+        pipeline.execute_command("DEL", keys.session, keys.history)
+        pipeline.hset(keys.session, mapping=self._seal.seal_fields(keys.session, to_hash(working.session, header)))
         if items:
-            asked.lpush(keys.history, *items)
-        self._enlist(asked, keys, working.last_active).execute()
+            pipeline.lpush(keys.history, *items)
+        self._list_entry(pipeline, keys, working.last_active).execute()
         self._link.refresh(keys.session, keys.history)
 
     def _advance(self, place: SessionKey, step: Step) -> bool:
         keys = keys_of(self._prefix, place)
-        with self._link.plain.pipeline(transaction=True) as asked:
-            asked.watch(keys.session, keys.history)
-            held = read_mark(asked.hgetall(keys.session), keys.session, self._seal)
-            stamp = held.stamp.apply(step) if held else None
-            asked.multi()
-            if held is None or stamp is None:
-                self._strike(asked, keys)
+        with self._link.plain.pipeline(transaction=True) as pipeline:
+            pipeline.watch(keys.session, keys.history)
+            current = read_header(pipeline.hgetall(keys.session), keys.session, self._seal)
+            stamp = current.stamp.apply(step) if current else None
+            pipeline.multi()
+            if current is None or stamp is None:
+                self._delete_entry(pipeline, keys)
             else:
-                newest, code = held.last_message, held.newest_code
+                newest, code = current.last_message, current.newest_code
                 if step.message:
-                    document = to_item(step.message, held.generation, code)
+                    document = to_item(step.message, current.generation, code)
                     item, code = self._seal.seal_item(keys.history, document)
                     newest = step.message.id
-                    asked.lpush(keys.history, item)
-                mark = Mark(stamp, held.generation, newest, min(held.limit, self.history), code)
-                asked.execute_command("DEL", keys.session)
-                asked.hset(keys.session, mapping=self._seal.seal_fields(keys.session, to_hash(step.session, mark)))
-                asked.ltrim(keys.history, 0, self.history - 1)
-                self._enlist(asked, keys, step.session.last_active)
+                    pipeline.lpush(keys.history, item)
+                header = EntryHeader(stamp, current.generation, newest, min(current.limit, self.history), code)
+                pipeline.execute_command("DEL", keys.session)
+                pipeline.hset(keys.session, mapping=self._seal.seal_fields(keys.session, to_hash(step.session, header)))
+                pipeline.ltrim(keys.history, 0, self.history - 1)
+                self._list_entry(pipeline, keys, step.session.last_active)
             try:
-                asked.execute()
-            except WatchError:  # another writer was faster and may not have known of this step
+                pipeline.execute()
+            except WatchError:  # another writer changed the session, perhaps without this step
                 self._drop([place])
                 return False
         self._link.refresh(keys.session, keys.history)
         return stamp is not None
 
     def _drop(self, places: Sequence[SessionKey]) -> None:
-        together: dict[str, list[SessionKey]] = defaultdict(list)
+        by_organization: dict[str, list[SessionKey]] = defaultdict(list)
         for place in places:
-            together[place.organization].append(place)
-        for own in together.values():
-            for start in range(0, len(own), _BATCH):
-                asked = self._link.plain.pipeline(transaction=True)
-                struck = [keys_of(self._prefix, place) for place in own[start : start + _BATCH]]
-                for keys in struck:
-                    self._strike(asked, keys)
-                asked.execute()
-                self._link.refresh(*[name for keys in struck for name in (keys.session, keys.history)])
+            by_organization[place.organization].append(place)
+        for organization_places in by_organization.values():
+            for start in range(0, len(organization_places), _BATCH):
+                pipeline = self._link.plain.pipeline(transaction=True)
+                dropped = [keys_of(self._prefix, place) for place in organization_places[start : start + _BATCH]]
+                for keys in dropped:
+                    self._delete_entry(pipeline, keys)
+                pipeline.execute()
+                self._link.refresh(*[name for keys in dropped for name in (keys.session, keys.history)])
 
     def _clean(self, organization: str) -> int:
-        own = OrganizationKeys(self._prefix, organization)
-        members = {*self._link.plain.smembers(own.active), *self._link.plain.zrange(own.by_activity, 0, -1)}
-        sessions = [decode_id(one) for one in sorted(members)]
-        return sum(self._clean_batch(own, sessions[at : at + _BATCH]) for at in range(0, len(sessions), _BATCH))
+        keys = OrganizationKeys(self._prefix, organization)
+        members = {*self._link.plain.smembers(keys.active), *self._link.plain.zrange(keys.by_activity, 0, -1)}
+        sessions = [decode_id(member) for member in sorted(members)]
+        return sum(
+            self._clean_batch(keys, sessions[start : start + _BATCH]) for start in range(0, len(sessions), _BATCH)
+        )
 
-    def _clean_batch(self, own: OrganizationKeys, sessions: Sequence[str]) -> int:
-        """Check and remove in one transaction, so that a session that comes back between the two stays on the list."""
-        with self._link.plain.pipeline(transaction=True) as asked:
-            asked.watch(*[own.session(one) for one in sessions])
-            lapsed = [encode_id(one) for one in sessions if not asked.execute_command("EXISTS", own.session(one))]
-            asked.multi()
-            if not lapsed:
+    def _clean_batch(self, keys: OrganizationKeys, sessions: Sequence[str]) -> int:
+        """Remove expired sessions from the lists, in one transaction: a session cached again meanwhile stays."""
+        with self._link.plain.pipeline(transaction=True) as pipeline:
+            pipeline.watch(*[keys.session(session) for session in sessions])
+            expired = [
+                encode_id(session)
+                for session in sessions
+                if not pipeline.execute_command("EXISTS", keys.session(session))
+            ]
+            pipeline.multi()
+            if not expired:
                 return 0
-            asked.srem(own.active, *lapsed)
-            asked.zrem(own.by_activity, *lapsed)
+            pipeline.srem(keys.active, *expired)
+            pipeline.zrem(keys.by_activity, *expired)
             try:
-                asked.execute()
+                pipeline.execute()
             except WatchError:
                 return 0
-        return len(lapsed)
+        return len(expired)
 
     def _usage(self) -> Usage:
-        found = [node.info("memory") for node in self._link.nodes()]
-        return Usage(sum(one["used_memory"] for one in found), sum(one["used_memory_peak"] for one in found))
+        reports = [node.info("memory") for node in self._link.nodes()]
+        used = sum(report["used_memory"] for report in reports)
+        return Usage(used, sum(report["used_memory_peak"] for report in reports))
 
-    def _enlist(self, asked: Any, keys: Keys, last_active: datetime) -> Any:
-        asked.sadd(keys.active, keys.member)
-        asked.zadd(keys.by_activity, {keys.member: clock.micros(last_active)})
-        return self._touch(asked, keys)
+    def _list_entry(self, pipeline: Any, keys: Keys, last_active: datetime) -> Any:
+        pipeline.sadd(keys.active, keys.member)
+        pipeline.zadd(keys.by_activity, {keys.member: clock.micros(last_active)})
+        return self._touch(pipeline, keys)
 
-    def _touch(self, asked: Any, keys: Keys) -> Any:
-        """Extend the time to live of all keys, also of the organization's lists, so that every key expires some day."""
+    def _touch(self, pipeline: Any, keys: Keys) -> Any:
+        """Extend the time to live of all keys, also of the organization's lists, so that every key expires."""
         for key in keys.all:
-            asked.expire(key, self._ttl)
-        return asked
+            pipeline.expire(key, self._ttl)
+        return pipeline
 
     @staticmethod
-    def _strike(asked: Any, keys: Keys) -> None:
-        asked.execute_command("DEL", keys.session, keys.history)
-        asked.srem(keys.active, keys.member)
-        asked.zrem(keys.by_activity, keys.member)
+    def _delete_entry(pipeline: Any, keys: Keys) -> None:
+        pipeline.execute_command("DEL", keys.session, keys.history)
+        pipeline.srem(keys.active, keys.member)
+        pipeline.zrem(keys.by_activity, keys.member)
 
 
 def _read_ids(members: Iterable[str]) -> set[str]:
-    """Return the ids that a set holds. Other programs may have added members that are no ids."""
+    """Return the ids in a set. Other programs may have added members that are not ids."""
     return {name for name in map(decode_id, members) if is_id(name)}
 
 
 def _read_moment(score: float) -> datetime | None:
-    """Return the time that a score stands for; None if it is out of range."""
+    """Return the time of a score in microseconds; None if it is out of range."""
     try:
         return clock.from_micros(int(score))
     except (ValueError, OverflowError):

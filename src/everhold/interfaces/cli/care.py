@@ -17,7 +17,7 @@ from rich.text import Text
 from everhold import Everhold, __version__
 from everhold.access.chain import Verification
 from everhold.errors import FileError, InvalidInput
-from everhold.exchange.loading import Loaded
+from everhold.exchange.loading import ImportResult
 from everhold.files import create_text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_call_without_store, make_store_call
@@ -169,19 +169,19 @@ def import_file(
         "file": file,
         "count": loaded.count,
         "added": loaded.added,
-        "already_there": loaded.there,
-        "kept_as_in_store": loaded.kept,
+        "existing": loaded.existing,
+        "skipped": loaded.skipped,
         "log_lines_skipped": loaded.log_lines,
         "embedded": loaded.embedded,
     }
     return CommandResult(
-        document, show.render_text(f"imported {loaded.count:,} from {file}: {_describe_loaded(loaded)}")
+        document, show.render_text(f"imported {loaded.count:,} from {file}: {_describe_import(loaded)}")
     )
 
 
-def _describe_loaded(loaded: Loaded) -> str:
-    counts = [f"{loaded.added:,} added", f"{loaded.there:,} already there"]
-    counts += [f"{loaded.kept:,} kept as in the store"] if loaded.kept else []
+def _describe_import(loaded: ImportResult) -> str:
+    counts = [f"{loaded.added:,} added", f"{loaded.existing:,} already there"]
+    counts += [f"{loaded.skipped:,} skipped, because the store has another version"] if loaded.skipped else []
     counts += [f"{loaded.embedded:,} memories embedded"] if loaded.embedded else []
     return ", ".join([*counts, f"{loaded.log_lines:,} log lines skipped"] if loaded.log_lines else counts)
 
