@@ -1,6 +1,6 @@
 """Undo the last change to a memory, or the last change of the scope."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Literal
@@ -10,11 +10,11 @@ from everhold.errors import NotFound, StaleVersion, StoreDamaged
 from everhold.model import Change, Memory, Relationship, Revision, Scope, Tag
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
-from everhold.model.base import Row
 from everhold.model.journalling import VALUE_KINDS, find_undo_fault
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.validation import validate_row
 from everhold.ports.erasure import note_purge
+from everhold.ports.records import Records
 from everhold.remember.draft import compute_content_hash
 from everhold.remember.lookup import find_by_key
 from everhold.remember.pipeline import WriteDeps
@@ -32,12 +32,14 @@ UNDOABLE = ("revise", "supersede", "forget", "merge")
 def undo(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Change:
     """Undo the latest change that has not been undone, and return it."""
     change, memories = _find_latest(deps, scope, memory_id)
+    fault = find_faults(deps.records, scope.organization, [change]).get(change.id)
+    if fault is not None:
+        raise _make_damage_error(change, fault)
     return reverse_change(deps, scope, change, memories)
 
 
 def reverse_change(deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory]) -> Change:
-    """Undo one change of these memories in one commit, and return it as undone."""
-    _check_sound(deps, scope, change)
+    """Undo one change of these memories in one commit, and return it as undone; `find_faults` must have checked it."""
     now = make_later_time(change.created_at)
     operations = _REVERSALS[change.kind](deps, scope, change, memories, now)
     # With the version of the change, so that of two callers who undo it at once only one succeeds.
@@ -101,25 +103,34 @@ def _read_changes(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Itera
         after = Page(page[-1].created_at, (scope.organization, page[-1].id))
 
 
-def _check_sound(deps: WriteDeps, scope: Scope, change: Change) -> None:
-    """Raise StoreDamaged if a change lacks what undoing it needs, or if undoing it would restore other rows."""
-    fault = find_undo_fault(change.kind, change.memory_ids, change.before, change.after)
-    if fault is not None:
-        raise _make_damage_error(change, fault)
-    if change.kind in ("forget", "merge"):
-        where = [Where("deletion_id", Op.EQ, change.before["deletion_id"])]
-        for entity, names in _list_hidden_ids(change):
-            hidden = deps.records.columns(entity, scope.organization, ("id",), where, deleted=True)
-            if any(name not in names for (name,) in hidden):
-                raise _make_damage_error(change, "its deletion id belongs to another deletion")
+def find_faults(records: Records, organization: str, changes: Sequence[Change]) -> dict[str, str]:
+    """Return why changes cannot be undone, by their ids: they lack what that needs, or it would restore other rows."""
+    faults: dict[str, str] = {}
+    hidden_ids: dict[str, Collection[str]] = {}
+    for change in changes:
+        fault = find_undo_fault(change.kind, change.memory_ids, change.before, change.after)
+        if fault is not None:
+            faults[change.id] = fault
+        elif change.kind in ("forget", "merge"):
+            hidden_ids[change.before["deletion_id"]] = change.memory_ids
+    foreign = _find_foreign_deletions(records, organization, hidden_ids)
+    for change in changes:
+        if change.before.get("deletion_id") in foreign:
+            faults.setdefault(change.id, "its deletion id belongs to another deletion")
+    return faults
 
 
-def _list_hidden_ids(change: Change) -> Iterator[tuple[type[Row], Collection[str]]]:
-    """Yield each table whose rows do not belong to memories, and the ids that this change may have hidden in it."""
-    for entity, table in CATALOG.items():
+def _find_foreign_deletions(records: Records, organization: str, hidden_ids: Mapping[str, Collection[str]]) -> set[str]:
+    """Return the deletion ids that have hidden rows other than these memories and the rows that belong to them."""
+    foreign: set[str] = set()
+    where = [Where("deletion_id", Op.IN, list(hidden_ids))]
+    for entity, table in CATALOG.items() if hidden_ids else ():
         belongs_to_memories = any(reference.target == "memories" for reference in table.references)
         if table.soft and "id" in table.by_name and not belongs_to_memories:
-            yield entity, change.memory_ids if entity is Memory else ()
+            for name, deletion_id in records.columns(entity, organization, ("id", "deletion_id"), where, deleted=True):
+                if entity is not Memory or name not in hidden_ids[deletion_id]:
+                    foreign.add(deletion_id)
+    return foreign
 
 
 def _make_damage_error(change: Change, fault: str) -> StoreDamaged:

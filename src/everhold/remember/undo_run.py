@@ -10,7 +10,7 @@ from everhold.errors import AlreadyExists, NotFound, Remedy, StaleVersion, Store
 from everhold.model import Change, MaintenanceRun, Memory, Scope
 from everhold.ports.records import Records
 from everhold.remember.pipeline import WriteDeps
-from everhold.remember.undo import UNDOABLE, can_be_undone, reverse_change
+from everhold.remember.undo import UNDOABLE, can_be_undone, find_faults, reverse_change
 from everhold.schema.operations import Op, Patch, Where
 
 _BATCH = 500
@@ -43,13 +43,15 @@ def undo_run(deps: WriteDeps, run_id: str, progress: Callable[[int], None] = lam
     _require_run(deps.records, run_id)
     count, skipped = 0, []
     later = _LaterChanges(deps.records, run_id)
-    for change in _read_changes(deps.records, run_id):
-        reason = _undo_change(deps, change, later)
-        if reason is None:
-            count += 1
-        else:
-            skipped.append(SkippedChange(change, reason))
-        progress(1)
+    for changes in _read_changes(deps.records, run_id):
+        faults = find_faults(deps.records, changes[0].organization_id, changes)
+        for change in changes:
+            reason = faults.get(change.id) or _undo_change(deps, change, later)
+            if reason is None:
+                count += 1
+            else:
+                skipped.append(SkippedChange(change, reason))
+            progress(1)
     if not skipped:
         deps.records.commit([Patch(MaintenanceRun, (run_id,), {"undone_at": clock.now()})])
     if count:
@@ -67,8 +69,8 @@ def _require_run(records: Records, run_id: str) -> None:
         )
 
 
-def _read_changes(records: Records, run_id: str) -> Iterator[Change]:
-    """Yield the changes of a run that have not been undone, latest first in each organization."""
+def _read_changes(records: Records, run_id: str) -> Iterator[list[Change]]:
+    """Yield the changes of a run that have not been undone in batches, latest first in each organization."""
     where = [Where("run_id", Op.EQ, run_id), Where("undone_at", Op.EQ, None)]
     by_organization: dict[str, list[tuple[datetime, str]]] = {}
     for organization, created_at, change_id in records.columns(
@@ -80,7 +82,8 @@ def _read_changes(records: Records, run_id: str) -> Iterator[Change]:
         ids = [change_id for _, change_id in sorted(keys, reverse=True)]
         for batch in split_into_batches(ids, _BATCH):
             changes = records.get(Change, organization, batch)
-            yield from (changes[change_id] for change_id in batch if change_id in changes)
+            if changes:
+                yield [changes[change_id] for change_id in batch if change_id in changes]
 
 
 class _LaterChanges:

@@ -1,0 +1,254 @@
+"""Does a killed maintenance lose a memory, or leave a change half-done? Does undoing its run restore the store?
+
+    python -m benchmarks.maintenance_crash                           # 200 kills on SQLite, 50 on PostgreSQL
+    python -m benchmarks.maintenance_crash --kills 20 --store sqlite
+    python -m benchmarks.maintenance_crash --kills 20 --plant unjournalled    # a bug that must be caught: exits with 1
+
+Each kill has a store of its own, a copy of one that was filled once. A process maintains the store and then undoes its
+run; it is killed by SIGKILL at a random moment of either. Then the store is checked. Every third time another run
+finishes the work. At last all runs are undone, and the logical hash must be that of the filled store.
+"""
+
+import argparse
+import multiprocessing
+import random
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol
+
+from benchmarks.maintenance_worker import BUDGET, USERS, fill, maintain, open_store, work
+from benchmarks.report import Report
+from everhold import Everhold, MaintenanceReport
+from everhold.model import Change, Lease, Memory
+from everhold.schema.operations import Delete, Op, Where
+from everhold.testing.logical_hash import hash_logically
+from tests.servers.postgres import PostgresServer
+
+KILLS: Final = {"sqlite": 200, "postgres": 50}
+CONTINUE_EVERY: Final = 3
+OPEN_SECONDS: Final = 60.0
+UNJOURNALLED: Final = "unjournalled"
+BARS: Final = dict.fromkeys(("lost", "half_done", "not_restored", "not_continued", "damage"), ("==", 0))
+
+
+class Template(Protocol):
+    """A store that is filled once and copied for each kill."""
+
+    @property
+    def storage(self) -> str:
+        """The address of the store."""
+        ...
+
+    def copy(self, number: int) -> str:
+        """Return the address of a new copy."""
+        ...
+
+
+@dataclass
+class SqliteTemplate:
+    folder: Path
+
+    @property
+    def storage(self) -> str:
+        return f"sqlite:///{self.folder / 'template.db'}"
+
+    def copy(self, number: int) -> str:
+        (self.folder / f"{number - 1}.db").unlink(missing_ok=True)
+        path = self.folder / f"{number}.db"
+        shutil.copyfile(self.folder / "template.db", path)
+        return f"sqlite:///{path}"
+
+
+class PostgresTemplate:
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self.storage = server.create_database("template_store")
+
+    def copy(self, number: int) -> str:
+        self._server.drop_database(f"copy_{number - 1}")
+        return self._server.create_database(f"copy_{number}", template="template_store")
+
+
+@dataclass
+class Outcome:
+    """The kills on one kind of store, and the problems that were found, in words."""
+
+    kills: int = 0
+    killed_while_undoing: int = 0
+    journalled: int = 0
+    lost: list[str] = field(default_factory=list)
+    half_done: list[str] = field(default_factory=list)
+    not_restored: list[str] = field(default_factory=list)
+    not_continued: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        counts = {name: len(getattr(self, name)) for name in BARS}
+        others = ("kills", "killed_while_undoing", "journalled")
+        return {**{name: getattr(self, name) for name in others}, **counts}
+
+    @property
+    def wrong(self) -> list[str]:
+        """The first ten problems."""
+        return [problem for name in BARS for problem in getattr(self, name)][:10]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The state of the store before maintenance."""
+
+    hash: str
+    memory_ids: frozenset[str]
+    seconds: float
+    """How long an undisturbed worker takes after it has opened the store."""
+
+
+def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
+    """Kill workers so often and return the outcome."""
+    outcome, rng = Outcome(), random.Random(seed)
+    with _make_template(store) as template:
+        filled = _fill(template)
+        for number in range(1, kills + 1):
+            storage = template.copy(number)
+            _kill_worker(storage, rng.uniform(0, 1.1 * filled.seconds))
+            outcome.kills += 1
+            with open_store(storage) as engine:
+                if plant == UNJOURNALLED:
+                    _plant_unjournalled(engine)
+                _check(engine, filled, outcome, f"kill {number}", should_continue=number % CONTINUE_EVERY == 0)
+    return outcome
+
+
+@contextmanager
+def _make_template(store: str) -> Iterator[Template]:
+    with ExitStack() as stack:
+        if store == "sqlite":
+            yield SqliteTemplate(Path(stack.enter_context(TemporaryDirectory(prefix="everhold-maintenance-"))))
+        else:
+            yield PostgresTemplate(stack.enter_context(PostgresServer()))
+
+
+def _fill(template: Template) -> Filled:
+    with open_store(template.storage) as engine:
+        fill(engine)
+        records = engine._parts.records
+        before = hash_logically(records)
+        ids = frozenset(memory.id for memory in records.scan(Memory, None, deleted=True))
+    with open_store(template.copy(0)) as engine:
+        started = time.perf_counter()
+        report = maintain(engine)
+        assert not report.failed, report.failed
+        assert report.run_id is not None
+        engine.undo_run(report.run_id)
+        return Filled(before, ids, time.perf_counter() - started)
+
+
+def _kill_worker(storage: str, seconds: float) -> None:
+    """Start a worker and kill it so many seconds after it has opened the store."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.maintenance_worker"])
+    is_open = context.Event()
+    process = context.Process(target=work, args=(storage, is_open))
+    process.start()
+    if not is_open.wait(OPEN_SECONDS):
+        process.kill()
+        raise TimeoutError(f"the worker did not open {storage} within {OPEN_SECONDS} seconds")
+    process.join(seconds)
+    process.kill()
+    process.join()
+
+
+def _plant_unjournalled(engine: Everhold) -> None:
+    """Finish the run, and remove one of its changes from the journal, as if maintenance had not journalled it."""
+    _finish(engine)
+    where = [Where("kind", Op.EQ, "forget"), Where("undone_at", Op.EQ, None)]
+    [change] = engine._parts.records.scan(Change, None, where, limit=1)
+    engine._parts.records.commit([Delete(Change, (change.organization_id, change.id))])
+
+
+def _check(engine: Everhold, filled: Filled, outcome: Outcome, name: str, *, should_continue: bool) -> None:
+    records = engine._parts.records
+    memories = {memory.id: memory for memory in records.scan(Memory, None, deleted=True)}
+    outcome.lost += [f"{name}: memory {missing}" for missing in sorted(filled.memory_ids - memories.keys())]
+    changes = records.scan(Change, None)
+    outcome.journalled += len(changes)
+    outcome.killed_while_undoing += any(change.undone_at is not None for change in changes)
+    outcome.half_done += [f"{name}: {problem}" for problem in _find_half_done(memories, changes)]
+    outcome.damage += [f"{name}: {problem}" for problem in engine.doctor().problems]
+    if should_continue:
+        outcome.not_continued += [f"{name}: {problem}" for problem in _continue(engine)]
+    for latest in engine.runs(limit=100):
+        if latest.undone_at is None:
+            skipped = engine.undo_run(latest.id).skipped
+            outcome.not_restored += [f"{name}: a {each.change.kind} was skipped: {each.reason}" for each in skipped]
+    if hash_logically(records) != filled.hash:
+        outcome.not_restored.append(f"{name}: the logical hash is another one")
+    outcome.damage += [f"{name}, undone: {problem}" for problem in engine.doctor().problems]
+
+
+def _find_half_done(memories: dict[str, Memory], changes: list[Change]) -> Iterator[str]:
+    """Yield what a commit that was cut in two would leave: hidden memories without their change, or half a merge."""
+    standing = [change for change in changes if change.undone_at is None]
+    # Undoing a supersession hides the memory that the run added; a later step of the same undo purges it.
+    leaving = {change.memory_ids[-1] for change in changes if change.kind == "supersede" and change.undone_at}
+    hidings = {change.before["deletion_id"]: change for change in standing if "deletion_id" in change.before}
+    for memory in memories.values():
+        change = hidings.get(memory.deletion_id or "")
+        if memory.is_deleted and memory.id not in leaving and (change is None or memory.id not in change.memory_ids):
+            yield f"memory {memory.id} is hidden by no change"
+    for change in standing:
+        if change.kind == "merge":
+            kept, *merged = (memories[memory_id] for memory_id in change.memory_ids)
+            noted = {entry["id"] for entry in kept.provenance.get("merged", ())}
+            if not all(memory.is_deleted and memory.id in noted for memory in merged):
+                yield f"merge {change.id} is half-done"
+
+
+def _continue(engine: Everhold) -> Iterator[str]:
+    """Run maintenance to its end; yield what it has not done."""
+    records = engine._parts.records
+    report = _finish(engine)
+    yield from (f"{job.name} was {job.outcome}: {job.error}" for job in report.jobs if job.outcome != "done")
+    undone = {name for change in records.scan(Change, None) if change.undone_at for name in change.memory_ids}
+    for user in USERS:
+        live = records.scan(Memory, "default", [Where("user_id", Op.EQ, user)])
+        over = [memory for memory in live if memory.id not in undone][BUDGET:]
+        if len(live) > BUDGET and over:
+            yield f"{user} has {len(live)} memories and may have {BUDGET}"
+
+
+def _finish(engine: Everhold) -> MaintenanceReport:
+    """Run maintenance as another process would after the leases of the killed one have run out."""
+    records = engine._parts.records
+    records.commit([Delete(Lease, (lease.name,)) for lease in records.scan(Lease, None)])
+    return maintain(engine)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, help="kills per store; without it 200 on SQLite and 50 on PostgreSQL")
+    parser.add_argument("--store", choices=(*KILLS, "all"), default="all")
+    parser.add_argument("--plant", choices=(UNJOURNALLED,), help="put a bug in and see that it is caught")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    report = Report("maintenance_crash")
+    total: dict[str, int] = {}
+    for store in KILLS if options.store == "all" else (options.store,):
+        kills = KILLS[store] if options.kills is None else options.kills
+        outcome = run(store, kills, plant=options.plant, seed=options.seed)
+        report.add(store, {**outcome.figures, "wrong": outcome.wrong})
+        total = {name: total.get(name, 0) + count for name, count in outcome.figures.items()}
+    for name, count in total.items():
+        report.add(name, count, *BARS.get(name, ()))
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
