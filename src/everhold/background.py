@@ -5,6 +5,7 @@ An exception that leaves a thread's function would end the thread silently. A `B
 """
 
 import logging
+import os
 import threading
 import traceback
 from collections.abc import Callable
@@ -120,11 +121,16 @@ class BackgroundValue(Generic[T]):
         self._values: list[T] = []
         self._error: Exception | None = None
         self._done = GuardedEvent()
+        self._process_id = os.getpid()
         with uninterrupted:
             threading.Thread(target=self._run, name=name, daemon=False).start()
 
     def wait(self) -> T:
         """Return the value once it is computed, or raise the error that computing it has raised."""
+        if not self._values and os.getpid() != self._process_id:
+            # A process that was forked in the meantime does not have the thread.
+            self._values.append(self._compute())
+            return self._values[0]
         self._done.wait()
         if self._error is not None:
             raise self._error

@@ -1,6 +1,7 @@
 """Background threads survive any error, log it, and show it to `doctor`."""
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,17 @@ def test_a_value_is_computed_while_the_caller_works() -> None:
     value = BackgroundValue("everhold-test", lambda: (begun.wait(SECONDS), threading.current_thread().name))
     begun.set()
     assert value.wait() == value.wait() == (True, "everhold-test")
+
+
+def test_a_forked_process_computes_a_value_that_was_not_ready() -> None:
+    parent, begun = os.getpid(), threading.Event()
+    value = BackgroundValue("everhold-test", lambda: begun.wait(0.01 if os.getpid() != parent else SECONDS) or 42)
+    child = os.fork()
+    if child == 0:
+        os._exit(value.wait())
+    _, status = os.waitpid(child, 0)
+    begun.set()
+    assert os.waitstatus_to_exitcode(status) == 42
 
 
 def test_an_error_is_raised_wherever_the_value_is_needed() -> None:
