@@ -32,7 +32,7 @@ TESTS ?=
 
 # The tests that `make test` shortens: those that ask tests/exhaustive.py how much to do.
 CONTRACT_TESTS := tests/contract tests/faults $(addprefix tests/flows/test_,move.py retries.py \
-  same_everywhere.py untrusted_bundles.py) $(addprefix tests/adapters/test_postgres_,bulk.py security.py) \
+  same_everywhere.py untrusted_bundles.py chroma.py) $(addprefix tests/adapters/test_postgres_,bulk.py security.py) \
   tests/adapters/test_chroma_vectors.py
 
 help: ## list the targets

@@ -102,8 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         items[:] = [item for item in items if not is_left_out(item.nodeid)]
         config.hook.pytest_deselected(items=left_out)
-    # Slow tests first: otherwise the run ends with one process that works while the others wait.
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    # Slow tests and groups first: otherwise the run ends with one process that works while the others wait.
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("slow", "xdist_group")))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

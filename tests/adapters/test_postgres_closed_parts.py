@@ -20,6 +20,9 @@ from tests.adapters.test_postgres_partitions import NOW, SAME, chunk, drop, memo
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import SharedDatabase
 
+# In one test process, because all share what takes seconds to prepare.
+pytestmark = pytest.mark.xdist_group("partitions")
+
 
 @pytest.fixture(scope="session")
 def closed_database(postgres_server: PostgresServer) -> SharedDatabase:

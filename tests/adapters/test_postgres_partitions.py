@@ -26,6 +26,9 @@ from tests.engines import Store, texts
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import SharedDatabase
 
+# In one test process, because all share what takes seconds to prepare.
+pytestmark = pytest.mark.xdist_group("partitions")
+
 NOW = clock.now()
 THIS_MONTH = datetime(NOW.year, NOW.month, 1, tzinfo=UTC)
 SAME = bytes(16)

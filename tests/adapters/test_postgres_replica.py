@@ -20,6 +20,9 @@ from everhold.schema.operations import Put
 from tests.engines import Store
 from tests.servers.postgres import PostgresServer
 
+# In one test process, because all share what takes seconds to prepare.
+pytestmark = pytest.mark.xdist_group("replica")
+
 NOW = clock.now()
 ENOUGH_SECONDS = 60
 

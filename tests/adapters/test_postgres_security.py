@@ -31,6 +31,9 @@ from tests.exhaustive import choose_size
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import SharedDatabase
 
+# In one test process, because all share what takes seconds to prepare.
+pytestmark = pytest.mark.xdist_group("row security")
+
 NOW = clock.now()
 ATTEMPTS = choose_size(500, 2000)
 SAME = bytes(16)

@@ -169,8 +169,9 @@ class Duckdb:
     def empty(self) -> "Duckdb":
         records = self.open()
         assert isinstance(records, DuckdbRecords)
-        emptying = [f'DELETE FROM "{name}"' for name in TABLES if name != "schema_versions"]
         with records._database.cursor() as cursor:
+            filled = cursor.execute("SELECT table_name FROM duckdb_tables() WHERE estimated_size > 0").fetchall()
+            emptying = [f'DELETE FROM "{name}"' for (name,) in filled if name in TABLES and name != "schema_versions"]
             cursor.execute(";".join([*emptying, "DELETE FROM schema_versions WHERE version >= 1000"]))
         return self
 

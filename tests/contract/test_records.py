@@ -8,9 +8,12 @@ import pytest
 from everhold.ports.records import Records
 from everhold.testing.records_contract import RecordsContract
 from tests.contract.stores import STORES, Store
+from tests.exhaustive import choose_size
 
 
 class TestRecords(RecordsContract):
+    rounds = choose_size(4, RecordsContract.rounds)
+
     @pytest.fixture(params=STORES)
     def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         store = STORES[request.param](request, tmp_path)

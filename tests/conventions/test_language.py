@@ -6,6 +6,9 @@ import pytest
 
 from benchmarks.language import BARS, ROOT, Counts, count_package, count_source, is_participle_like
 
+# In one test process, because all share what takes seconds to prepare.
+pytestmark = pytest.mark.xdist_group("source tree")
+
 PACKAGE = ROOT / "src" / "everhold"
 
 

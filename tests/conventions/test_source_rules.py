@@ -8,6 +8,9 @@ import pytest
 from tests.conventions import rules
 from tests.conventions.source_tree import Module, assert_none, package_modules
 
+# In one test process, because all share what takes seconds to prepare.
+pytestmark = pytest.mark.xdist_group("source tree")
+
 
 @dataclass(frozen=True)
 class Rule:

@@ -128,6 +128,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.xdist_group("chroma_folder_store")
+@pytest.mark.xdist_group("chroma folder")
 class TestFolder:
     @pytest.mark.parametrize("damage", DAMAGES)
     def test_damaged_while_closed(self, folder_store: Store, damage: str) -> None:
@@ -197,6 +198,7 @@ class TestFolder:
 
 
 @pytest.mark.xdist_group("chroma_server_store")
+@pytest.mark.xdist_group("chroma server")
 class TestServer:
     def test_killed_and_started_again(self, server_store: Store, server: ChromaServer) -> None:
         vectors = server_store.vectors()

@@ -135,7 +135,7 @@ def start_move(source: str, target: str) -> subprocess.Popen[bytes]:
 @pytest.mark.slow
 def test_killed_again_and_again_on_the_way(places: dict[str, str]) -> None:
     """By SIGKILL, in a process of its own, at instants spread over the time that the move takes."""
-    fill(places["sqlite"], memories=60)
+    fill(places["sqlite"], memories=choose_size(30, 60))
     before = hashes(places["sqlite"])
     chance = random.Random(4)
     killed = 0

@@ -9,7 +9,8 @@ from everhold import Everhold
 from everhold.evaluation.precision import PrecisionReport, evaluate
 from everhold.evaluation.precision_format import CATEGORIES, read
 
-pytestmark = pytest.mark.model
+# In one test process, because all share what takes seconds to prepare.
+pytestmark = [pytest.mark.model, pytest.mark.xdist_group("precision suite")]
 SUITE = Path(__file__).resolve().parent.parent / "precision"
 
 

@@ -18,7 +18,8 @@ import pytest
 from everhold import Everhold, View
 from everhold.model import Memory
 
-pytestmark = pytest.mark.model
+# In one test process, because all share what takes seconds to prepare.
+pytestmark = [pytest.mark.model, pytest.mark.xdist_group("updates")]
 
 FIXTURE = Path(__file__).resolve().parent.parent / "fixtures" / "updates.json"
 DOCUMENT: dict[str, list[dict[str, Any]]] = json.loads(FIXTURE.read_text("utf-8"))

@@ -14,7 +14,8 @@ from everhold.errors import ModelDamaged
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.text.terms import STOP_WORDS, extract_terms
 
-pytestmark = pytest.mark.model
+# In one test process, because all share what takes seconds to prepare.
+pytestmark = [pytest.mark.model, pytest.mark.xdist_group("similar words")]
 
 # The vocabulary, which these tests do not need.
 NUMBERS: dict[str, int] = {}

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 from everhold.errors import AlreadyExists, Conflict, StaleVersion
 from everhold.model import Counter, Lease, Memory, Organization
@@ -31,11 +32,14 @@ def run_in_threads(work: Callable[[int], object], writers: int = WRITERS) -> Non
 class ConcurrencyContract:
     """No change is lost, repeated or seen half done."""
 
+    rounds: ClassVar[int] = 10
+    """How often each writer writes."""
+
     def test_concurrent_patches_lose_no_update(self, records: Records) -> None:
         put_memory(records, revision=0)
 
         def add(_: int) -> None:
-            for _ in range(10):
+            for _ in range(self.rounds):
                 while True:
                     row = read_memory(records)
                     try:
@@ -45,17 +49,18 @@ class ConcurrencyContract:
                     break
 
         run_in_threads(add)
-        assert (read_memory(records).revision, read_memory(records).version) == (WRITERS * 10, WRITERS * 10 + 1)
+        changes = WRITERS * self.rounds
+        assert (read_memory(records).revision, read_memory(records).version) == (changes, changes + 1)
 
     def test_concurrent_increments_lose_no_update(self, records: Records) -> None:
         put_memory(records)
 
         def add(_: int) -> None:
-            for _ in range(20):
+            for _ in range(2 * self.rounds):
                 records.commit([Increment(Memory, MEMORY, {"access_count": 1})])
 
         run_in_threads(add)
-        assert read_memory(records).access_count == WRITERS * 20
+        assert read_memory(records).access_count == WRITERS * 2 * self.rounds
 
     def test_only_one_of_several_concurrent_puts_succeeds(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org"))])

@@ -193,7 +193,7 @@ def _make_text(column: Column, name: str, at: int) -> str:
         return f"{name}@ตัวอย่าง.example"
     if column.name in ("sha256", "address"):
         return sha256(name.encode()).hexdigest()
-    if column.name.endswith("_id") or column.name in {"id", "superseded_by"}:
+    if column.name.endswith("_id") or column.name in {"id", "superseded_by", "whose"}:
         return f"{column.name}-ก🧠-{name}"[:255]
     unique = f"{name} {TEXTS[at % len(TEXTS)]}"
     return unique if column.width is None else unique[: column.width]
