@@ -132,6 +132,30 @@ def test_a_reopened_session_goes_on_where_it_ended(engine: Everhold) -> None:
     assert archive(engine) == {}
 
 
+@pytest.mark.parametrize("verb", ["messages", "around", "session", "search", "context", "window", "forgotten"])
+def test_every_way_to_read_puts_messages_back(engine: Everhold, verb: str) -> None:
+    view = archive_one(engine)
+    text = f"{SECRET} number 2 of s1"
+    shown = {
+        "messages": lambda: view.messages(limit=1),
+        "around": lambda: view.messages(around="s1-2"),
+        "session": lambda: view.session().history,
+        "search": lambda: view.search_messages(text),
+        "context": lambda: view.context(text),
+        "window": lambda: view.window(text),
+        "forgotten": lambda: view.delete_message("s1-2"),
+    }[verb]()
+    assert text in str(shown)
+    assert not records_of(engine).scan(SessionArchive, None)
+
+
+def test_an_archived_session_is_found_through_its_episodes(engine: Everhold) -> None:
+    archive_one(engine)
+    [hit, *_] = engine.scope(user="alice").recall(f"{SECRET} number 2 of s1", among="episode")
+    assert hit.record.__dict__["session_id"] == "s1"
+    assert records_of(engine).scan(SessionArchive, None)
+
+
 def test_a_retry_of_an_archived_message_changes_nothing(engine: Everhold) -> None:
     view = archive_one(engine)
     assert view.say(f"{SECRET} number 0 of s1", id="s1-0").position == 0

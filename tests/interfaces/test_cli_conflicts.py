@@ -7,7 +7,7 @@ def test_conflicts_are_listed_and_resolved(run: Run) -> None:
     for agent, town in (("a", "Oslo"), ("b", "Bergen")):
         run("remember", f"I live in {town}", "--kind", "fact", "--user", "alice", "--agent", agent)
     assert "no conflicts" in run("conflicts", "--user", "alice").out
-    run("maintain", "--job", "consolidate")
+    run("maintain", "consolidate")
     shown = run("conflicts", "--user", "alice").out
     assert "Oslo" in shown
     assert "Bergen" in shown

@@ -211,6 +211,16 @@ def require_readable_session(deps: SessionDeps, scope: Scope) -> Session:
     return require_session(deps.records, scope)
 
 
+def put_back_own(deps: SessionDeps, scope: Scope) -> bool:
+    """Put back the archived messages of the session that the scope names; return whether there were any."""
+    if scope.session is None:
+        return False
+    session = deps.records.get(Session, scope.organization, [scope.session]).get(scope.session)
+    if session is None or not session.archived_messages or not session.is_open_to(scope):
+        return False
+    return put_back_messages(deps, session.organization_id, session.id) > 0
+
+
 def put_back_named(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -> bool:
     """Put back the sessions with these messages that the scope may use; return whether any was archived."""
     is_archived = False
