@@ -10,7 +10,8 @@ from everhold.maintenance.pipeline import Counts, JobRun
 from everhold.model import Session
 from everhold.parts import Parts
 from everhold.schema.operations import Condition
-from everhold.sessions.archive import archive_messages, make_archivable_conditions, put_back_deleted_users
+from everhold.sessions.archive import put_back_deleted_users
+from everhold.sessions.archiving import archive_messages, make_archivable_conditions
 
 
 def _make_conditions(parts: Parts) -> Sequence[Condition]:

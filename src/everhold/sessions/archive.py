@@ -1,36 +1,22 @@
-"""Move the messages of ended sessions to cold storage, and put them back.
+"""Put archived messages back into their table.
 
-    archive:    read messages and chunks → compress → commit the archive and delete the rows, batch by batch
-    unarchive:  read the content → commit the rows and delete the archive
+    read the content → commit the rows and delete the archive
 
-Each step is one commit, so a message is in its table or in an archive, never in both and never in neither. A session
-that was interrupted halfway is read and archived like any other. An archive holds live messages only: deleted ones stay
-in their table until they are purged. Whatever changes archived messages puts them back first, so everything else knows
-only the table.
+Whatever needs an archived message puts it back first, so everything else knows only the table. An export reads archives
+as they are.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
 from everhold import clock
-from everhold.errors import (
-    AlreadyExists,
-    BrokenReference,
-    InvalidSettings,
-    NotFound,
-    StaleVersion,
-    StoreBusy,
-    StoreDamaged,
-)
+from everhold.errors import AlreadyExists, BrokenReference, InvalidSettings, NotFound, StaleVersion, StoreBusy
 from everhold.model import (
     Agent,
     Chunk,
     Conversation,
     EmbeddingModel,
-    Execution,
     Message,
     Project,
     Scope,
@@ -38,26 +24,15 @@ from everhold.model import (
     SessionArchive,
     User,
 )
-from everhold.model.access import make_access_line
 from everhold.model.announcement import is_announced, make_announcement
 from everhold.model.base import Entity, Row
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey
 from everhold.retries import CONFLICTS, TryAgain, retry
-from everhold.schema.operations import AllOf, AnyOf, Condition, Delete, Op, Operation, Page, Patch, Put, Where
-from everhold.sessions.archive_content import pack_rows, unpack_rows
+from everhold.schema.operations import Condition, Delete, Op, Operation, Patch, Put, Where
+from everhold.sessions.archive_content import unpack_rows
 from everhold.sessions.deps import SessionDeps, require_session
 
-Commit = Callable[[Sequence[Operation]], None]
-
-# The most messages of one archive, and the most letters of their texts: an archive is read and written as a whole.
-_MOST_MESSAGES = 250
-_MOST_LETTERS = 2_000_000
-
-# A session that was read stays in the tables for so long, even if it is marked as archived.
-_READ_RECENTLY = timedelta(days=1)
-
-_OLDEST_FIRST = "created_at"
 _OWNERS: dict[str, type[Entity]] = {
     "user_id": User,
     "agent_id": Agent,
@@ -66,140 +41,6 @@ _OWNERS: dict[str, type[Entity]] = {
 }
 _DIGEST_BYTES = 16
 _DELETION = ("is_deleted", "deleted_at", "deletion_id")
-
-
-# archiving
-
-
-def make_archivable_conditions(now: datetime, days: float | None) -> list[Condition]:
-    """Return the conditions of sessions to archive: ended, and marked as archived or ended `days` ago."""
-    choice: list[Condition] = [_make_due_condition("is_archived", Op.EQ, True, now - _READ_RECENTLY)]
-    if days is not None:
-        before = now - timedelta(days=days)
-        choice.append(_make_due_condition("ended_at", Op.LE, before, before))
-    return [Where("ended_at", Op.NE, None), Where("archived_at", Op.EQ, None), AnyOf(tuple(choice))]
-
-
-def _make_due_condition(column: str, op: Op, value: Any, read_before: datetime) -> Condition:
-    read_long_ago = AnyOf((Where("unarchived_at", Op.EQ, None), Where("unarchived_at", Op.LE, read_before)))
-    return AllOf((Where(column, op, value), read_long_ago))
-
-
-def archive_messages(deps: SessionDeps, session: Session, commit: Commit) -> Iterator[int]:
-    """Move a session's messages to cold storage; yield the number of messages of each commit.
-
-    StaleVersion if the session is changed meanwhile; what was moved before stays archived.
-    """
-    for batch in _read_batches(deps.records, session):
-        now = max(clock.now(), session.updated_at)
-        count = session.archived_messages + len(batch.messages)
-        commit(_make_archive_operations(deps, session, batch, now))
-        session = session.evolve(archived_messages=count, is_archived=True, version=session.version + 1)
-        yield len(batch.messages)
-    now = max(clock.now(), session.updated_at)
-    changes = {"archived_at": now, "is_archived": True, "updated_at": now}
-    patch = Patch(Session, (session.organization_id, session.id), changes, session.version)
-    commit([patch, Put(make_announcement(session))])
-    deps.cache.drop([SessionKey(session.organization_id, session.id)])
-
-
-class _Batch(NamedTuple):
-    messages: list[Message]
-    chunks: list[Chunk]
-
-
-def _read_batches(records: Records, session: Session) -> Iterator[_Batch]:
-    after: Page | None = None
-    where = [Where("session_id", Op.EQ, session.id)]
-    while page := records.scan(
-        Message, session.organization_id, where, order=_OLDEST_FIRST, after=after, limit=_MOST_MESSAGES
-    ):
-        page = page[: _count_fitting(page)]
-        after = Page(page[-1].created_at, (session.organization_id, page[-1].id))
-        ids = [message.id for message in page]
-        # An agent's run belongs to its message and would be deleted with it, so such a message stays.
-        runs = records.columns(
-            Execution, session.organization_id, ("message_id",), [Where("message_id", Op.IN, ids)], deleted=True
-        )
-        needed = {message_id for (message_id,) in runs}
-        messages = [message for message in page if message.id not in needed]
-        if messages:
-            own = [
-                Where("owner_kind", Op.EQ, "message"),
-                Where("owner_id", Op.IN, [message.id for message in messages]),
-            ]
-            yield _Batch(messages, records.scan(Chunk, session.organization_id, own))
-
-
-def _count_fitting(messages: Sequence[Message]) -> int:
-    """Return how many of the first messages fit one archive; at least one."""
-    letters = 0
-    for number, message in enumerate(messages):
-        letters += len(message.model_dump_json())
-        if letters > _MOST_LETTERS:
-            return max(number, 1)
-    return len(messages)
-
-
-def _make_archive_operations(deps: SessionDeps, session: Session, batch: _Batch, now: datetime) -> list[Operation]:
-    organization = session.organization_id
-    archive, stored = _make_archive(deps, session, batch, now)
-    changes = {
-        "archived_messages": session.archived_messages + len(batch.messages),
-        "is_archived": True,
-        "updated_at": now,
-    }
-    request = {"archived": len(batch.messages)}
-    return [
-        *stored,
-        # The version fails the commit if a message was added, deleted or restored since the messages were read.
-        Patch(Session, (organization, session.id), changes, session.version),
-        Put(archive),
-        *[Delete(Message, (organization, message.id)) for message in batch.messages],
-        # The messages are not deleted, only no longer found: their lines say that they changed.
-        *[Put(make_announcement(row)) for row in (*batch.messages, session)],
-        Put(make_access_line(_make_scope(session), "update", now, request, interface=deps.interface)),
-    ]
-
-
-def _make_archive(
-    deps: SessionDeps, session: Session, batch: _Batch, now: datetime
-) -> tuple[SessionArchive, list[Operation]]:
-    """Return the archive of a batch, and the operations that let it name its file, if it has one."""
-    rows = [*batch.messages, *batch.chunks]
-    content = pack_rows(rows)
-    if unpack_rows(content) != rows:
-        raise StoreDamaged(
-            f"messages of session {session.id!r} would not be the same after archiving",
-            value=session.id,
-            remedy="run `everhold doctor` to find the damage",
-        )
-    files = deps.find_archive_files()
-    stored: list[Operation] = []
-    place: dict[str, Any] = {"content": content}
-    if files is not None:
-        address, confirm = files.put(session.organization_id, content)
-        stored, place = [confirm], {"address": address}
-    archive = SessionArchive(
-        id=clock.make_id("arc"),
-        organization_id=session.organization_id,
-        created_at=now,
-        updated_at=now,
-        session_id=session.id,
-        user_ids=sorted({message.user_id for message in batch.messages if message.user_id is not None}),
-        message_ids=[message.id for message in batch.messages],
-        models=sorted({chunk.model for chunk in batch.chunks}),
-        size=len(content),
-        **place,
-    )
-    return archive, stored
-
-
-def _make_scope(session: Session) -> Scope:
-    return Scope(organization=session.organization_id, user=session.user_id, session=session.id)
-
-
-# putting messages back
 
 
 def require_readable_session(deps: SessionDeps, scope: Scope) -> Session:
