@@ -16,6 +16,8 @@ _EXPORTS = {
     "context.section": ("Context", "SectionUse"),
     "context.window": ("Window",),
     "engine": ("Everhold",),
+    "episodes.listing": ("EpisodeDetails", "Episodes"),
+    "episodes.reading": ("SpanSummary",),
     "errors": (
         "AlreadyExists",
         "BatchTooLarge",
@@ -55,6 +57,7 @@ _EXPORTS = {
         "AccessLog",
         "Change",
         "Conversation",
+        "Episode",
         "MaintenanceRun",
         "Memory",
         "Message",

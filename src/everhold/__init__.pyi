@@ -6,6 +6,8 @@ from everhold.async_engine import AsyncEverhold, OpeningEngine
 from everhold.context.section import Context, SectionUse
 from everhold.context.window import Window
 from everhold.engine import Everhold
+from everhold.episodes.listing import EpisodeDetails, Episodes
+from everhold.episodes.reading import SpanSummary
 from everhold.errors import (
     AlreadyExists,
     BatchTooLarge,
@@ -48,6 +50,7 @@ from everhold.model import (
     AccessLog,
     Change,
     Conversation,
+    Episode,
     MaintenanceRun,
     Memory,
     Message,
@@ -107,6 +110,9 @@ __all__ = [
     "Embedder",
     "EmptyQuery",
     "Entity",
+    "Episode",
+    "EpisodeDetails",
+    "Episodes",
     "EventStream",
     "Everhold",
     "EverholdError",
@@ -165,6 +171,7 @@ __all__ = [
     "SettingsFields",
     "SignInRefused",
     "SkippedChange",
+    "SpanSummary",
     "StaleVersion",
     "StepProgress",
     "StoreBusy",

@@ -4,6 +4,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ from everhold.events.subscription import Subscription
 from everhold.maintenance.reembed import Cut, fill_imported
 from everhold.maintenance.reembedding import Reembedding
 from everhold.maintenance.serving import find_serving_model, list_retired_models
-from everhold.model import EmbeddingModel, SessionArchive
+from everhold.model import EmbeddingModel, Message, SessionArchive
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
 from everhold.ports.log_heads import SignedHeads
@@ -50,11 +51,11 @@ from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
 from everhold.progress import ReportProgress, ignore_progress
 from everhold.recall.request import RecallDeps
-from everhold.remember.chunks import Chunking, make_chunks, make_chunks_for_model, make_message_chunks
+from everhold.remember.chunks import Chunking, make_chunks_for_model, make_chunks_or_words
 from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import ReadingOptions
 from everhold.remember.scope_rows import ScopeRows
-from everhold.schema.operations import Op, Where
+from everhold.schema.operations import Op, Operation, Where
 from everhold.sessions.archive_files import ArchiveFiles
 from everhold.sessions.deps import SessionDeps
 from everhold.sessions.secret import load_secret
@@ -129,10 +130,17 @@ class Parts:
         return EpisodeDeps(
             self.records,
             self.count_tokens,
-            partial(make_chunks, chunking=chunking),
+            partial(make_chunks_or_words, chunking=chunking),
             self.recall_deps.embedder.model,
             ZoneInfo(self.settings.timezone),
         )
+
+    def retell_episodes(self, messages: Sequence[Message], now: datetime, are_restored: bool) -> list[Operation]:
+        """Return the operations that update episodes when messages are deleted, or with the flag restored."""
+        from everhold.episodes.erasure import forget_messages, restore_messages
+
+        retell = restore_messages if are_restored else forget_messages
+        return retell(self.episode_deps, messages, now)
 
     def clear_images(self) -> None:
         """Drop the images of all models from memory."""
@@ -225,11 +233,7 @@ def assemble(
     access = _make_access_buffer(settings, records, heads)
     parts = Parts(settings, records, write_deps, recall_deps, access, session_deps, heads, summaries=summaries)
     parts.language_model = language_model
-    if settings.index_messages:
-        # `parts.write_deps` is read at each call, because a change of model replaces it.
-        parts.session_deps = replace(
-            session_deps, cut=lambda message: make_message_chunks(message, parts.write_deps.chunking)
-        )
+    _connect_sessions(parts)
     try:
         parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)
@@ -237,6 +241,16 @@ def assemble(
         access.close()
         raise
     return parts
+
+
+def _connect_sessions(parts: Parts) -> None:
+    """Let session verbs index messages, and update episodes when messages are deleted."""
+    parts.session_deps = replace(parts.session_deps, retell=parts.retell_episodes)
+    if parts.settings.index_messages:
+        # `parts.write_deps` is read at each call, because a change of model replaces it.
+        parts.session_deps = replace(
+            parts.session_deps, cut=lambda message: make_chunks_or_words([message], parts.write_deps.chunking)[0]
+        )
 
 
 def _make_session_deps(settings: Settings, records: Records, scope_rows: ScopeRows) -> SessionDeps:

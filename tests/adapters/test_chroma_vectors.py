@@ -17,7 +17,7 @@ from everhold.adapters.in_process import InProcessSessions
 from everhold.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
 from everhold.model import Outbox, ProjectionState, Scope
 from everhold.ports.search_space import SearchSpace
-from everhold.remember.chunks import make_message_chunks
+from everhold.remember.chunks import make_chunks_or_words
 from everhold.remember.forget import forget
 from everhold.remember.revise import revise
 from everhold.schema.catalog import get_key
@@ -86,7 +86,7 @@ class TestAnswers:
             store.write_deps.scope_rows,
             InProcessSessions(ttl_seconds=60, history=10),
             text_bytes=1000,
-            cut=lambda message: make_message_chunks(message, store.write_deps.chunking),
+            cut=lambda message: make_chunks_or_words([message], store.write_deps.chunking)[0],
         )
         chat = Scope(organization="acme", user="alice", session="s1")
         said = [say(host, chat, {"role": "user", "text": text}).id for text in ("green tea", "a violin")]

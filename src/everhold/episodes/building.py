@@ -15,8 +15,8 @@ from everhold.text.summaries import CountTokens, Extract, summarise
 
 # The most that a summary has of the tokens of its messages.
 SUMMARY_SHARE = 0.24
-# In tokens. A short episode is quoted whole.
-SHORT_SUMMARY = 24
+# In tokens. An episode that fits into so many is quoted whole.
+SHORT_SUMMARY = 32
 
 MAX_FACTS = 8
 MAX_PARTICIPANTS = 20
@@ -96,7 +96,7 @@ def make_owner_values(session: Session, now: datetime) -> dict[str, Any]:
 
 def find_budget(tokens: int) -> int:
     """Return the most tokens of the summary of an episode whose messages have so many tokens."""
-    return max(int(tokens * SUMMARY_SHARE), min(tokens, SHORT_SUMMARY))
+    return max(int(tokens * SUMMARY_SHARE), SHORT_SUMMARY)
 
 
 def name_speaker(message: Message) -> str:

@@ -93,7 +93,7 @@ def build_episodes(
 
     With `before`, messages from that time on are left out. They only show whether the last episode is complete.
     """
-    groups = list(split_into_episodes(_describe(deps, session.organization_id, messages)))
+    groups = list(split_into_episodes(describe_messages(deps, session.organization_id, messages)))
     is_open = True
     if before is not None and groups:
         groups = [[item for item in group if item.message.created_at < before] for group in groups]
@@ -106,7 +106,8 @@ def build_episodes(
     ]
 
 
-def _describe(deps: EpisodeDeps, organization: str, messages: Sequence[Message]) -> Iterator[EpisodeMessage]:
+def describe_messages(deps: EpisodeDeps, organization: str, messages: Sequence[Message]) -> Iterator[EpisodeMessage]:
+    """Yield messages with their tokens, days and vectors."""
     vectors = _read_vectors(deps, organization, [message.id for message in messages])
     for message in messages:
         tokens = deps.count_tokens(message.text) if message.text else 0
@@ -156,14 +157,21 @@ def plan_rollups(
     deps: EpisodeDeps, session: Session, changes: Sequence[EpisodeChange], now: datetime
 ) -> list[EpisodeChange]:
     """Return the changes of the session's and the periods' rollups after some episodes of the session have changed."""
+    rollup_id = make_episode_id(session.id, SESSION)
+    stored = deps.records.get(Episode, session.organization_id, [rollup_id]).get(rollup_id)
+    own = update_session_rollup(deps, session, stored, changes, now)
+    return [own, *plan_periods(deps, session, changes, now)]
+
+
+def plan_periods(
+    deps: EpisodeDeps, session: Session, changes: Sequence[EpisodeChange], now: datetime
+) -> list[EpisodeChange]:
+    """Return the changes of the periods' rollups after some episodes of a session have changed."""
     by_day: dict[date, list[EpisodeChange]] = {}
     for change in changes:
         by_day.setdefault(find_day(change.after.span_from, deps.zone), []).append(change)
-    ids = [
-        make_episode_id(session.id, SESSION),
-        *dict.fromkeys(period.make_id(session) for day in by_day for period in list_periods(day)),
-    ]
-    stored = deps.records.get(Episode, session.organization_id, ids)
+    ids = list(dict.fromkeys(period.make_id(session) for day in by_day for period in list_periods(day)))
+    stored = deps.records.get(Episode, session.organization_id, ids) if ids else {}
     plan = _PeriodPlan(deps, session, stored, now)
     days = {
         day: plan.update(find_period(day, DAY), [change.after for change in changed], changed)
@@ -172,7 +180,7 @@ def plan_rollups(
     plan.update_all(WEEK, days, by_day)
     months = plan.update_all(MONTH, days, by_day)
     plan.update_all(YEAR, months, by_day)
-    return [update_session_rollup(deps, session, stored.get(ids[0]), changes, now), *plan.changes]
+    return plan.changes
 
 
 class _PeriodPlan:

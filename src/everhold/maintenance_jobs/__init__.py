@@ -5,6 +5,7 @@ to `JOBS`. A job that changes memories writes through `parts.journal_under(run.r
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,13 +18,14 @@ from everhold.maintenance.filling import Filling
 from everhold.maintenance.pipeline import Counts, JobRun, MaintenanceJob
 from everhold.maintenance.purge import PurgeWork
 from everhold.maintenance.reembedding import Reembedding
-from everhold.maintenance_jobs import aging, archiving, consolidating
+from everhold.maintenance_jobs import aging, archiving, consolidating, episodes
 from everhold.maintenance_jobs.aging import find_purge_time
-from everhold.model import Scope
+from everhold.model import Message, Scope
 from everhold.parts import Parts
 from everhold.ports.erasure import count_unclean_purges, maintain_files
 from everhold.ports.leases import LONG_DURATION
 from everhold.remember import forget
+from everhold.schema.operations import Operation
 from everhold.sessions import working
 from everhold.sessions.archive import put_back_archives
 from everhold.views.view import View
@@ -74,6 +76,12 @@ def _purge_deleted(parts: Parts, run: JobRun) -> None:
     purge.purge_deleted(_make_purge(parts, run))
 
 
+def _erase_told(parts: Parts, messages: Sequence[Message], now: datetime) -> list[Operation]:
+    """Return the operations that erase what was derived from purged messages: memories, and quotes in episodes."""
+    erased = forget.make_message_eraser(parts.write_deps)(messages, now)
+    return [*erased, *parts.retell_episodes(messages, now, are_restored=False)]
+
+
 def _make_purge(parts: Parts, run: JobRun) -> PurgeWork:
     return PurgeWork(
         parts.records,
@@ -82,7 +90,7 @@ def _make_purge(parts: Parts, run: JobRun) -> PurgeWork:
         run.commit,
         run.add,
         erase=forget.make_eraser(parts.write_deps),
-        erase_told=forget.make_message_eraser(parts.write_deps),
+        erase_told=partial(_erase_told, parts),
         put_back=partial(put_back_archives, parts.session_deps),
         interface=parts.settings.interface,
     )
@@ -244,6 +252,14 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         "Remove sessions that no longer exist from the session cache.",
         _count_stale_sessions,
         _clean_session_cache,
+    ),
+    # Before archiving, which takes the messages out of their table.
+    MaintenanceJob(
+        "episodes",
+        "Summarise what was said in sessions.",
+        episodes.count_stale_episodes,
+        episodes.build_episodes,
+        lease="episodes",
     ),
     MaintenanceJob(
         "archive",

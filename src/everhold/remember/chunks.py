@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from everhold.errors import InvalidInput, ModelError, format_value
-from everhold.model import Chunk, Memory, Message
+from everhold.model import Chunk, Memory
 from everhold.model.base import Entity
 from everhold.model.memory import LONG_TERM
 from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME, Searchable
@@ -90,13 +90,13 @@ def make_chunks(
     return own
 
 
-def make_message_chunks(message: Message, chunking: Chunking) -> list[Chunk]:
-    """Return a message's chunks; if a model fails they have no vectors, so that the message is stored anyway."""
+def make_chunks_or_words(owners: Sequence[Entity], chunking: Chunking) -> list[list[Chunk]]:
+    """Return the chunks of each entity; if a model fails they have no vectors, so that the entity is stored anyway."""
     try:
-        return make_chunks([message], chunking)[0]
+        return make_chunks(owners, chunking)
     except ModelError:
-        parts = [_disable_vectors(part) for part in chunking.models.values()]
-        return [chunk for part in parts for chunk in make_chunks_for_model([message], part)[0]]
+        others = [_disable_vectors(part) for part in chunking.also]
+        return make_chunks(owners, replace(_disable_vectors(chunking), also=tuple(others)))
 
 
 def _disable_vectors(chunking: Chunking) -> Chunking:

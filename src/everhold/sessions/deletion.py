@@ -39,7 +39,8 @@ def delete_message(deps: SessionDeps, scope: Scope, message_id: str, erase: Eras
         act: list[Operation] = [Hide(Message, key, clock.make_id("del"), now)]
         if hard:
             act = [*erase([message], now), *note_purge(), Delete(Message, key)]
-        return [*act, Put(line), Put(make_announcement(message, "delete"))]
+        retold = deps.retell([message], now, False)
+        return [*act, *retold, Put(line), Put(make_announcement(message, "delete"))]
 
     _commit(deps, message, make_operations)
     return message
@@ -59,7 +60,8 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
     def make_operations(now: datetime) -> list[Operation]:
         request = {"message": message.id, "restored": True}
         line = make_access_line(scope, "update", now, request, interface=deps.interface)
-        return [Unhide(message.organization_id, deletion_id), Put(line), Put(make_announcement(message, "restore"))]
+        unhidden = [Unhide(message.organization_id, deletion_id), *deps.retell([message], now, True)]
+        return [*unhidden, Put(line), Put(make_announcement(message, "restore"))]
 
     _commit(deps, message, make_operations)
     return deps.records.get(Message, message.organization_id, [message.id])[message.id]

@@ -1,6 +1,6 @@
 """The dependencies of the session verbs, and the lookup of a scope's session."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -28,6 +28,10 @@ def _cut_nothing(message: Message) -> list[Chunk]:
     return []
 
 
+def _retell_nothing(messages: Sequence[Message], now: datetime, are_restored: bool) -> list[Operation]:
+    return []
+
+
 def _use_no_files() -> ArchiveFiles | None:
     return None
 
@@ -45,6 +49,8 @@ class SessionDeps:
     """Returns the chunks that make a message searchable."""
     find_archive_files: Callable[[], ArchiveFiles | None] = _use_no_files
     """Returns the files of archived messages; None if archives are in the records."""
+    retell: Callable[[Sequence[Message], datetime, bool], list[Operation]] = _retell_nothing
+    """Returns the operations that update summaries when messages are deleted, or with the flag restored."""
 
 
 def make_session_key(scope: Scope) -> SessionKey:

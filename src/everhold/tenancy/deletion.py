@@ -1,6 +1,6 @@
 """Delete an organization, user, project or session with all that belongs to it, and restore it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from everhold import clock
@@ -33,9 +33,19 @@ class Deleted:
 
 
 def delete(
-    records: Records, kind: str, organization_id: str, name: str, *, hard: bool, line: Operation | None = None
+    records: Records,
+    kind: str,
+    organization_id: str,
+    name: str,
+    *,
+    hard: bool,
+    line: Operation | None = None,
+    retell: Callable[[], list[Operation]] = list,
 ) -> None:
-    """Hide a row with all that belongs to it, or with `hard` purge it. Purging an organization purges its log too."""
+    """Hide a row with all that belongs to it, or with `hard` purge it. Purging an organization purges its log too.
+
+    `retell` returns the operations that remove it from summaries which do not belong to it.
+    """
     row = require_row(records, kind, organization_id, name, deleted=hard)
     entity = type(row)
     key = make_key(entity, organization_id, name)
@@ -46,12 +56,13 @@ def delete(
     def commit(_: int) -> None:
         # The head of the log keeps the count of purged lines, so that verification can tell a purge from a loss.
         purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
+        retold = retell()
         try:
-            records.commit([*purged, *(note_purge() if hard else ()), act, announced, *lines])
+            records.commit([*purged, *(note_purge() if hard else ()), *retold, act, announced, *lines])
         except StaleVersion as error:
-            if not purged:
+            if not purged and not retold:
                 raise
-            raise TryAgain("lines of the access log were chained in the meantime") from error
+            raise TryAgain("the log was chained or a summary changed in the meantime") from error
 
     retry(f"delete a row of {get_table(entity).name}", commit, _RETRIES)
 

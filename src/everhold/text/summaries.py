@@ -116,7 +116,9 @@ def _choose_sentences(
     sentences: Sequence[Sentence], worth: Mapping[str, float], budget: int
 ) -> tuple[dict[int, float], float]:
     """Return the numbers of the sentences that cover the most worth, with the gain of each, and the tokens left."""
-    left = budget * (1 - _TOPIC_SHARE)
+    is_short = sum(sentence.tokens for sentence in sentences) <= budget  # then it is quoted whole
+    for_topics = 0.0 if is_short else budget * _TOPIC_SHARE
+    left = budget - for_topics
     covered: set[str] = set()
     chosen: dict[int, float] = {}
     # Quoting a sentence only lowers the gain of others. So a gain that is still the best after it was computed again
@@ -135,7 +137,7 @@ def _choose_sentences(
         left -= sentence.tokens
         covered |= sentence.terms
         chosen[number] = gain
-    return chosen, left + budget * _TOPIC_SHARE
+    return chosen, left + for_topics
 
 
 def _compute_gain(sentence: Sentence, worth: Mapping[str, float], covered: set[str]) -> float:

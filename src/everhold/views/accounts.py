@@ -303,14 +303,13 @@ class AccountVerbs(AccountActs):
 
     def restore(self, kind: str, name: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> None:
         """Restore a deleted organization, user, project or session, with exactly what its deletion hid."""
-        from everhold.tenancy import deletion
+        from everhold.views.deletion import restore_rows
 
         named = {kind: name} if kind in ("user", "project", "session") else {}
         scope = Scope(organization=organization).narrow(**named)
         with self._log_failure(scope, "update", kind):
             line = self._make_line(scope, "update", kind, {"restored": True})
-            deletion.restore(self._parts.records, kind, organization, name, line)
-        self._parts.write_deps.scope_rows.invalidate()
+            restore_rows(self._parts, kind, organization, name, line)
 
 
 def _drop_absent(fields: Mapping[str, Any]) -> dict[str, Any]:

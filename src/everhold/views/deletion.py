@@ -1,10 +1,15 @@
 """Delete an account or a session with all that belongs to it, in the store and in caches."""
 
+from functools import partial
+
+from everhold import clock
 from everhold.access import chain
-from everhold.errors import NotFound
+from everhold.errors import AlreadyExists, NotFound, StaleVersion
+from everhold.model import Session
 from everhold.parts import Parts
 from everhold.remember import forget
-from everhold.schema.operations import Put
+from everhold.retries import CONFLICTS, retry
+from everhold.schema.operations import Operation, Put
 from everhold.sessions.archive import put_back_messages, put_back_of_user
 from everhold.sessions.working import find_sessions_under
 from everhold.tenancy import deletion
@@ -27,13 +32,43 @@ def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: 
     if hard:
         _erase_traces(parts, kind, organization, name)
     session_keys = find_sessions_under(parts.records, kind, organization, name)
-    deletion.delete(parts.records, kind, organization, name, hard=hard, line=line)
+    retell = partial(_retell_episodes, parts, kind, organization, name)
+    deletion.delete(parts.records, kind, organization, name, hard=hard, line=line, retell=retell)
     parts.write_deps.scope_rows.invalidate()
     parts.clear_images()
     parts.session_deps.cache.drop(session_keys)
     files = parts.session_deps.find_archive_files() if hard else None
     if files is not None:
         files.sweep()
+
+
+def restore_rows(parts: Parts, kind: str, organization: str, name: str, line: Put) -> None:
+    """Restore an account or a session with exactly what its deletion hid."""
+    deletion.restore(parts.records, kind, organization, name, line)
+    parts.write_deps.scope_rows.invalidate()
+
+    def add_to_episodes(_: int) -> None:
+        operations = _retell_episodes(parts, kind, organization, name, are_restored=True)
+        if operations:
+            parts.records.commit(operations)
+
+    retry("add what was restored to episodes", add_to_episodes, CONFLICTS, on=(StaleVersion, AlreadyExists))
+
+
+def _retell_episodes(
+    parts: Parts, kind: str, organization: str, name: str, *, are_restored: bool = False
+) -> list[Operation]:
+    """Return the operations that update the episodes which do not belong to an account or session but quote it."""
+    from everhold.episodes import erasure
+
+    deps, now = parts.episode_deps, clock.now()
+    if kind == "user":
+        return parts.retell_episodes(erasure.find_shared_messages(deps, organization, name), now, are_restored)
+    session = parts.records.get(Session, organization, [name]).get(name) if kind == "session" else None
+    if session is None:
+        return []
+    retell = erasure.restore_session if are_restored else erasure.forget_session
+    return retell(deps, session, now)
 
 
 def _put_back_messages(parts: Parts, kind: str, organization: str, name: str, *, hard: bool) -> None:

@@ -23,10 +23,10 @@ from everhold.sessions.lifecycle import (
 from everhold.sessions.messages import list_sessions
 from everhold.sessions.pipeline import change_session
 from everhold.sessions.working import read_working_memory, select_own_history
-from everhold.tenancy.deletion import Deleted, restore
+from everhold.tenancy.deletion import Deleted
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
-from everhold.views.deletion import count_rows, delete_rows
+from everhold.views.deletion import count_rows, delete_rows, restore_rows
 
 
 class SessionFields(TypedDict, total=False):
@@ -132,8 +132,8 @@ class SessionVerbs(ScopedView):
         """Restore the scope's session with exactly what its deletion hid."""
         records = self._parts.records
         session = require_deleted_session(records, self.scope)
-        restore(records, "session", session.organization_id, session.id, self._make_line("update", {"restored": True}))
-        self._parts.write_deps.scope_rows.invalidate()
+        line = self._make_line("update", {"restored": True})
+        restore_rows(self._parts, "session", session.organization_id, session.id, line)
         return require_session(records, self.scope)
 
     def _make_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from everhold.views.conflicts import AsyncConflictVerbs, ConflictVerbs
+from everhold.views.episodes import AsyncEpisodeVerbs, EpisodeVerbs
 from everhold.views.events import AsyncEventVerbs, EventVerbs
 from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
 from everhold.views.messages import AsyncMessageVerbs, MessageVerbs
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 
-class View(MemoryVerbs, ConflictVerbs, RecallVerbs, MessageVerbs, SessionVerbs, WindowVerbs, EventVerbs):
+class View(MemoryVerbs, ConflictVerbs, RecallVerbs, MessageVerbs, SessionVerbs, WindowVerbs, EpisodeVerbs, EventVerbs):
     """What one scope may see and do; the only way to data."""
 
 
@@ -25,6 +26,7 @@ class AsyncView(
     AsyncMessageVerbs,
     AsyncSessionVerbs,
     AsyncWindowVerbs,
+    AsyncEpisodeVerbs,
     AsyncEventVerbs,
 ):
     """A view whose verbs are awaited: `await view.recall("…")`."""

@@ -1,0 +1,160 @@
+"""Keep episodes in step with messages that are deleted, purged or restored.
+
+An episode is built again without the messages that are gone. Its section, chapter, session and periods lose their
+quotes in the same commit. What is left of a deleted session is in periods, which lose its quotes too.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from everhold.episodes.building import summarise_messages
+from everhold.episodes.deps import EpisodeDeps
+from everhold.episodes.ids import make_episode_id
+from everhold.episodes.pipeline import describe_messages, plan_periods, plan_rollups, read_messages
+from everhold.episodes.quotes import Quote, render_episode, render_quotes
+from everhold.episodes.rollups import EPISODE_COUNTS, EpisodeChange, list_speakers
+from everhold.episodes.writing import make_operations
+from everhold.model import Episode, Message, Session
+from everhold.model.episode import CHAPTER, EPISODE, SECTION
+from everhold.schema.operations import Op, Operation, Where
+
+_EMPTY: dict[str, Any] = {
+    "name": None, "summary": "", "quotes": [], "topics": [], "key_facts": [], "participants": [],
+    "first_message_id": None, "last_message_id": None, "message_count": 0, "token_count": 0,
+}  # fmt: skip
+
+
+def forget_messages(deps: EpisodeDeps, messages: Sequence[Message], now: datetime) -> list[Operation]:
+    """Return the operations after which no episode quotes these messages, which are about to be deleted."""
+    return _rebuild(deps, messages, now, are_present=False)
+
+
+def restore_messages(deps: EpisodeDeps, messages: Sequence[Message], now: datetime) -> list[Operation]:
+    """Return the operations after which episodes include these messages, which are about to be restored."""
+    return _rebuild(deps, messages, now, are_present=True)
+
+
+def _rebuild(deps: EpisodeDeps, messages: Sequence[Message], now: datetime, *, are_present: bool) -> list[Operation]:
+    by_session: dict[tuple[str, str], list[Message]] = {}
+    for message in messages:
+        if message.session_id is not None:
+            by_session.setdefault((message.organization_id, message.session_id), []).append(message)
+    operations: list[Operation] = []
+    for (organization, session_id), own in by_session.items():
+        session = deps.records.get(Session, organization, [session_id]).get(session_id)
+        if session is not None:  # the episodes of a deleted session are deleted with it
+            operations += _rebuild_session(deps, session, own, now, are_present=are_present)
+    return operations
+
+
+def _rebuild_session(
+    deps: EpisodeDeps, session: Session, messages: Sequence[Message], now: datetime, *, are_present: bool
+) -> list[Operation]:
+    changes = []
+    for episode in _find_episodes(deps, session, messages):
+        own = [message for message in messages if episode.span_from <= message.created_at <= episode.span_to]
+        rebuilt = _rebuild_episode(deps, session, episode, own, are_present=are_present)
+        changes.append(EpisodeChange(episode, rebuilt))
+    if not changes:
+        return []
+    gone = set() if are_present else {message.id for message in messages}
+    groups = [_drop_quotes(group, gone) for group in _find_groups(deps, session, changes)]
+    return make_operations(deps, [*changes, *groups, *plan_rollups(deps, session, changes, now)], now)
+
+
+def _find_episodes(deps: EpisodeDeps, session: Session, messages: Sequence[Message]) -> list[Episode]:
+    """Return the episodes that these messages belong to."""
+    times = sorted(message.created_at for message in messages)
+    where = [
+        Where("session_id", Op.EQ, session.id),
+        Where("level", Op.EQ, EPISODE),
+        Where("span_from", Op.LE, times[-1]),
+        Where("span_to", Op.GE, times[0]),
+    ]
+    episodes = deps.records.scan(Episode, session.organization_id, where, order="span_from")
+    return [each for each in episodes if any(each.span_from <= time <= each.span_to for time in times)]
+
+
+def _rebuild_episode(
+    deps: EpisodeDeps, session: Session, episode: Episode, messages: Sequence[Message], *, are_present: bool
+) -> Episode:
+    ids = {message.id for message in messages}
+    if session.archived_messages:  # its other messages are not in the store
+        return _drop_quotes(episode, set() if are_present else ids).after
+    live = read_messages(deps, session, episode.span_from, episode.span_to)
+    live += read_messages(deps, session, episode.span_to, limit=1)
+    members = {message.id: message for message in live if message.created_at <= episode.span_to}
+    members |= {message.id: message for message in messages}
+    kept = [message for message in members.values() if are_present or message.id not in ids]
+    kept.sort(key=lambda message: message.created_at)
+    if not kept:
+        return _copy(episode, _EMPTY)
+    described = list(describe_messages(deps, session.organization_id, kept))
+    values = summarise_messages(session, described, deps.count_tokens, deps.zone)
+    return _copy(episode, {**values, "first_message_id": kept[0].id, "last_message_id": kept[-1].id})
+
+
+def _find_groups(deps: EpisodeDeps, session: Session, changes: Iterable[EpisodeChange]) -> list[Episode]:
+    """Return the sections and chapters of changed episodes."""
+    numbers = [change.after.number for change in changes]
+    ids = {
+        make_episode_id(session.id, level, number // EPISODE_COUNTS[level])
+        for number in numbers
+        for level in (SECTION, CHAPTER)
+    }
+    return list(deps.records.get(Episode, session.organization_id, sorted(ids)).values())
+
+
+def _drop_quotes(episode: Episode, gone: Collection[str]) -> EpisodeChange:
+    """Return an episode without the quotes and the facts of some messages."""
+    quotes = [quote for quote in episode.quotes if quote["message"] not in gone]
+    facts = [fact for fact in episode.key_facts if fact["message"] not in gone]
+    return EpisodeChange(episode, _copy(episode, {**_retell(episode, quotes), "key_facts": facts}))
+
+
+def _retell(episode: Episode, quotes: Sequence[Quote]) -> dict[str, Any]:
+    if len(quotes) == len(episode.quotes):
+        return {}
+    text = render_episode(quotes, episode.topics) if episode.level == EPISODE else render_quotes(quotes)
+    return {"quotes": list(quotes), "summary": text, "participants": list_speakers(quotes)}
+
+
+def _copy(episode: Episode, values: dict[str, Any]) -> Episode:
+    return Episode.build_complete({**episode.__dict__, **values})
+
+
+# whole sessions
+
+
+def forget_session(deps: EpisodeDeps, session: Session, now: datetime) -> list[Operation]:
+    """Return the operations after which no period quotes a session, whose own episodes are deleted with it."""
+    episodes = _read_episodes(deps, session)
+    emptied = [EpisodeChange(episode, _copy(episode, _EMPTY)) for episode in episodes]
+    return make_operations(deps, plan_periods(deps, session, emptied, now), now)
+
+
+def restore_session(deps: EpisodeDeps, session: Session, now: datetime) -> list[Operation]:
+    """Return the operations after which periods include a session that has been restored."""
+    changes = [EpisodeChange(None, episode) for episode in _read_episodes(deps, session)]
+    return make_operations(deps, plan_periods(deps, session, changes, now), now)
+
+
+def _read_episodes(deps: EpisodeDeps, session: Session) -> list[Episode]:
+    where = [Where("session_id", Op.EQ, session.id), Where("level", Op.EQ, EPISODE)]
+    return deps.records.scan(Episode, session.organization_id, where, order="span_from")
+
+
+def find_shared_messages(deps: EpisodeDeps, organization: str, user_id: str) -> list[Message]:
+    """Return the messages of a user in sessions of no user, which stay when the user is deleted."""
+    where = [Where("user_id", Op.EQ, user_id)]
+    session_ids = {
+        session_id
+        for (session_id,) in deps.records.columns(Message, organization, ("session_id",), where)
+        if session_id is not None
+    }
+    sessions = deps.records.get(Session, organization, sorted(session_ids)) if session_ids else {}
+    shared = [session.id for session in sessions.values() if session.user_id is None]
+    if not shared:
+        return []
+    return deps.records.scan(Message, organization, [*where, Where("session_id", Op.IN, shared)])

@@ -1,0 +1,106 @@
+"""Summarise a span of time by the fewest episodes that cover it: years, then months, days and single episodes."""
+
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta, tzinfo
+from typing import NamedTuple
+
+from everhold.episodes.deps import EpisodeDeps
+from everhold.episodes.periods import find_day, find_start
+from everhold.episodes.reading import SpanSummary, make_summary
+from everhold.episodes.rollups import list_quotes
+from everhold.model import Episode, Scope
+from everhold.model.episode import DAY, EPISODE, MONTH, YEAR
+from everhold.schema.conditions import make_equalities
+from everhold.schema.operations import Op, Where
+
+# The most episodes that are read of the first and of the last day. Of a day with more, the newest count.
+_MAX_EPISODES = 500
+
+_BELOW = {YEAR: MONTH, MONTH: DAY, DAY: EPISODE}
+
+
+class _Stretch(NamedTuple):
+    """A span of time, and the level of the episodes that cover it; None is a span without an end."""
+
+    level: int
+    start: datetime | None
+    end: datetime | None
+
+
+def summarise_span(
+    deps: EpisodeDeps, scope: Scope, after: datetime | None, before: datetime | None, budget: int
+) -> SpanSummary:
+    """Return a summary of what was said from `after` up to `before` in the scope, in at most `budget` tokens.
+
+    It is made of a fixed number of episodes per year of the span, however much was said.
+    """
+    parts = []
+    # A scope of one session has no periods. Its summary is made of its episodes.
+    stretches = [_Stretch(EPISODE, after, before)] if "session_id" in scope.limits else _cover(deps, after, before)
+    for stretch in stretches:
+        for episode in _read(deps, scope, stretch):
+            quotes = [quote for quote in list_quotes(episode) if _is_within(quote["at"], after, before)]
+            parts.append(quotes)
+    return make_summary(deps, parts, budget)
+
+
+def _is_within(at: str, after: datetime | None, before: datetime | None) -> bool:
+    moment = datetime.fromisoformat(at)
+    return (after is None or moment >= after) and (before is None or moment < before)
+
+
+def _cover(deps: EpisodeDeps, after: datetime | None, before: datetime | None) -> Iterator[_Stretch]:
+    """Yield the stretches that make up a span: whole years in the middle, and smaller periods towards the ends."""
+    yield from _cover_by(YEAR, after, before, deps.zone)
+
+
+def _cover_by(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
+    start = after if after is None else _find_next_start(after, level, zone)
+    end = before if before is None else _to_time(find_start(find_day(before, zone), level), zone)
+    if start is not None and end is not None and start >= end:  # no whole period of this level
+        yield from _cover_smaller(level, after, before, zone)
+        return
+    if start is not None and after is not None and after < start:
+        yield from _cover_smaller(level, after, start, zone)
+    yield _Stretch(level, start, end)
+    if end is not None and before is not None and end < before:
+        yield from _cover_smaller(level, end, before, zone)
+
+
+def _cover_smaller(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
+    below = _BELOW[level]
+    if below == EPISODE:
+        yield _Stretch(EPISODE, after, before)
+    else:
+        yield from _cover_by(below, after, before, zone)
+
+
+def _find_next_start(moment: datetime, level: int, zone: tzinfo) -> datetime:
+    """Return when the first period of a level begins at or after a time."""
+    start = find_start(find_day(moment, zone), level)
+    if _to_time(start, zone) >= moment:
+        return _to_time(start, zone)
+    try:
+        longest = {YEAR: 366, MONTH: 31, DAY: 1}[level]
+        return _to_time(find_start(start + timedelta(days=longest), level), zone)
+    except OverflowError:  # in the last year of the calendar
+        return _to_time(date.max, zone)
+
+
+def _to_time(day: date, zone: tzinfo) -> datetime:
+    return datetime.combine(day, time(), zone)
+
+
+def _read(deps: EpisodeDeps, scope: Scope, stretch: _Stretch) -> list[Episode]:
+    where = [*make_equalities(scope.limits), Where("level", Op.EQ, stretch.level)]
+    if stretch.start is not None:
+        # An episode of messages may have begun before the stretch. It ends on the day on which it begins.
+        first = stretch.start
+        if stretch.level == EPISODE:
+            first = _to_time(find_day(stretch.start, deps.zone), deps.zone)
+        where.append(Where("span_from", Op.GE, first))
+    if stretch.end is not None:
+        where.append(Where("span_from", Op.LT, stretch.end))
+    return deps.records.scan(
+        Episode, scope.organization, where, order="span_from", descending=True, limit=_MAX_EPISODES
+    )
