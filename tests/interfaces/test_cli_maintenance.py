@@ -20,7 +20,7 @@ def test_a_run_is_listed_and_undone(run: Run, monkeypatch: pytest.MonkeyPatch) -
     listed = run("runs")
     assert report["run_id"] in listed.out
     assert "prune: 1 memories" in listed.out
-    assert run("undo-run", report["run_id"]).out == "undid 1 changes\n"
+    assert run("undo-run", report["run_id"]).out == "undid 1 change\n"
     assert run("count", "--user", "alice", "--json").document == {"count": 2}
     assert run("runs", "--json").document["runs"][0]["undone_at"] is not None
     unknown = run("undo-run", "run_none")

@@ -4,7 +4,7 @@ A pruned memory is hidden like a forgotten one: it is journalled, and can be bro
 passed. Pinned memories are never pruned. What a person has brought back is not pruned again.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -110,29 +110,29 @@ def _find_prunable(
         reasons: dict[str, str] = {}
         staying: dict[str | None, list[AgingMemory]] = {}
         for memory in read_aging_memories(records, organization):
-            reason = None if memory.id in undone else rules.find_reason(memory, now)
+            if memory.id in undone:  # not in the budget either: a more important memory would have to go for it
+                continue
+            reason = rules.find_reason(memory, now)
             if reason is not None:
                 reasons[memory.id] = reason
             elif rules.has_budget:
                 staying.setdefault(memory.user_id, []).append(memory)
         sizes = _read_sizes(records, organization) if rules.max_bytes is not None else {}
         for memories in staying.values():
-            for memory in _find_excess(rules, memories, sizes, undone):
+            for memory in _find_excess(rules, memories, sizes):
                 reasons[memory.id] = "pruned: over the budget"
         if reasons:
             yield organization, reasons
 
 
-def _find_excess(
-    rules: PruneRules, memories: Sequence[AgingMemory], sizes: dict[str, int], undone: Collection[str]
-) -> Iterator[AgingMemory]:
+def _find_excess(rules: PruneRules, memories: Sequence[AgingMemory], sizes: Mapping[str, int]) -> Iterator[AgingMemory]:
     """Yield the memories of one user that are over the budget, the least worth keeping first."""
     count = len(memories) - (rules.max_memories if rules.max_memories is not None else len(memories))
     size = sum(sizes[memory.id] for memory in memories) - rules.max_bytes if rules.max_bytes is not None else 0
     for memory in sorted(memories, key=_rank):
         if count <= 0 and size <= 0:
             return
-        if not memory.pinned and memory.id not in undone:
+        if not memory.pinned:
             yield memory
             count -= 1
             size -= sizes.get(memory.id, 0)

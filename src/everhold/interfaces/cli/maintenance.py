@@ -97,7 +97,7 @@ def undo_run(call: Call, run: Annotated[str, typer.Argument(metavar="RUN")]) -> 
     """Undo all that a run of maintenance changed in memories."""
     with call.watch(explain_undo_run) as show_progress:
         undone = call.engine.undo_run(run, progress=show_progress)
-    lines = [f"undid {undone.count:,} changes"] if undone.count or not undone.skipped else ["undid nothing"]
+    lines = [f"undid {undone.count:,} change{'' if undone.count == 1 else 's'}"]
     lines += [f"skipped a {skipped.change.kind}: {skipped.reason}" for skipped in undone.skipped]
     return CommandResult(undone, show.render_text("\n".join(lines)), 1 if undone.skipped else 0)
 
