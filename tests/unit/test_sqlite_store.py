@@ -5,6 +5,8 @@ import resource
 import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -348,6 +350,24 @@ def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path) -> None
     with pytest.raises(StoreDamaged, match="not a database; choose another file"):
         SqliteRecords(SqliteOptions(path=path))
     assert path.read_bytes() == before
+
+
+def test_another_connection_of_the_process_does_not_drop_the_locks(records: SqliteRecords, path: Path) -> None:
+    """Without its locks, the next process to close the file would remove the write-ahead log that is in use."""
+    begin(records)
+    SqliteRecords(SqliteOptions(path=path)).close()
+    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM memories'); c.close()"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    assert Path(f"{path}-wal").exists()
+    records.commit([Put(make_row(Memory, "org", "m2"))])
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_link_to_a_file_to_be_created(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "target.db")
+    SqliteRecords(SqliteOptions(path=tmp_path / "link.db")).close()
+    assert (tmp_path / "target.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:

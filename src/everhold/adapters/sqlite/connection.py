@@ -131,11 +131,28 @@ def refuse_writing(options: SqliteOptions) -> StoreReadOnly:
     return StoreReadOnly(f"{options.path} or its folder is read-only", remedy="change their permissions to write")
 
 
+def _create_or_check(path: Path) -> None:
+    """Create an empty file, or check that an existing one can be written without opening it.
+
+    When a process closes a file, POSIX drops all locks that the process has on it, those of other connections too.
+    Another process could then remove the write-ahead log while they still use it, which destroys the database.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if not path.exists():  # a link to a file that is still to be created
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        elif path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+        elif not os.access(path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
+
+
 def create_file(path: Path) -> None:
     """Create an empty database file that only its owner can read; do nothing if the file exists."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        _create_or_check(path)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM) and path.is_file():
             raise StoreReadOnly(_READ_ONLY[0].format(path=path), remedy=_READ_ONLY[1].format(path=path)) from error
