@@ -25,7 +25,7 @@ from everhold.model.fields import (
 )
 from everhold.model.fields import check_time as check_field_time
 
-# Takes a value and the argument's name; returns the value to pass on, or raises InvalidInput.
+# Takes a value and the argument's name; returns the value to use, or raises InvalidInput.
 Check = Callable[[Any, str], Any]
 
 QUESTION_LENGTH = 32_000
@@ -39,7 +39,7 @@ SEQUENCE_LENGTH = 10_000
 MAX_PAGE_SIZE = 10_000
 MAX_HITS = 1_000
 MAX_BUDGET = 10_000_000
-DEEPEST_WALK = 10
+MAX_WALK_DEPTH = 10
 MAX_NEIGHBOURS = 100
 MAX_WORKERS = 1_024
 
@@ -49,11 +49,16 @@ def make_refusal(name: str, value: Any, remedy: str) -> InvalidInput:
     return InvalidInput(f"{name} is {format_value(value)}", value=value, remedy=f"pass {remedy}")
 
 
-def _make_text_check(most: int | None, remedy: str = "text", *, secret: bool = False) -> Check:
-    """Make a check of text with at most `most` characters. A secret is never quoted."""
+def _make_text_check(max_length: int | None, remedy: str = "text", *, secret: bool = False) -> Check:
+    """Make a check of text with at most `max_length` characters. A secret is never quoted."""
 
     def check(value: Any, name: str) -> str:
-        if type(value) is str and value.isascii() and "\x00" not in value and (most is None or len(value) <= most):
+        if (
+            type(value) is str
+            and value.isascii()
+            and "\x00" not in value
+            and (max_length is None or len(value) <= max_length)
+        ):
             return value
         if not isinstance(value, str):
             raise (
@@ -61,9 +66,9 @@ def _make_text_check(most: int | None, remedy: str = "text", *, secret: bool = F
                 if not secret
                 else InvalidInput(f"{name} is not text", remedy=f"pass {remedy}")
             )
-        if most is not None and len(value) > most:
+        if max_length is not None and len(value) > max_length:
             raise InvalidInput(
-                f"{name} has {len(value):,} characters", value=len(value), remedy=f"pass at most {most:,}"
+                f"{name} has {len(value):,} characters", value=len(value), remedy=f"pass at most {max_length:,}"
             )
         try:
             check_text(value)
@@ -101,11 +106,11 @@ def _check_memory_id(value: Any, name: str) -> str:
     return typing.cast(str, check_line(value, name))
 
 
-def _make_integer_check(least: int, most: int, remedy: str | None = None) -> Check:
-    expected = remedy or f"a whole number from {least} to {most}"
+def _make_integer_check(minimum: int, maximum: int, remedy: str | None = None) -> Check:
+    expected = remedy or f"a whole number from {minimum} to {maximum}"
 
     def check(value: Any, name: str) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
             raise make_refusal(name, value, expected)
         return value if type(value) is int else int.__int__(value)
 
@@ -177,10 +182,10 @@ _check_address = _make_text_check(PATH_LENGTH, "a path as text")
 def _check_path_text(value: Any, name: str) -> str:
     """Check a path or a store's address. Operating systems refuse long file names; names in URLs are not checked."""
     address: str = _check_address(value, name)
-    longest = max(address.split("/"), key=len) if "://" not in address else ""
-    if len(longest.encode()) > NAME_BYTES:
+    longest_name = max(address.split("/"), key=len) if "://" not in address else ""
+    if len(longest_name.encode()) > NAME_BYTES:
         raise InvalidInput(
-            f"{name} holds a name of {len(longest.encode())} bytes", remedy=f"use at most {NAME_BYTES} for each"
+            f"{name} holds a name of {len(longest_name.encode())} bytes", remedy=f"use at most {NAME_BYTES} for each"
         )
     return address
 
@@ -299,7 +304,7 @@ WindowStrategy = Annotated[
     Literal["adaptive", "truncate", "summarise"], Checked(_make_choice_check("adaptive", "truncate", "summarise"))
 ]
 Budget = Annotated[int, Checked(_make_integer_check(1, MAX_BUDGET, f"1 to {MAX_BUDGET} tokens, such as 1000"))]
-WalkDepth = Annotated[int, Checked(_make_integer_check(1, DEEPEST_WALK))]
+WalkDepth = Annotated[int, Checked(_make_integer_check(1, MAX_WALK_DEPTH))]
 Numbers = Sequence[float] | NDArray[Any]
 # A vector. The verb checks it, because only the verb knows its model.
 QueryVector = Annotated[Numbers, Checked(lambda value, _: value)]

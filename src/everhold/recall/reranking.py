@@ -1,4 +1,4 @@
-"""Reranking: the best hits in the order of a second model."""
+"""Rerank the best hits with a second model."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,25 +10,25 @@ from everhold.recall.hit import Hit, Hits
 from everhold.recall.pipeline import recall
 from everhold.recall.request import RecallDeps, Request
 
-# How many hits a reranker is shown, at least.
-RERANKED = 50
+# The minimum number of hits that a reranker gets.
+MIN_RERANKED = 50
 
 
 def recall_reranked(deps: RecallDeps, scope: Scope, request: Request, reranker: Reranker | None) -> Hits:
-    """Return what a recall finds; with a reranker, whatever its scores, in its order and with its scores.
+    """Return the hits of a recall. With a reranker, they have its order and its scores.
 
-    The request's minimum is then for those scores, and there are no further pages.
+    The reranker gets hits with any score; the request's minimum applies to the reranker's scores. There is one page.
     """
     if reranker is None:
         return recall(deps, scope, request)
     if request.cursor is not None:
         raise InvalidInput("a reranked recall has no further pages", remedy="raise k instead of passing a cursor")
-    wide = request._replace(k=max(request.k, RERANKED), minimum=0)
+    wide = request._replace(k=max(request.k, MIN_RERANKED), minimum=0)
     hits = recall(deps, scope, wide)
     scores = _read_scores(reranker.rerank(request.query, [hit.text for hit in hits]), len(hits))
     min_score = request.minimum or 0.0
-    better = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True) if score >= min_score]
-    return replace(hits, hits=tuple(sorted(better, key=_rank_hit)[: request.k]), more=False)
+    reranked = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True) if score >= min_score]
+    return replace(hits, hits=tuple(sorted(reranked, key=_rank_hit)[: request.k]), more=False)
 
 
 def _read_scores(answer: Any, texts: int) -> list[float]:
@@ -38,9 +38,9 @@ def _read_scores(answer: Any, texts: int) -> list[float]:
         scores = []
     if len(scores) != texts or not all(0 <= score <= 1 for score in scores):
         raise InvalidInput(
-            f"the reranker gave {format_value(answer)} for {texts} texts",
+            f"the reranker returned {format_value(answer)} for {texts} texts",
             value=answer,
-            remedy="it must give one number 0–1 each",
+            remedy="it must return one number from 0 to 1 for each text",
         )
     return scores
 

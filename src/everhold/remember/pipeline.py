@@ -36,7 +36,7 @@ from everhold.schema.catalog import get_table
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
 
 BATCH = 2048
-# The most messages that a memory names as repeating it. Without a limit, each repetition would make its row larger.
+# The maximum number of repeating messages that a memory names. Without a limit, each repetition would enlarge its row.
 MAX_REPETITIONS = 200
 
 # Fewer attempts than CONFLICTS has, because each of them plans the whole write again.
@@ -83,8 +83,8 @@ def store(
     """Store drafts in one commit and return each as it is stored now, without facts that were read from others."""
     chunks: dict[str, list[Chunk]] = {}  # shared by all attempts, so that no text is embedded twice
 
-    def commit(twins: Duplicates) -> list[Memory]:
-        plan = plan_write(deps.records, scope, drafts, twins, deps.reading, now)
+    def commit(duplicates: Duplicates) -> list[Memory]:
+        plan = plan_write(deps.records, scope, drafts, duplicates, deps.reading, now)
         _add_chunks(deps, plan, chunks, vectors)
         try:
             deps.records.commit(_make_operations(deps, scope, plan, chunks, now))
@@ -97,19 +97,19 @@ def store(
         return _read_stored(deps.records, scope, plan)
 
     def attempt(number: int) -> list[Memory]:
-        has_looked = number > 0
-        if not has_looked and len(drafts) == 1:
+        has_searched = number > 0
+        if not has_searched and len(drafts) == 1:
             # A single text is rarely a duplicate, so the search for duplicates is skipped. If it is one, a unique rule
             # of the store refuses the commit, and the search follows.
             with suppress(AlreadyExists):
                 return commit(Duplicates({}, ()))
-            has_looked = True
+            has_searched = True
         try:
             return commit(find_duplicates(deps.records, scope, drafts, now))
         except AlreadyExists as error:
-            # The unique rules below are broken by a writer that was faster: the next attempt finds what it stored.
-            # Any other rule is broken by an id or a key that the caller chose.
-            if has_looked and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
+            # These unique rules fail if another writer was faster: the next attempt finds what that writer stored. Any
+            # other rule fails because of an id or a key that the caller chose.
+            if has_searched and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
                 raise _explain_taken(error, [draft for draft in drafts if draft.source_id is None]) from None
             raise TryAgain("another writer stored the same text, key or session") from error
 
@@ -153,21 +153,21 @@ def _add_chunks(
     deps: WriteDeps, plan: WritePlan, chunks: dict[str, list[Chunk]], vectors: Mapping[str, CallerVectors]
 ) -> None:
     """Add the chunks of the new memories that have none yet."""
-    fresh = [draft.memory for draft in plan.drafts if draft.memory.id not in plan.known]
-    lacking = [memory for memory in fresh if memory.id not in chunks]
-    rows = make_chunks(lacking, deps.chunking, vectors)
-    chunks.update(zip((memory.id for memory in lacking), rows, strict=True))
+    added_memories = [draft.memory for draft in plan.drafts if draft.memory.id not in plan.known]
+    without_chunks = [memory for memory in added_memories if memory.id not in chunks]
+    rows = make_chunks(without_chunks, deps.chunking, vectors)
+    chunks.update(zip((memory.id for memory in without_chunks), rows, strict=True))
 
 
 def _explain_taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
     """Return the error for an id or a key of the caller's own that another memory has."""
     taken = [draft.memory.key if error.rule == "own_key" else draft.memory.id for draft in drafts]
-    named = (
+    conflicting = (
         f"{'key' if error.rule == 'own_key' else 'id'} {taken[0]!r}"
         if len(taken) == 1
         else f"one of {len(taken)} ids or keys"
     )
-    fact = f"{named} belongs to a memory that says something else"
+    fact = f"{conflicting} belongs to a memory that says something else"
     return AlreadyExists(fact, remedy="revise that one, or choose another", table=error.table, rule=error.rule)
 
 
@@ -220,9 +220,9 @@ def _link_restated_facts(records: Records, scope: Scope, plan: WritePlan, now: d
     }
     if not links:
         return []
-    fresh = {draft.memory.id: draft.memory for draft in plan.drafts}
-    elsewhere = sorted({known_id for known_id, _ in links if known_id not in fresh})
-    memories = {**fresh, **(records.get(Memory, scope.organization, elsewhere) if elsewhere else {})}
+    added_memories = {draft.memory.id: draft.memory for draft in plan.drafts}
+    stored_ids = sorted({known_id for known_id, _ in links if known_id not in added_memories})
+    memories = {**added_memories, **(records.get(Memory, scope.organization, stored_ids) if stored_ids else {})}
     return [
         Put(make_relationship(scope, known_id, source_id, "derived_from", now))
         for known_id, source_id in sorted(links)
@@ -231,8 +231,8 @@ def _link_restated_facts(records: Records, scope: Scope, plan: WritePlan, now: d
 
 
 def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: datetime) -> list[Operation]:
-    fresh = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.known)
-    unwritten = set(fresh) if plan.replaced else ()
+    added_ids = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.known)
+    unwritten = set(added_ids) if plan.replaced else ()
     operations: list[Operation] = []
     for olds, successor, attribute in plan.replaced:
         operations += make_supersession(
@@ -252,8 +252,8 @@ def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: dat
 
 def _unite_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]) -> tuple[str, ...]:
     """Return the tags of a draft and of its duplicates in the same batch."""
-    twins = [draft for draft in drafts if known.get(draft.memory.id) == first.memory.id]
-    return tuple(dict.fromkeys(tag for draft in (first, *twins) for tag in draft.tags))
+    repeats = [draft for draft in drafts if known.get(draft.memory.id) == first.memory.id]
+    return tuple(dict.fromkeys(tag for draft in (first, *repeats) for tag in draft.tags))
 
 
 def make_additions(
@@ -296,8 +296,8 @@ def _reinforce(
         Increment(Memory, key, {"access_count": len(repeated)}, {"last_accessed": now}),
         *[Ensure(make_tag(stored, tag, now)) for draft in repeated for tag in draft.tags],
     ]
-    most = {name: max(draft.memory.__dict__[name] for draft in repeated) for name in ("importance", "confidence")}
-    changes: dict[str, Any] = {name: value for name, value in most.items() if value > stored.__dict__[name]}
+    highest = {name: max(draft.memory.__dict__[name] for draft in repeated) for name in ("importance", "confidence")}
+    changes: dict[str, Any] = {name: value for name, value in highest.items() if value > stored.__dict__[name]}
     provenance = _note_repetition(stored, repeated)
     if provenance != stored.provenance:
         changes["provenance"] = provenance
@@ -328,13 +328,15 @@ def _note_repetition(stored: Memory, repeated: Sequence[Draft]) -> dict[str, Any
     A repetition in another message of a session is noted by the id of that message, so that the memory is purged when
     all of its messages are purged. A fact that a turn repeats is linked to the turn.
     """
-    told_in = [draft.memory.message_id for draft in repeated if draft.memory.message_id is not None]
-    if stored.message_id is not None and len(told_in) == len(repeated):
-        others = [name for name in dict.fromkeys((*stored.message_ids, *told_in)) if name != stored.message_id]
+    repeating_message_ids = [draft.memory.message_id for draft in repeated if draft.memory.message_id is not None]
+    if stored.message_id is not None and len(repeating_message_ids) == len(repeated):
+        others = [
+            name for name in dict.fromkeys((*stored.message_ids, *repeating_message_ids)) if name != stored.message_id
+        ]
         return {**stored.provenance, "messages": others[-MAX_REPETITIONS:]} if others else stored.provenance
-    is_said_apart = stored.message_id is not None or any(draft.source_id is None for draft in repeated)
+    has_other_source = stored.message_id is not None or any(draft.source_id is None for draft in repeated)
     rests_on_message = stored.source_id is not None or stored.message_id is not None
-    return {**stored.provenance, "restated": True} if is_said_apart and rests_on_message else stored.provenance
+    return {**stored.provenance, "restated": True} if has_other_source and rests_on_message else stored.provenance
 
 
 def _read_stored(records: Records, scope: Scope, plan: WritePlan) -> list[Memory]:

@@ -55,7 +55,7 @@ def reverse_change(deps: WriteDeps, scope: Scope, change: Change, memories: list
         )
         for memory in memories
     ]
-    announced = [Put(make_announcement(memory, _ANNOUNCED.get(change.kind, "put"))) for memory in memories]
+    announced = [Put(make_announcement(memory, _ANNOUNCED_ACTIONS.get(change.kind, "put"))) for memory in memories]
     with report_current_version(deps.records, memories[0]) if memories else nullcontext():
         deps.records.commit([*operations, undone, *map(Put, lines), *announced])
     return validate_row(Change, {**change.__dict__, "undone_at": now, "updated_at": now, "version": change.version + 1})
@@ -86,8 +86,8 @@ def _read_changes(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Itera
     """Yield the changes that can be undone, latest first: those of a memory, or those of the scope's user."""
     where = [Where("undone_at", Op.EQ, None), Where("kind", Op.IN, list(UNDOABLE))]
     if memory_id is not None:
-        keyed = find_by_key(deps.records, scope, memory_id)
-        where.append(Where("memory_ids", Op.CONTAINS, memory_id if keyed is None else keyed.id))
+        memory_with_key = find_by_key(deps.records, scope, memory_id)
+        where.append(Where("memory_ids", Op.CONTAINS, memory_id if memory_with_key is None else memory_with_key.id))
     else:
         where.append(Where("run_id", Op.EQ, None))  # the caller means their own last change, not one of maintenance
         if scope.user is not None:
@@ -202,10 +202,10 @@ def _undo_merge(
     deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
 ) -> list[Operation]:
     """Return the operations that restore merged memories and remove what the survivor received from them."""
-    kept = memories[0]
+    survivor = memories[0]
     return [
         *_undo_revise(deps, scope, change, memories, now),
-        *[Delete(Tag, (scope.organization, kept.id, tag)) for tag in change.after["tags"]],
+        *[Delete(Tag, (scope.organization, survivor.id, tag)) for tag in change.after["tags"]],
         Unhide(scope.organization, change.before["deletion_id"]),
     ]
 
@@ -246,4 +246,4 @@ _REVERSALS = {
     "relate": _undo_relate,
     **dict.fromkeys(VALUE_KINDS, _undo_values),
 }
-_ANNOUNCED: Mapping[str, Literal["put", "delete"]] = {"remember": "delete"}
+_ANNOUNCED_ACTIONS: Mapping[str, Literal["put", "delete"]] = {"remember": "delete"}

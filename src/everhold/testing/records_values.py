@@ -44,9 +44,9 @@ def read_stored(records: Records, row: Row) -> Row:
     """Return the stored row with the key of this one, deleted or not."""
     table, entity = TABLE_BY_ENTITY[type(row)], type(row)
     where = [Where(name, Op.EQ, row.__dict__[name]) for name in table.key if name != table.generated]
-    stored_rows = records.scan(entity, None, where, deleted=True)
-    assert stored_rows, f"{table.name} {get_key(row)} is not there"
-    return stored_rows[-1]
+    rows = records.scan(entity, None, where, deleted=True)
+    assert rows, f"{table.name} {get_key(row)} is not stored"
+    return rows[-1]
 
 
 # Tables that a running engine writes to. A store records the versions of its schema itself.
@@ -69,14 +69,14 @@ class ValuesContract:
         records.commit([Put(parent) for parent in parents])
         for row in rows:
             records.commit([Put(row)])
-            stored_rows = read_stored(records, row)
-            assert is_same_row(stored_rows, row), f"put {row!r}\ngot {stored_rows!r}"
+            stored = read_stored(records, row)
+            assert is_same_row(stored, row), f"put {row!r}\ngot {stored!r}"
 
     @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.soft])
     def test_the_marks_of_deletion_round_trip(self, records: Records, name: str) -> None:
         rows = make_family("org")
-        marks = {"is_deleted": True, "deleted_at": TIMES[1], "deletion_id": "del-ก", "version": 2**63 - 1}
-        row = rows[name].model_copy(update=marks)
+        deletion_fields = {"is_deleted": True, "deleted_at": TIMES[1], "deletion_id": "del-ก", "version": 2**63 - 1}
+        row = rows[name].model_copy(update=deletion_fields)
         records.commit([Put(parent) for parent in [*find_ancestors(TABLES[name], row, rows), row]])
         assert is_same_row(read_stored(records, row), row)
 
@@ -177,15 +177,19 @@ class ValuesContract:
         records.commit([Put(organization)])
         metadata["list"].append(2)
         organization.metadata["more"] = True
-        stored_rows = records.get(Organization, "org", ["org"])["org"]
-        assert stored_rows.metadata == {"list": [1]}
-        stored_rows.metadata["list"].append(3)
+        stored = records.get(Organization, "org", ["org"])["org"]
+        assert stored.metadata == {"list": [1]}
+        stored.metadata["list"].append(3)
         assert records.get(Organization, "org", ["org"])["org"].metadata == {"list": [1]}
 
     def test_a_blob_and_a_projection_of_any_name(self, records: Records) -> None:
-        most = 2**63 - 1
+        max_integer = 2**63 - 1
         projection = ProjectionState(
-            projection="scope image ก/🧠", generation=most, status="retired", applied_sequence=most, caught_up_at=NOON
+            projection="scope image ก/🧠",
+            generation=max_integer,
+            status="retired",
+            applied_sequence=max_integer,
+            caught_up_at=NOON,
         )
         blob = make_full_row(Blob, "org", "b", size=2**63 - 1)
         records.commit([Put(projection), Put(make_row(Organization, "org", "org")), Put(blob)])
