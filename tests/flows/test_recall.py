@@ -286,7 +286,7 @@ def test_a_reranker_decides_the_order(alice: View) -> None:
 
 def test_a_reranker_that_is_wrong_is_refused(alice: View) -> None:
     alice.remember("Tea")
-    with pytest.raises(InvalidInput, match="one number 0–1 each"):
+    with pytest.raises(InvalidInput, match="one number from 0 to 1 for each text"):
         alice.recall("tea", reranker=Wrong())
     with pytest.raises(InvalidInput, match="no further pages"):
         alice.recall("tea", reranker=ByLength(), cursor="x")
