@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from _pytest.nodeid import coerce_node_id
 
 from everhold.adapters.chroma import read_address
 from everhold.adapters.chroma.connection import acquire_process
@@ -104,6 +105,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
     # Slow tests and groups first: otherwise the run ends with one process that works while the others wait.
     items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("slow", "xdist_group")))
+    if config.getoption("loadgroup", default=False):
+        for item in items:
+            _name_group(item)
+
+
+def _name_group(item: pytest.Item) -> None:
+    """Append the group of a test to its id, by which pytest-xdist assigns it to a process.
+
+    pytest-xdist 3.8 does so in an attribute that pytest 9.2 no longer reads, so groups were ignored.
+    """
+    group = item.get_closest_marker("xdist_group")
+    if group is not None and "@" not in item.nodeid.rpartition("]")[2]:
+        item._id = coerce_node_id(f"{item.nodeid}@{group.args[0]}")  # type: ignore[attr-defined]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
