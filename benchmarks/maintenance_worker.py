@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 USERS: Final = ("alice", "bob", "carol")
 MODEL: Final = FakeEmbedder(dimensions=32)
 BUDGET: Final = 30
-PAIRS, NOTES = 8, 40
+PAIRS, NOTES, MESSAGES = 8, 40, 12
+# Three memories of different days with the same name, which consolidation relates and reflects upon.
+_NAMING: Final = ("I met", "I phoned", "I wrote to")
 _RULES: Final[dict[str, Any]] = {"half_life_days": 10, "prune_after_days": 60, "max_memories": BUDGET}
 
 
@@ -43,11 +45,23 @@ def fill(engine: Everhold) -> None:
             {"text": f"{user} wrote note {number}", "priority": 1 + number % 8, "kind": "fact"}
             for number in range(NOTES)
         ]
+        items += [{"text": f"Yesterday {end} Ingrid, said {user}", "priority": 9} for end in _NAMING]
         memories = view.remember_many(items)
-        notes = memories[-NOTES:]
+        notes = memories[-NOTES - len(_NAMING) : -len(_NAMING)]
         for first, second in zip(notes[::4], notes[1::4], strict=False):
             view.relate(first.id, second.id)
         _make_older(engine, memories)
+        _contradict(engine, user)
+        chat = engine.scope(user=user, session=f"chat of {user}")
+        for number in range(MESSAGES):
+            chat.say(f"Message {number} of {user}")
+        chat.archive_session()
+
+
+def _contradict(engine: Everhold, user: str) -> None:
+    """Store two places where the user lives, which only consolidation compares: two agents have stored them."""
+    for agent, town in (("phone", "Oslo"), ("desk", "Bergen")):
+        engine.scope(user=user, agent=agent).remember(f"I live in {town}", kind="preference", priority=9)
 
 
 def _make_older(engine: Everhold, memories: Sequence[Memory]) -> None:

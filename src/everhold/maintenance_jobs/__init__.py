@@ -215,6 +215,15 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         _purge_deleted,
         lease="purge",
     ),
+    # Before pruning, so that a user has no more memories than the rules allow when a run ends.
+    MaintenanceJob(
+        "consolidate",
+        "Merge duplicates, settle or list conflicts, relate memories, and write reflections.",
+        consolidating.count_changes,
+        consolidating.consolidate_memories,
+        lease="consolidate",
+        lease_duration=LONG_DURATION,
+    ),
     MaintenanceJob(
         "decay",
         "Weaken memories that are not used, and strengthen those that are.",
@@ -267,14 +276,6 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         archiving.count_archivable,
         archiving.archive_sessions,
         lease="archive",
-    ),
-    MaintenanceJob(
-        "consolidate",
-        "Merge duplicates, settle or list conflicts, relate memories, and write reflections.",
-        consolidating.count_changes,
-        consolidating.consolidate_memories,
-        lease="consolidate",
-        lease_duration=LONG_DURATION,
     ),
     # Last: a model that answers slowly must not delay the rest.
     MaintenanceJob(
