@@ -1,16 +1,15 @@
 """Measure the window of a session: its time in a long and in a short session, and what a prompt cache can reuse."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from benchmarks.engines import build_settings, open_engine
+from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.report import Pairs, Report, run_interleaved
 from benchmarks.texts import make_sentences
-from everhold import View
-from everhold.ports.tokenizer import Tokenizer
+from everhold import Everhold, View
+from everhold.settings_sections import DEFAULT_MODEL
 from everhold.testing.fake_embedder import FakeEmbedder
 
 LONG, SHORT, QUICK = 10_000, 100, 2_000
@@ -20,30 +19,34 @@ SENTENCES = 4
 TURNS = 100
 
 
-def add_window_figures(report: Report, folder: Path, tokenizer: Tokenizer, *, quick: bool) -> None:
-    """Add the figures of windows. Vectors are made by a fake model, whose time is next to nothing."""
+def add_window_figures(report: Report, folder: Path, model: TextModel, *, quick: bool) -> None:
+    """Add the figures of windows: with the model, which embeds each question, and without its time."""
     pairs = 30 if quick else 100
-    with _open_sessions(folder, tokenizer, QUICK if quick else LONG) as (long, short, whole):
-        times = _compare_windows(long, short, pairs)
-        times.add_to(report, "window", 2.0)
+    settings = build_settings(folder / "windows.db", sqlite={"synchronous": "NORMAL"})
+    # Messages are stored with vectors of a fake model: embedding ten thousand would take minutes.
+    with open_engine(settings, FakeEmbedder(DEFAULT_MODEL), model) as engine:
+        long, short, whole = _fill_sessions(engine, QUICK if quick else LONG)
+        report.add("window_without_embedding_ratio", _compare_windows(long, short, pairs).ratio)
         # In this session every message fits: nothing is summarised, and little is left to recall.
         report.add("window_than_whole_session_ratio", _compare_windows(long, whole, pairs).ratio)
+    with open_engine(settings, model, model) as engine:
+        long, short = (engine.scope(user=name, session=name) for name in ("long", "short"))
+        _compare_windows(long, short, pairs).add_to(report, "window", 2.0)
+    with open_engine(settings, FakeEmbedder(DEFAULT_MODEL), model) as engine:
         for strategy in ("truncate", "summarise", "adaptive"):
-            report.add(f"window_reused_{strategy}", _measure_reuse(long, strategy))
+            share = _measure_reuse(engine.scope(user="long", session="long"), strategy)
+            report.add(f"window_reused_{strategy}", share)
 
 
-@contextmanager
-def _open_sessions(folder: Path, tokenizer: Tokenizer, long: int) -> Iterator[list[View]]:
-    """Open a long session, a short one that exceeds the budget, and a short one that fits; each of its own user."""
+def _fill_sessions(engine: Everhold, long: int) -> list[View]:
+    """Return a long session, a short one that exceeds the budget, and a short one that fits; each of its own user."""
     sentences = make_sentences(long * SENTENCES)
     turns = [" ".join(sentences[place : place + SENTENCES]) for place in range(0, len(sentences), SENTENCES)]
     sessions = {"long": turns, "short": turns[:SHORT], "whole": sentences[:SHORT]}
-    settings = build_settings(folder / "windows.db", sqlite={"synchronous": "NORMAL"})
-    with open_engine(settings, FakeEmbedder(), tokenizer) as engine:
-        views = [engine.scope(user=name, session=name) for name in sessions]
-        for view, texts in zip(views, sessions.values(), strict=True):
-            _say_all(view, texts)
-        yield views
+    views = [engine.scope(user=name, session=name) for name in sessions]
+    for view, texts in zip(views, sessions.values(), strict=True):
+        _say_all(view, texts)
+    return views
 
 
 def _say_all(view: View, texts: Sequence[str]) -> None:
@@ -52,9 +55,12 @@ def _say_all(view: View, texts: Sequence[str]) -> None:
 
 
 def _compare_windows(long: View, short: View, pairs: int) -> Pairs:
-    questions = make_sentences(pairs + 10)
+    """Compare windows for questions about what was said in both sessions; no question is asked twice."""
+    questions = make_sentences(2 * (pairs + 10))
     return run_interleaved(
-        lambda number: _build(long, questions[number]), lambda number: _build(short, questions[number]), pairs
+        lambda number: _build(long, questions[2 * number]),
+        lambda number: _build(short, questions[2 * number + 1]),
+        pairs,
     )
 
 

@@ -101,11 +101,14 @@ def list_session_verbs(view: View) -> list[Callable[[], object]]:
         view.session,
         view.messages,
         lambda: view.messages(oldest_first=True, limit=3),
+        lambda: view.window("secret tea", budget=300),
     ]
 
 
 def read_session(view: View) -> int:
-    said = [*view.messages(limit=100).messages, *view.session().history]
+    window = view.window("secret tea", budget=2000, minimum=0)
+    require_own(view, window.memories)
+    said = [*view.messages(limit=100).messages, *view.session().history, *window.messages]
     for message in said:
         require(was_said_in(view.scope, message), (view.scope, message))
     for session in view.sessions():

@@ -42,7 +42,7 @@ WEIGHTS: Final[dict[Attempt, float]] = {
 # How many verbs an attempt calls, where it is not one.
 CALLS: Final[dict[Attempt, int]] = {
     on_memories.read_around: 3, on_memories.take_name: 2, on_memories.walk: 2, on_memories.ask_why_not: 2,
-    crossing.use_session: 4, crossing.take_message: 2, crossing.share_key: 2, crossing.resume_job: 3,
+    crossing.use_session: 5, crossing.take_message: 2, crossing.share_key: 2, crossing.resume_job: 3,
     crossing.forge_job: 3,
 }  # fmt: skip
 

@@ -52,12 +52,11 @@ def read_turn(message: Message, *, is_group: bool = False) -> PromptTurn:
 
 def _read_said(message: Message, role: Role) -> list[Part]:
     """Return the text, the content and the tool returns of a message."""
-    content: Any = message.content  # the items of a list, or one text or object
-    items = content if isinstance(content, list) else [content] if content else []
+    items = message.content if isinstance(message.content, list) else [message.content]
     parts = [part for place, item in enumerate(items) for part in _read_item(item, f"{message.id}-content{place}")]
-    said = [part.text for part in parts if isinstance(part, TextPart)]
     # The text may only repeat a text of the content, or all of them, for search.
-    if message.text and _squeeze(message.text) not in map(_squeeze, ["".join(said), *said]):
+    texts = [text for part in parts for text in _list_texts(part)]
+    if message.text and _squeeze(message.text) not in map(_squeeze, ["".join(texts), *texts]):
         parts.insert(0, TextPart(message.text))
     returns = [_read_return(item) for item in message.tool_returns]
     return [*parts, *returns] if role != "tool" else _join_returns(message.tool_call_id, parts, returns)
@@ -83,8 +82,19 @@ def _read_item(item: Any, name: str) -> Iterable[Part]:
         return [TextPart(item)] if item.strip() else []
     kind = item.get("type") if isinstance(item, Mapping) else None
     if not isinstance(kind, str):
-        return [TextPart(encode_json(item))]
+        return _read_untyped(item, name)
     return _READERS.get(kind, _read_unknown)(item, name)
+
+
+def _read_untyped(item: Any, name: str) -> Iterable[Part]:
+    """Return the parts of an object without a type: its own parts, else its text, else all of it as JSON."""
+    fields = item if isinstance(item, Mapping) else {}
+    inner = fields.get("content") or fields.get("parts")
+    if isinstance(inner, str | list):
+        items = inner if isinstance(inner, list) else [inner]
+        return [part for place, entry in enumerate(items) for part in _read_item(entry, f"{name}-{place}")]
+    text = fields.get("text")
+    return [TextPart(text if isinstance(text, str) and text.strip() else encode_json(item))]
 
 
 def _read_text(item: Mapping[str, Any], _: str) -> Iterable[Part]:
@@ -154,6 +164,11 @@ def _read_return(item: Any) -> ReturnPart:
 
 def _find_text(item: Mapping[str, Any], names: Iterable[str]) -> str | None:
     return next((value for name in names if isinstance(value := item.get(name), str) and value), None)
+
+
+def _list_texts(part: Part) -> list[str]:
+    inner = part.parts if isinstance(part, ReturnPart) else [part]
+    return [item.text for item in inner if isinstance(item, TextPart)]
 
 
 def _squeeze(text: str) -> str:

@@ -39,7 +39,7 @@ class WindowVerbs(ScopedView):
         strategy: WindowStrategy = "adaptive",
         system: Body | None = None,
         conversation: Identifier | None = None,
-        k: HitCount = 20,
+        k: HitCount = 10,
         minimum: MinimumScore | None = None,
         include: str | Sequence[str] = (),
         only: Only | None = None,

@@ -31,7 +31,7 @@ def window(
     ] = "adaptive",
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system text.")] = None,
     conversation: Annotated[str | None, typer.Option(metavar="ID", help="Only this conversation of it.")] = None,
-    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many memories and messages to recall.")] = 20,
+    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many memories and messages to recall.")] = 10,
     minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="The lowest score of a hit.")] = None,
     include: Included = None,
     only: OnlySession = None,
