@@ -98,6 +98,14 @@ def test_locomo_is_one_line_of_json(run: Run, file: str, tmp_path: Path) -> None
     assert not list(tmp_path.glob("*.db"))
 
 
+def test_episodes_lead_to_sessions(run: Run, file: str) -> None:
+    found = run("eval", "episodes", file, "--json").document
+    assert (found["questions"], found["sessions@10"]) == (4, 1.0)
+    assert found["by_conversation"].keys() == {"garden", "school"}
+    assert 0 < found["summary_tokens"] < found["message_tokens"]
+    assert "garden" in run("eval", "episodes", file).out
+
+
 def test_locomo_as_a_table(run: Run, file: str) -> None:
     ran = run("eval", "locomo", file)
     assert ran.code == 0

@@ -127,6 +127,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "project": ("accounts", "projects", "Projects of an organization."),
     "session": ("sessions", "app", "Sessions and their messages; --session names one."),
     "messages": ("messages", "group", "Single messages of a session."),
+    "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),
     "model": ("care", "model", "The embedding model."),
     "eval": ("evaluations", "app", "Measure recall on data of your own."),
 }

@@ -11,7 +11,16 @@ from rich.text import Text
 
 from everhold import Everhold
 from everhold.errors import InvalidInput
-from everhold.evaluation import answer_fitting, curve, fitting, leave_one_out, precision, precision_format, questions
+from everhold.evaluation import (
+    answer_fitting,
+    curve,
+    episodes,
+    fitting,
+    leave_one_out,
+    precision,
+    precision_format,
+    questions,
+)
 from everhold.evaluation import locomo as data
 from everhold.evaluation.lives import read_lives
 from everhold.evaluation.locomo import CUTS, EvaluatedConversation
@@ -77,6 +86,21 @@ def _make_locomo_table(line: Mapping[str, Any]) -> RenderableType:
     return Group(
         table, Text(f"{data.CONTEXT_HITS} hits have {line['context_tokens']:,} tokens on average", style="dim")
     )
+
+
+@command(app, "episodes", make_store_call)
+def measure_episodes(call: Call, file: File) -> CommandResult:
+    """Show how many of the sessions with the evidence are among the first 10 that episodes lead to."""
+    conversations = _read_conversations(file)
+    total = episodes.count_steps(conversations)
+    with _open_empty(call) as engine, call.progress("saying and asking", total) as progress:
+        report = episodes.evaluate(engine, conversations, progress).as_json()
+    share = f"sessions@{episodes.SESSIONS}"
+    table = show.make_number_table("conversation", "questions", share, "episodes", "summaries")
+    for name, row in {**report["by_conversation"], "all": report}.items():
+        figures = (f"{row['questions']:,}", f"{row[share]:.3f}", f"{row['episodes']:,}", f"{row['summary_share']:.1%}")
+        table.add_row(show.render_text(name), *figures)
+    return CommandResult(Line(file=str(file), **report), table)
 
 
 @command(app, "leave-one-out", make_store_call)
