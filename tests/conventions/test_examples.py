@@ -8,6 +8,7 @@ import contextlib
 import io
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -108,8 +109,9 @@ def model() -> EmbeddingParts:
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: EmbeddingParts) -> None:
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: EmbeddingParts) -> Path:
+    """An empty folder to work in, with the default settings and the shared model."""
     make_embedder = embedders.make_embedder
 
     def share_model(chosen: Settings) -> EmbeddingParts:
@@ -120,7 +122,25 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for name in [name for name in os.environ if name.startswith("EVERHOLD_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    run_page(str(page), page.read_text(encoding="utf-8"), tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_examples_run(page: Path, prepared: Path) -> None:
+    run_page(str(page), page.read_text(encoding="utf-8"), prepared)
+
+
+def test_the_chat_remembers_across_sessions(
+    prepared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["chat_with_memory.py", "--demo"])
+    runpy.run_path(str(REPOSITORY / "examples" / "chat_with_memory.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    answers = {line: lines[number + 1] for number, line in enumerate(lines) if line.startswith("you:")}
+    assert "Lisbon" in answers["you:       Where do I live?"]
+    assert "repairs violins" in answers["you:       What does Rosa do?"]
+    assert "Porto" in answers["you:       Where do I live now?"]
+    assert "summary of monday:" in lines
 
 
 def test_the_readme_shows_python_and_the_command_line() -> None:
