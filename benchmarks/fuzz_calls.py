@@ -87,7 +87,10 @@ def find_verbs() -> list[Target]:
             if name.startswith("_") or name in _LEFT_OUT or not inspect.isroutine(plain):
                 continue
             own = inspect.unwrap(vars(kind)[name].__func__) if name == "open" else inspect.unwrap(plain)
-            targets.append(Target(owner, name, inspect.signature(own), get_type_hints(own, include_extras=True)))
+            signature = inspect.signature(own)
+            # Not get_type_hints: what a verb returns may be imported only when it is called.
+            hints = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
+            targets.append(Target(owner, name, signature, hints))
     return targets
 
 
