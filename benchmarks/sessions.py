@@ -14,6 +14,7 @@ from typing import Literal
 from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.floors import MessageFloor
 from benchmarks.report import Pairs, Report, run_interleaved
+from benchmarks.session_episodes import add_episode_figures
 from benchmarks.session_windows import add_window_figures
 from benchmarks.texts import make_sentences
 from benchmarks.vectors import Precomputed, make_vectors
@@ -85,6 +86,7 @@ def main() -> int:
         compare_say_without_embedding(folder, texts, "FULL").add_to(report, "say_without_embedding_full", 3.0)
         report.add("say_without_embedding_normal_ratio", compare_say_without_embedding(folder, texts, "NORMAL").ratio)
         add_window_figures(report, folder, model, quick=options.quick)
+        add_episode_figures(report, folder, model, quick=options.quick)
     return report.finish()
 
 

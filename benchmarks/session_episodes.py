@@ -1,0 +1,91 @@
+"""Measure what a message costs in episodes, early and late in a session of 100,000 messages."""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+
+from benchmarks.engines import build_settings, open_engine
+from benchmarks.report import Report
+from benchmarks.texts import make_sentences
+from everhold import Everhold
+from everhold.episodes.pipeline import update_session
+from everhold.model import Message, Session
+from everhold.ports.tokenizer import Tokenizer
+from everhold.remember.chunks import make_chunks
+from everhold.schema.operations import Patch, Put
+from everhold.testing.fake_embedder import FakeEmbedder
+
+EARLY, LATE, QUICK = 1_000, 100_000, 10_000
+# Messages that are said between two updates, and the messages before EARLY and LATE whose updates are measured.
+STEP, MEASURED = 20, 600
+ALL_AT_ONCE = 240
+START = datetime(2024, 1, 1, tzinfo=UTC)
+APART = timedelta(seconds=40)
+USER, SESSION = "alice", "long"
+
+
+def add_episode_figures(report: Report, folder: Path, tokenizer: Tokenizer, *, quick: bool) -> None:
+    """Add the cost of a message in episodes. Vectors are made by a fake model, whose time is next to nothing."""
+    late = QUICK if quick else LATE
+    settings = build_settings(folder / "episodes.db", sqlite={"synchronous": "NORMAL"})
+    texts = make_sentences(2_000)
+    with open_engine(settings, FakeEmbedder(), tokenizer) as engine:
+        engine.scope(user=USER, session=SESSION).open_session()
+        seconds: dict[int, list[float]] = {EARLY: [], late: []}
+        said = 0
+        while said < late:
+            point = EARLY if said < EARLY else late
+            is_measured = said >= point - MEASURED
+            step = STEP if is_measured else min(ALL_AT_ONCE, point - MEASURED - said)
+            _store(engine, texts, said, step)
+            spent = _update(engine)
+            if is_measured:
+                seconds[point].append(spent / step)
+            said += step
+        early_cost, late_cost = (median(seconds[point]) for point in (EARLY, late))
+        report.add("episodes_cost_ratio", late_cost / early_cost, "<=", 1.5)
+        report.add("episodes_ms_per_message_early", 1000 * early_cost)
+        report.add("episodes_ms_per_message_late", 1000 * late_cost)
+        report.add("episodes_messages", late)
+        _measure_summary(report, engine)
+
+
+def _store(engine: Everhold, texts: Sequence[str], first: int, count: int) -> None:
+    """Store messages as `say` does, but many in one commit."""
+    parts = engine._parts
+    messages = [
+        Message(
+            id=f"msg-{number:06}",
+            organization_id="default",
+            user_id=USER,
+            session_id=SESSION,
+            position=number,
+            role=("user", "assistant")[number % 2],
+            text=f"{texts[number * 7 % len(texts)]} It was the {number}th time.",
+            created_at=START + number * APART,
+            updated_at=START + number * APART,
+        )
+        for number in range(first, first + count)
+    ]
+    chunks = make_chunks(messages, parts.write_deps.chunking)
+    last_active = Patch(Session, ("default", SESSION), {"last_active": messages[-1].created_at})
+    parts.records.commit([*map(Put, messages), *(Put(chunk) for own in chunks for chunk in own), last_active])
+
+
+def _update(engine: Everhold) -> float:
+    deps = engine._parts.episode_deps
+    session = deps.records.get(Session, "default", [SESSION])[SESSION]
+    started = time.perf_counter()
+    for _ in update_session(deps, session):
+        pass
+    return time.perf_counter() - started
+
+
+def _measure_summary(report: Report, engine: Everhold) -> None:
+    view = engine.scope(user=USER)
+    started = time.perf_counter()
+    summary = view.summary(START + timedelta(days=1, hours=7), START + timedelta(days=4, hours=3), budget=400)
+    report.add("episodes_summary_ms", 1000 * (time.perf_counter() - started))
+    report.add("episodes_summary_tokens", summary.tokens, "<=", 400)

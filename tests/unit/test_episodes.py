@@ -1,0 +1,99 @@
+"""Episodes as messages come: the same however they are built, and stable while a session goes on."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from everhold import Everhold, View
+from everhold.episodes.pipeline import update_session
+from everhold.episodes.reading import summarise_before
+from everhold.model import Episode, Session
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests.engines import records_of
+
+START = datetime(2024, 3, 4, 9, tzinfo=UTC)
+SUBJECTS = ("greyhound", "marathon", "bakery", "telescope", "saxophone", "vineyard", "glacier", "lighthouse")
+BUILT = ("id", "span_from", "span_to", "summary", "quotes", "topics", "message_count", "token_count", "is_active")
+
+
+def _open() -> Everhold:
+    return Everhold.open("memory://", embedder=FakeEmbedder())
+
+
+@pytest.fixture
+def engine() -> Everhold:
+    return _open()
+
+
+def _say(view: View, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        subject = SUBJECTS[number // 3 % len(SUBJECTS)]
+        pause = timedelta(hours=number // 9)
+        text = f"Remark {number}: the {subject} of number {number} was painted in colour {number % 7}."
+        view.say(text, id=f"m{number}", created_at=START + pause + number * timedelta(seconds=20))
+
+
+def _update(engine: Everhold, session: str) -> None:
+    for _ in update_session(engine._parts.episode_deps, _read_session(engine, session)):
+        pass
+
+
+def _read_session(engine: Everhold, session: str) -> Session:
+    return records_of(engine).get(Session, "default", [session])[session]
+
+
+def _list_built(engine: Everhold, level: int) -> list[dict[str, Any]]:
+    rows = [row for row in records_of(engine).scan(Episode, "default", order="span_from") if row.level == level]
+    return [{name: row.__dict__[name] for name in BUILT} for row in rows]
+
+
+def test_episodes_do_not_depend_on_how_many_messages_are_built_at_once(engine: Everhold) -> None:
+    other = _open()
+    _say(engine.scope(user="alice", session="s"), 0, 190)
+    _update(engine, "s")
+    for first in range(0, 190, 10):
+        _say(other.scope(user="alice", session="s"), first, 10)
+        _update(other, "s")
+    for level in (1, 2, 3):
+        assert _list_built(engine, level) == _list_built(other, level)
+    assert len(_list_built(engine, 2)) == 1
+
+
+def test_a_summary_of_the_past_stays_the_same_while_the_session_goes_on(engine: Everhold) -> None:
+    view = engine.scope(user="alice", session="s")
+    _say(view, 0, 200)
+    before = {
+        number: view.messages(around=f"m{number}", limit=1).messages[0].created_at for number in (1, 17, 100, 144, 199)
+    }
+
+    def summarise() -> dict[int, str]:
+        session, deps = _read_session(engine, "s"), engine._parts.episode_deps
+        return {number: summarise_before(deps, view.scope, session, at, 300).text for number, at in before.items()}
+
+    first = summarise()
+    assert "Remark 0:" in first[1]
+    _update(engine, "s")
+    assert summarise() == first
+    _say(view, 200, 60)
+    assert summarise() == first
+    _update(engine, "s")
+    assert summarise() == first
+
+
+def test_maintenance_builds_each_message_once(engine: Everhold) -> None:
+    _say(engine.scope(user="alice", session="s"), 0, 30)
+    assert engine.maintain(["episodes"], dry_run=True)["episodes"].counts == {"sessions": 1}
+    assert engine.maintain(["episodes"])["episodes"].counts == {"messages": 30, "sessions": 1}
+    assert engine.maintain(["episodes"])["episodes"].counts == {}
+
+
+def test_every_span_has_a_summary_of_fixed_size(engine: Everhold) -> None:
+    view = engine.scope(user="alice", session="s")
+    _say(view, 0, 240)  # 27 hours
+    for hours in (1, 7, 24, 26, 24 * 400):
+        summary = engine.scope(user="alice").summary(START, START + timedelta(hours=hours), budget=150)
+        times = [datetime.fromisoformat(quote["at"]) for quote in summary.quotes]
+        assert summary.quotes
+        assert summary.tokens <= 150
+        assert all(START <= time < START + timedelta(hours=hours) for time in times)
