@@ -97,7 +97,15 @@ def list_session_verbs(view: View) -> list[Callable[[], object]]:
         lambda: view.remember("I live in Rome", kind="conversation"),
         lambda: view.remember_many(["mine", "mine too"]),
         lambda: view.update_session(topic="mine"),
-        view.end_session,
+        lambda: view.open_session(topic="mine"),
+        lambda: view.end_session(summary="mine"),
+        view.reopen_session,
+        view.archive_session,
+        view.delete_session,
+        lambda: view.delete_session(hard=True),
+        lambda: view.delete_session(preview=True),
+        view.restore_session,
+        lambda: view.messages(around="m1"),
         view.session,
         view.messages,
         lambda: view.messages(oldest_first=True, limit=3),
@@ -111,9 +119,13 @@ def read_session(view: View) -> int:
     said = [*view.messages(limit=100).messages, *view.session().history, *window.messages]
     for message in said:
         require(was_said_in(view.scope, message), (view.scope, message))
+    searched = view.search_messages("secret words", k=50, minimum=0, neighbours=3)
+    found = [*view.recent_messages(n=50), *(turn for hit in searched for turn in hit.turns)]
+    for message in found:
+        require(view.scope.can_read(message), (view.scope, message))
     for session in view.sessions():
         require(can_use(view.scope, OWNED_SESSIONS.get(session.id, {})), (view.scope, session))
-    return len(said)
+    return len(said) + len(found)
 
 
 def was_said_in(scope: Scope, message: Message) -> bool:
@@ -132,6 +144,7 @@ def take_message(world: World, view: View) -> int:
     if was_said_in(view.scope, message):
         return 0
     require_refusal(lambda: view.messages(cursor=message.id), InvalidInput)
+    require_refusal(lambda: view.messages(around=message.id))
     is_users_own = view.scope.user is not None and message.user_id == view.scope.user
     if message.organization_id != view.scope.organization or not is_users_own:  # a user's own, of any session
         require_refusal(lambda: view.delete_message(message.id))

@@ -61,6 +61,7 @@ def run(engine: Everhold, attempts: int, seed: int = 20_000) -> Outcome:
     """Make this many attempts at random and return what came of them."""
     outcome = Outcome()
     world = World(engine, random.Random(seed))
+    engine.maintain(["episodes"])  # attempts run maintenance too, which would build them
     before = read_steady_rows(engine)
     kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
     while outcome.tried.total() < attempts and not outcome.findings:
