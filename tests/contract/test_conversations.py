@@ -224,3 +224,47 @@ def test_a_group_chat_names_each_sender(engine: Everhold) -> None:
     assert {message.user_id for message in team.messages()} == {None}
     assert team.recall("What does Carol bring?", among="message", minimum=0)[0].message.sender_id == "u-17"
     assert not engine.scope(user="alice").recall("van", among="message", minimum=0)
+
+
+def test_a_project_has_several_sessions_of_role_based_messages(engine: Everhold) -> None:
+    for number, role in enumerate(("system", "user", "assistant", "tool")):
+        chat = engine.scope(project="sales", user="alice", session=f"chat-{number % 2}")
+        chat.say(f"line {number}", role=role, references=[{"source": "q3.csv", "row": number}])
+    engine.scope(project="other", user="alice", session="chat-9").say("elsewhere")
+    project = engine.scope(project="sales", user="alice")
+    assert [session.id for session in project.sessions()] == ["chat-1", "chat-0"]
+    assert [(message.role, message.references[0]["row"]) for message in project.recent_messages()] == [
+        ("tool", 3), ("assistant", 2), ("user", 1), ("system", 0)
+    ]  # fmt: skip
+
+
+def test_every_field_of_a_session_is_kept(engine: Everhold) -> None:
+    chat = engine.scope(user="alice", session="call-7")
+    opened = chat.open_session(session_type="voice", metadata={"device": {"os": "x"}}, context={"state": "greeting"})
+    chat.remember("Alice wants the kitchen light on", kind="context")
+    ended = chat.end_session(summary="Light")
+    chat.archive_session()
+    [stored] = engine.scope(user="alice").sessions()
+    fields = (stored.id, stored.user_id, stored.session_type, stored.metadata, stored.summary, stored.is_archived)
+    assert fields == ("call-7", "alice", "voice", {"device": {"os": "x"}}, "Light", True)
+    assert stored.created_at == opened.created_at < stored.updated_at
+    assert (stored.ended_at, stored.context) == (ended.ended_at, {"state": "greeting"})
+    rows = engine.delete_session("call-7", hard=True).rows
+    assert (rows["sessions"], rows["memories"]) == (1, 1)
+    assert not engine.scope(user="alice").list()
+
+
+def test_a_conversation_holds_its_messages(engine: Everhold) -> None:
+    chat = engine.scope(session="s1")
+    said = [
+        chat.say(text, conversation=name, metadata={"n": text}) for text, name in (("a", "x"), ("b", "y"), ("c", "x"))
+    ]
+    chat.update_conversation("x", name="First", metadata={"topic": "tea"})
+    assert [(row.id, row.session_id, row.metadata) for row in chat.conversations()] == [
+        ("y", "s1", {}), ("x", "s1", {"topic": "tea"})
+    ]  # fmt: skip
+    assert chat.messages(conversation="x", oldest_first=True).messages == (said[0], said[2])
+    assert said[0].created_at < said[1].created_at < said[2].created_at
+    assert said[2].metadata == {"n": "c"}
+    assert chat.delete_session(hard=True).rows == {"sessions": 1, "conversations": 2, "messages": 3}
+    assert chat.say("d", conversation="x").position == 0
