@@ -8,7 +8,7 @@ from typing import Any
 
 from everhold import Everhold, View
 from everhold.errors import EverholdError, NotFound
-from everhold.model import Memory, Message, Scope, Tag
+from everhold.model import Chunk, Episode, Memory, Message, Scope, Tag
 from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG, get_key
 
@@ -177,7 +177,10 @@ def require_refusal(verb: Callable[[], object], kind: type[EverholdError] = NotF
 
 
 def read_steady_rows(engine: Everhold, organizations: Sequence[str] = ORGANIZATIONS) -> dict[str, Any]:
-    """Return all rows of these organizations except the log and the engine's own state, without read counts."""
+    """Return all rows of these organizations except the log and the engine's own state, without read counts.
+
+    Episodes are left out: reading a window or a summary builds those of the session that is read.
+    """
     engine.flush()
     records = engine._parts.records
     rows_by_table: dict[str, Any] = {}
@@ -185,8 +188,13 @@ def read_steady_rows(engine: Everhold, organizations: Sequence[str] = ORGANIZATI
         if table.name == CHANGING or table.internal or table.tenant is None:
             continue
         rows = [row for organization in organizations for row in records.scan(entity, organization, deleted=True)]
+        rows = [row for row in rows if not _is_of_episode(row)]
         rows_by_table[table.name] = {get_key(row): _drop_counts(row) for row in rows}
     return rows_by_table
+
+
+def _is_of_episode(row: Row) -> bool:
+    return isinstance(row, Episode) or (isinstance(row, Chunk) and row.owner_kind == "episode")
 
 
 def _drop_counts(row: Row) -> Row:
