@@ -11,7 +11,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.errors import EverholdError, StoreFull
-from everhold.model import AccessLog, Relationship
+from everhold.model import AccessLog, Episode, Relationship
 from everhold.model.access import compute_digest
 from everhold.schema.operations import Op, Where
 from tests.engines import Store, records_of
@@ -102,6 +102,9 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("conversations", view.conversations, [("read", None)]),
         ("say", lambda: view.say("Hello", conversation="c"), [("create", None)]),
         ("update_conversation", lambda: view.update_conversation("c", name="Tea"), [("update", None)]),
+        ("episodes", view.episodes, [("read", None)]),
+        ("episode", lambda: view.episode(find_episode(engine)), [("read", None)]),
+        ("summary", view.summary, [("read", None)]),
         ("end_session", lambda: view.end_session(summary="Tea"), [("update", None)]),
         ("archive_session", view.archive_session, [("update", None)]),
         ("reopen_session", view.reopen_session, [("update", None)]),
@@ -130,6 +133,11 @@ def find_conflict(engine: Everhold) -> str:
     """Return the id of the only conflict, without a line in the log."""
     [link] = records_of(engine).scan(Relationship, None, [Where("relationship_type", Op.EQ, "contradicts")])
     return link.id
+
+
+def find_episode(engine: Everhold) -> str:
+    """Return the id of an episode, without a line in the log."""
+    return records_of(engine).scan(Episode, None, limit=1)[0].id
 
 
 def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> None:

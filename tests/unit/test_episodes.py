@@ -1,7 +1,7 @@
 """Episodes as messages come: the same however they are built, and stable while a session goes on."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -86,6 +86,44 @@ def test_maintenance_builds_each_message_once(engine: Everhold) -> None:
     assert engine.maintain(["episodes"], dry_run=True)["episodes"].counts == {"sessions": 1}
     assert engine.maintain(["episodes"])["episodes"].counts == {"messages": 30, "sessions": 1}
     assert engine.maintain(["episodes"])["episodes"].counts == {}
+
+
+class ScriptedModel(NamedTuple):
+    """A language model that always gives the same answer."""
+
+    answer: str
+    name: str = "scripted"
+
+    def complete(self, prompt: str) -> str:
+        assert "Remark 0" in prompt
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        ("The greyhound was painted.", {"episodes": 1}),
+        ("The greyhound was painted in Vienna.", {"episodes": 1, "refused": 1}),
+        ("The greyhound was painted 77 times.", {"episodes": 1, "refused": 1}),
+        ("The greyhound was painted. " * 40, {"episodes": 1, "refused": 1}),
+        ("", {"episodes": 1, "refused": 1}),
+    ],
+)
+def test_a_language_model_writes_only_what_the_messages_say(
+    engine: Everhold, answer: str, counts: dict[str, int]
+) -> None:
+    view = engine.scope(user="alice", session="s")
+    _say(view, 0, 10)  # the tenth is said an hour later
+    engine._parts.language_model = ScriptedModel(answer)
+    engine.maintain(["episodes"])
+    assert engine.maintain(["retell"], dry_run=True)["retell"].counts == {"episodes": 1}
+    assert engine.maintain(["retell"])["retell"].counts == counts
+    assert engine.maintain(["retell"])["retell"].counts == {}
+    first = view.episodes().episodes[-1]
+    assert first.summary.startswith("The greyhound was painted.\nAlso: ") == ("refused" not in counts)
+    assert first.quotes
+    view.delete_message("m0")
+    assert "greyhound was painted." not in view.episodes().episodes[-1].summary
 
 
 def test_every_span_has_a_summary_of_fixed_size(engine: Everhold) -> None:

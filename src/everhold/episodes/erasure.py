@@ -22,6 +22,7 @@ from everhold.schema.operations import Op, Operation, Where
 _EMPTY: dict[str, Any] = {
     "name": None, "summary": "", "quotes": [], "topics": [], "key_facts": [], "participants": [],
     "first_message_id": None, "last_message_id": None, "message_count": 0, "token_count": 0,
+    "metadata": {},
 }  # fmt: skip
 
 
@@ -92,7 +93,8 @@ def _rebuild_episode(
         return _copy(episode, _EMPTY)
     described = list(describe_messages(deps, session.organization_id, kept))
     values = summarise_messages(session, described, deps.count_tokens, deps.zone)
-    return _copy(episode, {**values, "first_message_id": kept[0].id, "last_message_id": kept[-1].id})
+    ends = {"first_message_id": kept[0].id, "last_message_id": kept[-1].id}
+    return _copy(episode, {**values, **ends, "metadata": {}})
 
 
 def _find_groups(deps: EpisodeDeps, session: Session, changes: Iterable[EpisodeChange]) -> list[Episode]:
@@ -114,10 +116,11 @@ def _drop_quotes(episode: Episode, gone: Collection[str]) -> EpisodeChange:
 
 
 def _retell(episode: Episode, quotes: Sequence[Quote]) -> dict[str, Any]:
-    if len(quotes) == len(episode.quotes):
+    # A summary that a language model wrote may repeat what a message said, also one that is not quoted.
+    if len(quotes) == len(episode.quotes) and not episode.metadata:
         return {}
     text = render_episode(quotes, episode.topics) if episode.level == EPISODE else render_quotes(quotes)
-    return {"quotes": list(quotes), "summary": text, "participants": list_speakers(quotes)}
+    return {"quotes": list(quotes), "summary": text, "participants": list_speakers(quotes), "metadata": {}}
 
 
 def _copy(episode: Episode, values: dict[str, Any]) -> Episode:

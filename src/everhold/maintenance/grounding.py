@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from everhold.model import Scope
 from everhold.text.chunking import SENTENCE_END
+from everhold.text.grounding import has_only_known_names
 from everhold.text.terms import extract_terms, fold
 
 FACT_KINDS = ("fact", "preference", "plan", "episodic", "entity")
@@ -26,19 +27,10 @@ NOBODY_NAMED = "User"
 
 _FENCE = re.compile(r"\A\s*```\w*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]+")
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _TITLE = re.compile(r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Prof)\.\s*\Z")
 _NEGATION = re.compile(
     r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot)\b|n['’]t\b|\b(?:do|does|did|is|was|ca|wo)nt\b"
 )
-_NUMBER_WORDS = frozenset((
-    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty", "thirty",
-    "forty", "fifty", "hundred", "thousand",
-))  # fmt: skip
-_OPENERS = frozenset((
-    "a", "after", "all", "an", "at", "before", "both", "for", "her", "his", "in", "on", "since", "some", "the", "their",
-    "there", "when", "while",
-))  # fmt: skip
 _SPEAKING = frozenset((
     "i", "me", "my", "myself", "we", "our", "ourselves", "you", "your", "yours", "yourself",
 ))  # fmt: skip
@@ -150,13 +142,4 @@ def is_grounded(text: str, utterance: Utterance) -> bool:
     if _NEGATION.search(folded) and not _NEGATION.search(folded_source):
         return False
     # A paraphrase changes some words, but a name or a number that the utterance lacks is invented.
-    exact = {*_find_names(text), *_NUMBER.findall(folded), *_NUMBER_WORDS.intersection(_WORD.findall(folded))}
-    return exact <= {*_WORD.findall(folded_source), *_NUMBER.findall(folded_source)}
-
-
-def _find_names(text: str) -> set[str]:
-    """Return every capitalised word, except a first word that is capitalised only because it opens the sentence."""
-    words = _WORD.findall(text)
-    if words and fold(words[0]) in _OPENERS:
-        words = words[1:]
-    return {fold(word) for word in words if word[0].isupper()}
+    return has_only_known_names(text, source)

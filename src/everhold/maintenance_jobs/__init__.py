@@ -279,6 +279,14 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
     ),
     # Last: a model that answers slowly must not delay the rest.
     MaintenanceJob(
+        "retell",
+        "Let the language model write the summaries of episodes, if there is one.",
+        episodes.count_untold,
+        episodes.retell,
+        lease="retell",
+        lease_duration=LONG_DURATION,
+    ),
+    MaintenanceJob(
         "extract",
         "Read facts from messages with the language model, if there is one.",
         _count_unread,

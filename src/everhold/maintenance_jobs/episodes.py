@@ -1,7 +1,8 @@
-"""The job that summarises sessions."""
+"""The jobs that summarise sessions."""
 
 from everhold.episodes.listing import find_stale
 from everhold.episodes.pipeline import update_session
+from everhold.episodes.retelling import find_untold, retell_episodes
 from everhold.maintenance.pipeline import Counts, JobRun
 from everhold.parts import Parts
 
@@ -15,3 +16,15 @@ def build_episodes(parts: Parts, run: JobRun) -> None:
         for count in update_session(parts.episode_deps, session):
             run.add("messages", count)
         run.counts["sessions"] += 1
+
+
+def count_untold(parts: Parts) -> Counts:
+    return {} if parts.language_model is None else {"episodes": len(find_untold(parts.episode_deps))}
+
+
+def retell(parts: Parts, run: JobRun) -> None:
+    if parts.language_model is None:
+        return
+    for is_accepted in retell_episodes(parts.episode_deps, parts.language_model):
+        run.counts["refused"] += not is_accepted
+        run.add("episodes")
