@@ -10,7 +10,7 @@ from benchmarks.engines import build_settings, open_engine
 from benchmarks.report import Report
 from benchmarks.texts import make_sentences
 from everhold import Everhold
-from everhold.episodes.pipeline import update_session
+from everhold.episodes.updating import update_session
 from everhold.model import Message, Session
 from everhold.ports.tokenizer import Tokenizer
 from everhold.remember.chunks import make_chunks

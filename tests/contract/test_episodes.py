@@ -73,6 +73,9 @@ def test_an_episode_leads_to_its_messages(store: Store) -> None:
     episode = alice.episode(day.parts[0].id)
     assert [message.id for message in episode.messages] == ["s1-0", "s1-1", "s1-2"]
     assert {quote["message"] for quote in episode.episode.quotes} <= {"s1-0", "s1-1", "s1-2"}
+    engine.scope(user="alice", session="s1").archive_session()
+    assert engine.maintain(["archive"])["archive"].counts["messages"] == 3
+    assert [message.id for message in alice.episode(day.parts[0].id).messages] == ["s1-0", "s1-1", "s1-2"]
     with pytest.raises(NotFound):
         engine.scope(user="bob").episode(year.episode.id)
     with pytest.raises(InvalidInput, match="level"):

@@ -1,14 +1,17 @@
 """Episodes as messages come: the same however they are built, and stable while a session goes on."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from everhold import Everhold, View
-from everhold.episodes.pipeline import update_session
 from everhold.episodes.reading import summarise_before
+from everhold.episodes.updating import update_session
 from everhold.model import Episode, Session
+from everhold.ports.records import Records
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import records_of
 
@@ -124,6 +127,37 @@ def test_a_language_model_writes_only_what_the_messages_say(
     assert first.quotes
     view.delete_message("m0")
     assert "greyhound was painted." not in view.episodes().episodes[-1].summary
+
+
+class InterruptedRecords:
+    """Records that do something else right before each commit."""
+
+    def __init__(self, records: Records, interrupt: Callable[[], object]) -> None:
+        self._records = records
+        self._interrupt = interrupt
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "commit":
+            self._interrupt()
+        return getattr(self._records, name)
+
+
+def test_a_message_that_is_deleted_while_its_episode_is_built_is_not_quoted(engine: Everhold) -> None:
+    view = engine.scope(user="alice", session="s")
+    view.say("Juniper is a greyhound.")
+    deleted = view.say("The marathon in Lisbon was exhausting.")
+    waiting = [deleted.id]
+
+    def interrupt() -> None:
+        if waiting:
+            view.delete_message(waiting.pop(), hard=True)
+
+    deps = engine._parts.episode_deps
+    interrupted = cast("Records", InterruptedRecords(deps.records, interrupt))
+    for _ in update_session(replace(deps, records=interrupted), _read_session(engine, "s")):
+        pass
+    told = [f"{row.summary} {row.quotes}" for row in records_of(engine).scan(Episode, "default")]
+    assert [("Juniper" in text, "Lisbon" in text) for text in told] == 6 * [(True, False)]
 
 
 def test_every_span_has_a_summary_of_fixed_size(engine: Everhold) -> None:

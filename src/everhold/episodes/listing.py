@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import ClassVar
 
 from everhold.episodes.deps import EpisodeDeps
-from everhold.episodes.pipeline import find_last_episode, read_messages, update_session
+from everhold.episodes.pipeline import find_last_episode, read_messages
 from everhold.episodes.rollups import GROUP_SIZE
+from everhold.episodes.updating import update_session
 from everhold.errors import InvalidInput, NotFound
 from everhold.model import Episode, Message, Scope, Session
 from everhold.model.episode import CHAPTER, DAY, EPISODE, LEVEL_NAMES, MONTH, SECTION, SESSION, WEEK, YEAR

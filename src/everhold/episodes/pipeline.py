@@ -1,4 +1,4 @@
-"""Bring the episodes of a session up to date.
+"""Build the episodes of the next messages of a session.
 
     messages since the open episode → episodes → sections and chapters that are complete → session and periods → commit
 
@@ -27,31 +27,26 @@ from everhold.episodes.rollups import (
     update_session_rollup,
 )
 from everhold.episodes.writing import make_operations
-from everhold.errors import AlreadyExists, StaleVersion, StoreBusy
+from everhold.errors import AlreadyExists, StaleVersion
 from everhold.model import Chunk, Episode, Message, Session
 from everhold.model.episode import DAY, EPISODE, MONTH, SESSION, WEEK, YEAR
 from everhold.model.vectors import Vector
-from everhold.retries import CONFLICTS, TryAgain, retry
+from everhold.retries import TryAgain
 from everhold.schema.operations import Op, Where
 
 # Messages that are read and committed at once.
 PAGE = 256
 
 
-def update_session(deps: EpisodeDeps, session: Session) -> Iterator[int]:
-    """Build the episodes of a session up to its last message; yield how many messages were new after each commit."""
-    busy = StoreBusy(f"the episodes of session {session.id!r} keep changing", value=session.id, remedy="try again")
-    if session.archived_messages:  # its episodes were built before; what is left in the table is only a part of it
-        return
-    while count := retry("build episodes", lambda _: _update_page(deps, session), CONFLICTS, give_up=lambda _: busy):
-        yield count
+def update_page(deps: EpisodeDeps, session: Session) -> list[Message]:
+    """Build the episodes of the next page of messages and return these; none if the episodes are up to date.
 
-
-def _update_page(deps: EpisodeDeps, session: Session) -> int:
+    The page begins with the messages of the open episode, which is built again.
+    """
     last = find_last_episode(deps, session)
     messages = read_messages(deps, session, last.span_from if last is not None else None, limit=PAGE)
     if not messages or (last is not None and messages[-1].id == last.last_message_id):
-        return 0
+        return []
     now = clock.now()
     episodes = build_episodes(deps, session, messages, last.number if last is not None else 0, now)
     changes = [EpisodeChange(last if number == 0 else None, episode) for number, episode in enumerate(episodes)]
@@ -61,7 +56,7 @@ def _update_page(deps: EpisodeDeps, session: Session) -> int:
         deps.records.commit(make_operations(deps, [*changes, *groups, *rollups], now))
     except (AlreadyExists, StaleVersion) as error:
         raise TryAgain("another process has built the same episodes") from error
-    return max(len(messages) - (last.message_count if last is not None else 0), 1)
+    return messages
 
 
 def find_last_episode(deps: EpisodeDeps, session: Session) -> Episode | None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from everhold.episodes.deps import EpisodeDeps
-from everhold.episodes.pipeline import build_episodes, read_messages, update_session
+from everhold.episodes.pipeline import build_episodes, read_messages
 from everhold.episodes.quotes import Quote, choose_quotes, render_quotes
 from everhold.episodes.rollups import EPISODE_COUNTS, GROUP_PARTS, GROUP_SIZE, list_quotes, make_group
+from everhold.episodes.updating import update_session
 from everhold.model import Episode, Message, Scope, Session
 from everhold.model.episode import CHAPTER, EPISODE, SECTION
 from everhold.schema.operations import Op, Where

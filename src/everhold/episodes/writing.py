@@ -10,7 +10,7 @@ from everhold.model.announcement import make_announcement
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 
-_FIXED = ("organization_id", "id", "created_at", "version", "is_deleted", "deleted_at", "deletion_id")
+_FIXED = ("organization_id", "id", "created_at", "updated_at", "version", "is_deleted", "deleted_at", "deletion_id")
 
 
 def make_operations(deps: EpisodeDeps, changes: Sequence[EpisodeChange], now: datetime) -> list[Operation]:
@@ -26,6 +26,8 @@ def make_operations(deps: EpisodeDeps, changes: Sequence[EpisodeChange], now: da
                 for name, value in after.__dict__.items()
                 if name not in _FIXED and value != before.__dict__[name]
             }
+            if not values:
+                continue
             key = (before.organization_id, before.id)
             operations.append(Patch(Episode, key, {**values, "updated_at": now}, version=before.version))
         if before is None or before.summary != after.summary:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from everhold import clock
-from everhold.episodes.pipeline import update_session
+from everhold.episodes.updating import update_session
 from everhold.errors import StaleVersion
 from everhold.maintenance.pipeline import Counts, JobRun
 from everhold.model import Session

@@ -1,8 +1,8 @@
 """The jobs that summarise sessions."""
 
 from everhold.episodes.listing import find_stale
-from everhold.episodes.pipeline import update_session
 from everhold.episodes.retelling import find_untold, retell_episodes
+from everhold.episodes.updating import update_session
 from everhold.maintenance.pipeline import Counts, JobRun
 from everhold.parts import Parts
 

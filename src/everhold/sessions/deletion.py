@@ -43,7 +43,19 @@ def delete_message(deps: SessionDeps, scope: Scope, message_id: str, erase: Eras
         return [*act, *retold, Put(line), Put(make_announcement(message, "delete"))]
 
     _commit(deps, message, make_operations)
+    _retell_again(deps, message)
     return message
+
+
+def _retell_again(deps: SessionDeps, message: Message) -> None:
+    """Remove a deleted message from summaries that were written while it was deleted."""
+
+    def commit(_: int) -> None:
+        operations = deps.retell([message], clock.now(), False)
+        if operations:
+            deps.records.commit(operations)
+
+    retry("remove a deleted message from summaries", commit, CONFLICTS, on=StaleVersion)
 
 
 def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message:

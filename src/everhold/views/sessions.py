@@ -97,8 +97,16 @@ class SessionVerbs(ScopedView):
 
     @log_as("update")
     def end_session(self, *, summary: Body | None = None) -> Session:
-        """End the scope's session, with a summary if there is one: it can be read, but takes no more messages."""
-        return end_session(self._parts.session_deps, self.scope, summary)
+        """End the scope's session, with a summary if there is one: it can be read, but takes no more messages.
+
+        Its episodes are brought up to date.
+        """
+        from everhold.episodes.updating import update_session
+
+        session = end_session(self._parts.session_deps, self.scope, summary)
+        for _ in update_session(self._parts.episode_deps, session):
+            pass
+        return session
 
     @log_as("update")
     def reopen_session(self) -> Session:
