@@ -144,8 +144,8 @@ class InterruptedRecords:
 
 def test_a_message_that_is_deleted_while_its_episode_is_built_is_not_quoted(engine: Everhold) -> None:
     view = engine.scope(user="alice", session="s")
-    view.say("Juniper is a greyhound.")
     deleted = view.say("The marathon in Lisbon was exhausting.")
+    view.say("Juniper is a greyhound.")
     waiting = [deleted.id]
 
     def interrupt() -> None:
