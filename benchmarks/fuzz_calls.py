@@ -30,6 +30,7 @@ from everhold.views.view import AsyncView
 
 # Of processor time, in one call.
 SECONDS = 10
+FOLLOW_SECONDS = 0.2
 # Of memory, in one call.
 BYTES = 1_000_000_000
 _ADDRESS_SPACE = 6_000_000_000
@@ -194,6 +195,10 @@ def _find_position(target: Target, name: str) -> int:
 
 
 async def _await_result(result: Any) -> Any:
+    if inspect.isasyncgen(result):
+        with suppress(TimeoutError):  # events that are followed may never come
+            return await asyncio.wait_for(anext(result, None), FOLLOW_SECONDS)
+        return None
     value = await result
     return await value.close() if isinstance(value, AsyncEverhold) else value
 

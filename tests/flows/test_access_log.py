@@ -89,6 +89,8 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("conflicts", view.conflicts, [("read", None)]),
         ("resolve_conflict", lambda: view.resolve_conflict(find_conflict(engine)), [("update", "m6")]),
         ("say", lambda: view.say("Hello"), [("create", None)]),
+        ("events", view.events, [("read", None)]),
+        ("subscribe", lambda: view.subscribe(print).close(), [("read", None)]),
         ("add", lambda: view.add([{"text": "Hello again", "id": "m8"}]), [("create", None)]),
         ("delete_message", lambda: view.delete_message("m8"), [("delete", None)]),
         ("restore_message", lambda: view.restore_message("m8"), [("update", None)]),
@@ -98,6 +100,9 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("recent_messages", lambda: view.recent_messages("bot", 5), [("read", None)]),
         ("session", view.session, [("read", None)]),
         ("sessions", view.sessions, [("read", None)]),
+        ("episodes", view.episodes, [("read", None)]),
+        ("episode", lambda: view.episode(find_episode(engine)), [("read", None)]),
+        ("summary", view.summary, [("read", None)]),
         ("update_session", lambda: view.update_session(topic="tea"), [("update", None)]),
         ("conversations", view.conversations, [("read", None)]),
         ("say", lambda: view.say("Hello", conversation="c"), [("create", None)]),
@@ -127,6 +132,11 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
             assert began <= line.timestamp <= datetime.now(UTC)
             assert line.digest == compute_digest(line.__dict__)
             assert line.memory_id is None or line.request["memory"] == line.memory_id
+
+
+def find_episode(engine: Everhold) -> str:
+    """Return the id of an episode, without a line in the log."""
+    return records_of(engine).scan(Episode, "acme", limit=1)[0].id
 
 
 def find_conflict(engine: Everhold) -> str:

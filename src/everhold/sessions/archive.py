@@ -130,7 +130,8 @@ def _put_back(deps: SessionDeps, organization: str, archive_id: str, _: int) -> 
         Patch(Session, (organization, session.id), changes, session.version),
         *([files.release(archive.address)] if files is not None and archive.address is not None else []),
         *map(Put, rows),
-        *[Put(make_announcement(row)) for row in (*rows, session) if is_announced(row)],
+        *[Put(make_announcement(row, "reindex")) for row in rows if is_announced(row)],
+        Put(make_announcement(session)),
     ]
     try:
         deps.records.commit(operations)

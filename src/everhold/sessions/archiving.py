@@ -119,8 +119,9 @@ def _make_archive_operations(deps: SessionDeps, session: Session, batch: _Batch,
         Patch(Session, (organization, session.id), changes, session.version),
         Put(archive),
         *[Delete(Message, (organization, message.id)) for message in batch.messages],
-        # The messages are not deleted, only no longer found: their lines say that they changed.
-        *[Put(make_announcement(row)) for row in (*batch.messages, session)],
+        # The messages are not deleted, only no longer found.
+        *[Put(make_announcement(message, "reindex")) for message in batch.messages],
+        Put(make_announcement(session)),
         Put(make_access_line(_make_scope(session), "update", now, request, interface=deps.interface)),
     ]
 
