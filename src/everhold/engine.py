@@ -31,7 +31,6 @@ from everhold.settings_sections import hide_password
 from everhold.views.accounts import AccountVerbs
 
 if TYPE_CHECKING:
-    from everhold.access.chain import Verification
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.model import Memory
     from everhold.parts import Parts
@@ -95,7 +94,7 @@ class Everhold(AccountVerbs):
         user: Identifier | None = None,
         agent: Identifier | None = None,
         session: Identifier | None = None,
-    ) -> "View":
+    ) -> "everhold.View":
         """Return a view of one scope's data. Given dimensions must match; omitted ones are unrestricted."""
         values = {"organization": organization, "project": project, "user": user, "agent": agent, "session": session}
         return everhold.View(self._parts, validate_row(Scope, values))
@@ -173,14 +172,14 @@ class Everhold(AccountVerbs):
         scope = validate_row(Scope, {"organization": organization})
         self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"rows": rows}))
 
-    def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> "Verification":
+    def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> "everhold.Verification":
         """Check whether the organization's access log is unchanged, and return the result."""
         from everhold.access import chain
 
         self._parts.access.flush()
         return chain.verify(self._parts.records, organization, self._parts.heads)
 
-    def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> "Verification":
+    def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> "everhold.Verification":
         """Sign the access log as it is now, for example after restoring a backup; return the check of its chain.
 
         A log whose chain is broken is not signed. The acceptance is itself a line in the log. InvalidInput if no key is

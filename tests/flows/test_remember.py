@@ -298,6 +298,6 @@ def test_one_commit_holds_everything(engine: Everhold, alice: View) -> None:
     chunks = [chunk for chunk in records.scan(Chunk, "default") if chunk.owner_id == memory.id]
     assert len(chunks) > 3
     assert all(chunk.vector and chunk.terms for chunk in chunks)
-    assert [line.entity_id for line in records.scan(Outbox, "default")] == [memory.id]
+    assert [line.entity_id for line in records.scan(Outbox, "default")] == ["default", "alice", memory.id]
     assert [line.operation for line in alice.log()] == ["create"]
     assert records.count(Memory, "default") == 1

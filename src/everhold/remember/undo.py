@@ -115,8 +115,8 @@ def find_faults(records: Records, organization: str, changes: Sequence[Change]) 
             hidden_ids[change.before["deletion_id"]] = change.memory_ids
     foreign = _find_foreign_deletions(records, organization, hidden_ids)
     for change in changes:
-        if change.before.get("deletion_id") in foreign:
-            faults.setdefault(change.id, "its deletion id belongs to another deletion")
+        if change.id not in faults and change.before.get("deletion_id") in foreign:
+            faults[change.id] = "its deletion id belongs to another deletion"
     return faults
 
 

@@ -4,18 +4,15 @@ Their modules are imported by the verbs, because most processes use none of them
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
+import everhold
 from everhold.arguments.checks import Cursor, Identifier, PageSize, Password
 from everhold.arguments.verbs import check_verbs
 from everhold.model import Organization, Project, Scope, User
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.views.account_acts import AccountActs
 from everhold.views.awaited import AsyncFacade, Awaited
-
-if TYPE_CHECKING:
-    from everhold.tenancy.accounts import AccountPage
-    from everhold.tenancy.deletion import Deleted
 
 _REFUSED = "wrong e-mail address or password"
 
@@ -73,7 +70,7 @@ class AccountVerbs(AccountActs):
 
     def list_organizations(
         self, *, deleted: bool = False, limit: PageSize = 50, cursor: Cursor | None = None
-    ) -> "AccountPage[Organization]":
+    ) -> "everhold.AccountPage[Organization]":
         """Return the organizations of the store by id; with `deleted`, those that can be restored."""
         from everhold.tenancy import accounts
 
@@ -94,7 +91,9 @@ class AccountVerbs(AccountActs):
         """Change an organization's name or metadata. StaleVersion if it is not at `expected_version`."""
         return self._update(Scope(organization=organization), Organization, organization, fields, expected_version)
 
-    def delete_organization(self, organization: Identifier, *, hard: bool = False, preview: bool = False) -> "Deleted":
+    def delete_organization(
+        self, organization: Identifier, *, hard: bool = False, preview: bool = False
+    ) -> "everhold.Deleted":
         """Hide an organization with all that belongs to it; with `hard`, purge it; with `preview`, only count."""
         return self._delete("organization", Scope(organization=organization), organization, hard, preview)
 
@@ -135,7 +134,7 @@ class AccountVerbs(AccountActs):
         deleted: bool = False,
         limit: PageSize = 50,
         cursor: Cursor | None = None,
-    ) -> "AccountPage[User]":
+    ) -> "everhold.AccountPage[User]":
         """Return the users of an organization by id; with `deleted`, those who can be restored."""
         from everhold.schema.operations import Op, Where
         from everhold.tenancy import accounts
@@ -210,7 +209,7 @@ class AccountVerbs(AccountActs):
         organization: Identifier = DEFAULT_ORGANIZATION,
         hard: bool = False,
         preview: bool = False,
-    ) -> "Deleted":
+    ) -> "everhold.Deleted":
         """Hide a user with all that belongs to them; with `hard`, purge it; with `preview`, only count."""
         return self._delete("user", Scope(organization=organization, user=user_id), user_id, hard, preview)
 
@@ -249,7 +248,7 @@ class AccountVerbs(AccountActs):
         deleted: bool = False,
         limit: PageSize = 50,
         cursor: Cursor | None = None,
-    ) -> "AccountPage[Project]":
+    ) -> "everhold.AccountPage[Project]":
         """Return the projects of an organization by id, or those that `user` created.
 
         With `deleted`, return those that can be restored.
@@ -284,7 +283,7 @@ class AccountVerbs(AccountActs):
         organization: Identifier = DEFAULT_ORGANIZATION,
         hard: bool = False,
         preview: bool = False,
-    ) -> "Deleted":
+    ) -> "everhold.Deleted":
         """Hide a project with all that belongs to it; with `hard`, purge it; with `preview`, only count."""
         return self._delete("project", Scope(organization=organization, project=project_id), project_id, hard, preview)
 
@@ -297,7 +296,7 @@ class AccountVerbs(AccountActs):
         organization: Identifier = DEFAULT_ORGANIZATION,
         hard: bool = False,
         preview: bool = False,
-    ) -> "Deleted":
+    ) -> "everhold.Deleted":
         """Hide a session with its messages and memories; with `hard`, purge it; with `preview`, only count."""
         return self._delete("session", Scope(organization=organization, session=session_id), session_id, hard, preview)
 
