@@ -55,9 +55,13 @@ def require_own_session(records: Records, scope: Scope, *, deleted: bool = False
     others. The same is true of projects and agents.
     """
     place = make_session_key(scope)
-    session = records.get(Session, place.organization, [place.session], deleted=deleted).get(place.session)
+    session = records.get(Session, place.organization, [place.session], deleted=True).get(place.session)
     if session is None or not session.is_open_to(scope):
         raise make_session_not_found(place.session)
+    if session.is_deleted and not deleted:
+        raise NotFound(
+            f"session {session.id!r} has been deleted", value=session.id, remedy="restore it, or delete it for good"
+        )
     for kind in ("user", "project", "agent"):
         if getattr(scope, kind) is not None and session.__dict__[f"{kind}_id"] is None:
             raise Conflict(

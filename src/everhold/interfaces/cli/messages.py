@@ -101,9 +101,8 @@ def search(
     )
     parts: list[RenderableType] = []
     for hit in hits:
-        place = (
-            f"{hit.score:.2f} · session {hit.message.session_id} · {format_local(hit.message.created_at, call.zone)}"
-        )
+        said_at = format_local(hit.message.created_at, call.zone)
+        place = f"{hit.score:.2f} · #{hit.message.position} of session {hit.message.session_id} · {said_at}"
         parts += [Text(place, style="bold"), make_messages_table(hit.turns), Text()]
     if hits.cursor:
         parts.append(render_cursor(hits.cursor))
