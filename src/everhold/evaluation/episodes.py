@@ -21,7 +21,7 @@ class EpisodeTally:
     """The results of one conversation, or of several together."""
 
     questions: int = 0
-    found: float = 0.0
+    share_total: float = 0.0
     episodes: int = 0
     message_tokens: int = 0
     summary_tokens: int = 0
@@ -33,7 +33,7 @@ class EpisodeTally:
     def as_json(self) -> dict[str, Any]:
         return {
             "questions": self.questions,
-            f"sessions@{SESSIONS}": round(self.found / self.questions, 4) if self.questions else 0.0,
+            f"sessions@{SESSIONS}": round(self.share_total / self.questions, 4) if self.questions else 0.0,
             "episodes": self.episodes,
             "message_tokens": self.message_tokens,
             "summary_tokens": self.summary_tokens,
@@ -109,5 +109,5 @@ def _ask(view: View, conversation: EvaluatedConversation, tally: EpisodeTally, p
             episodes = [hit.record for hit in hits if isinstance(hit.record, Episode)]
             first = list(dict.fromkeys(episode.session_id for episode in episodes))[:SESSIONS]
             tally.questions += 1
-            tally.found += len(evidence.intersection(first)) / len(evidence)
+            tally.share_total += len(evidence.intersection(first)) / len(evidence)
         progress(1)
