@@ -12,6 +12,7 @@ from _pytest.nodeid import coerce_node_id
 
 from everhold.adapters.chroma import read_address
 from everhold.adapters.chroma.connection import acquire_process
+from tests.engines import EVERY_STORE, STORES, Store, make_store
 from tests.exhaustive import is_left_out
 from tests.servers.chroma import ChromaServer
 from tests.servers.dynamodb import DynamoServer
@@ -96,6 +97,20 @@ def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     url = postgres_server.create_database()
     yield url
     postgres_server.drop_database(read_database_name(url))
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = make_store(request.param, request, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=EVERY_STORE)
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = make_store(request.param, request, tmp_path)
+    yield made
+    made.close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

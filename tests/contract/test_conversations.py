@@ -1,20 +1,17 @@
 """Sessions, their conversations and their messages through public verbs, on every store."""
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
 import pytest
 
 from everhold import Everhold, Message, View
 from everhold.errors import Conflict, InvalidInput, NotFound
-from tests.engines import EVERY_STORE, make_store
+from tests.engines import Store
 
 
-@pytest.fixture(params=EVERY_STORE)
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Everhold]:
-    store = make_store(request.param, request, tmp_path)
-    yield store.open()
-    store.close()
+@pytest.fixture
+def engine(any_store: Store) -> Everhold:
+    return any_store.open()
 
 
 @pytest.fixture

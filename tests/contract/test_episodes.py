@@ -1,14 +1,12 @@
 """Episodes on every store: built as messages come, read by time, and free of what is erased."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from everhold import Everhold, InvalidInput, NotFound, View
 from everhold.model import Chunk, Episode
-from tests.engines import EVERY_STORE, STORES, Store, make_store, records_of
+from tests.engines import Store, records_of
 
 START = datetime(2024, 3, 4, 9, tzinfo=UTC)  # a Monday
 TALK = {
@@ -16,20 +14,6 @@ TALK = {
     "s2": (START + timedelta(days=1), ["The marathon in Lisbon was exhausting.", "I ran it in four hours."]),
     "s3": (START + timedelta(days=40), ["My sister opened a bakery in Porto.", "She sells rye bread."]),
 }
-
-
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=EVERY_STORE)
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
 
 
 def _talk(engine: Everhold, user: str = "alice") -> View:

@@ -2,26 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from everhold import Everhold, View, Window
 from everhold.errors import InvalidInput, NotFound
 from everhold.views.view import AsyncView
-from tests.engines import EVERY_STORE, make_store
+from tests.engines import Store
 from tests.prompt_rules import check_anthropic, check_openai
 
 SPRING = datetime(2026, 5, 3, 12, tzinfo=UTC)
 
 
-@pytest.fixture(params=EVERY_STORE)
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Everhold]:
-    store = make_store(request.param, request, tmp_path)
-    yield store.open()
-    store.close()
+@pytest.fixture
+def engine(any_store: Store) -> Everhold:
+    return any_store.open()
 
 
 @pytest.fixture

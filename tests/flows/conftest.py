@@ -6,21 +6,7 @@ from pathlib import Path
 import pytest
 
 from everhold import Everhold, View
-from tests.engines import EVERY_STORE, STORES, Store, make_store
-
-
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=EVERY_STORE)
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
+from tests.engines import Store, make_store
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ SECRET = "zanzibar"
 
 
 @pytest.fixture(params=[*(f"{name}-records" for name in EVERY_STORE), "sqlite-files", "postgres-files"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, dict[str, Any]]]:
+def archive_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, dict[str, Any]]]:
     """A store, and the settings that put its archives into its records or into files."""
     name, _, place = request.param.partition("-")
     store = make_store(name, request, tmp_path)
@@ -59,8 +59,8 @@ def read_texts(view: View) -> list[str | None]:
     return [message.text for message in view.messages(oldest_first=True)]
 
 
-def test_messages_leave_the_tables_and_come_back_unchanged(opened: tuple[Store, dict[str, Any]]) -> None:
-    store, values = opened
+def test_messages_leave_the_tables_and_come_back_unchanged(archive_store: tuple[Store, dict[str, Any]]) -> None:
+    store, values = archive_store
     engine = store.open(**values)
     view, records = talk(engine), records_of(engine)
     texts, before = read_texts(view), hash_rows(records)

@@ -4,7 +4,7 @@ Messages keep what callers passed, unchanged. So nothing here raises for an item
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from everhold.context.parts import CallPart, MediaPart, NativePart, Part, PromptTurn, ReturnPart, Role, TextPart
 from everhold.model import Message
@@ -114,7 +114,7 @@ def _name_type(item: Mapping[str, Any]) -> TextPart:
 
 def _read_media(item: Mapping[str, Any]) -> MediaPart | None:
     """Return an image or a document; None if it is neither at a URL nor in Base64, such as a file of one provider."""
-    kind = "image" if item["type"] in _IMAGE_TYPES else "document"
+    kind: Literal["image", "document"] = "image" if item["type"] in _IMAGE_TYPES else "document"
     source = item.get("source") or item.get("image_url") or item.get("file") or item
     if isinstance(source, str):
         source = {"url": source}
@@ -131,10 +131,10 @@ def _read_media(item: Mapping[str, Any]) -> MediaPart | None:
     own_name = name if isinstance(name, str) else None
     detail = source.get("detail") if isinstance(source.get("detail"), str) else None
     if isinstance(url, str) and url:
-        return MediaPart(kind, url=url, name=own_name, detail=detail)  # type: ignore[arg-type]
+        return MediaPart(kind, url=url, name=own_name, detail=detail)
     if not isinstance(data, str) or not data or not isinstance(media_type, str):
         return None
-    return MediaPart(kind, media_type=media_type, data=data, name=own_name, detail=detail)  # type: ignore[arg-type]
+    return MediaPart(kind, media_type=media_type, data=data, name=own_name, detail=detail)
 
 
 def _read_call(item: Any, name: str) -> CallPart:

@@ -48,7 +48,7 @@ def retell_episodes(deps: EpisodeDeps, language_model: LanguageModel) -> Iterato
     for organization, episode_id in find_untold(deps):
         episode = deps.records.get(Episode, organization, [episode_id]).get(episode_id)
         messages = _read_messages(deps, episode) if episode is not None else []
-        if episode is None or not messages:  # deleted or archived meanwhile
+        if episode is None or not messages:  # deleted or archived since it was listed
             continue
         budget = find_budget(episode.token_count)
         answer = language_model.complete(_make_prompt(messages, budget)).strip()
@@ -62,7 +62,7 @@ def retell_episodes(deps: EpisodeDeps, language_model: LanguageModel) -> Iterato
         change = EpisodeChange(episode, Episode.build_complete({**episode.__dict__, **values}))
         try:
             deps.records.commit(make_operations(deps, [change], clock.now()))
-        except StaleVersion:  # a message of it was deleted meanwhile; the next run asks again
+        except StaleVersion:  # one of its messages was deleted; the next run asks again
             continue
         yield is_accepted
 

@@ -59,7 +59,7 @@ def write_bundle(
 ) -> int:
     """Write every row of an organization, those in archives too, and return how many there are.
 
-    StoreBusy if messages were archived or put back meanwhile, because some might be missing then.
+    StoreBusy if messages were archived or put back during the export: some might be missing.
     """
     if not records.get(Organization, organization, [organization], deleted=True):
         raise NotFound(f"no organization {organization!r}", value=organization, remedy="nothing was exported")

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 from everhold.batches import split_into_batches
 from everhold.maintenance.aging import AgingMemory, AgingRules, read_aging_memories
+from everhold.maintenance.deleting import delete_in_batches
 from everhold.model import Change, Scope
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.memory import Memory
 from everhold.ports.records import Records
-from everhold.schema.operations import Delete, Increment, Op, Operation, Put, Where
+from everhold.schema.operations import Increment, Op, Operation, Put, Where
 
 # A memory's new strength and its announcement; undoing adds a line in the access log.
 _OPERATIONS_PER_MEMORY = 3
@@ -111,11 +112,8 @@ def drop_old_entries(
     batch: int,
 ) -> None:
     """Delete the journal's entries of decay from before a time. Otherwise the journal would grow without end."""
-    names = ("organization_id", "id")
-    keys = list(records.columns(Change, None, names, _make_old_conditions(before)))
-    for part in split_into_batches(keys, batch):
-        commit([Delete(Change, key) for key in part])
-        add(len(part))
+    keys = records.columns(Change, None, ("organization_id", "id"), _make_old_conditions(before))
+    delete_in_batches(Change, keys, commit, add, batch=batch)
 
 
 def _make_old_conditions(before: datetime) -> list[Where]:

@@ -17,12 +17,13 @@ from typing import Any, Generic, Literal, TypeVar
 from everhold import clock
 from everhold.batches import split_into_batches
 from everhold.errors import EverholdError, InvalidInput, StaleVersion, format_value
+from everhold.maintenance.deleting import delete_in_batches
 from everhold.model import Change, MaintenanceRun
 from everhold.model.announcement import make_run_announcement
 from everhold.ports.leases import DURATION, HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
-from everhold.schema.operations import AnyOf, Condition, Delete, Ensure, Op, Operation, Patch, Put, Where
+from everhold.schema.operations import AnyOf, Condition, Ensure, Op, Operation, Patch, Put, Where
 
 logger = logging.getLogger(__name__)
 
@@ -303,10 +304,8 @@ def drop_old_runs(
     batch: int,
 ) -> None:
     """Delete the rows of runs that ended before a time. What they changed can no longer be undone as a whole."""
-    ids = list(records.columns(MaintenanceRun, None, ("id",), [_make_old_condition(before)]))
-    for part in split_into_batches(ids, batch):
-        commit([Delete(MaintenanceRun, key) for key in part])
-        add(len(part))
+    keys = records.columns(MaintenanceRun, None, ("id",), [_make_old_condition(before)])
+    delete_in_batches(MaintenanceRun, keys, commit, add, batch=batch)
 
 
 def _make_old_condition(before: datetime) -> Condition:

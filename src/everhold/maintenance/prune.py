@@ -88,7 +88,7 @@ def prune(work: PruneWork) -> None:
             memories = [stored[name] for name in ids if name in stored and _is_unused(stored[name], work.now)]
             operations = [work.hide(memory, work.now, reasons[memory.id]) for memory in memories]
             if not work.try_commit([operation for part in operations for operation in part]):
-                # A memory of the batch was changed meanwhile. It stays until the next run, and the others go.
+                # Another writer changed a memory of the batch. It stays until the next run, and the others go.
                 for part in operations:
                     work.try_commit(part)
             work.add(len(ids))

@@ -31,7 +31,7 @@ def archive_sessions(parts: Parts, run: JobRun) -> None:
     for session in parts.records.scan(Session, None, _make_conditions(parts)):
         try:
             _archive_session(parts, run, session)
-        except StaleVersion:  # it was changed or read meanwhile; the next run archives it
+        except StaleVersion:  # another writer changed or read it; the next run archives it
             if run.lease is not None and run.lease.is_lost:
                 raise
     files = parts.session_deps.find_archive_files()

@@ -2,8 +2,8 @@
 
     near-duplicates are merged → contradictions are settled or listed → relations are found → reflections are written
 
-Every change is one commit and one entry of the journal, under the id of the run. A memory that someone changes
-meanwhile is left for the next run.
+Every change is one commit and one entry of the journal, under the id of the run. A memory that another
+writer changes during the run is left for the next run.
 """
 
 from collections import Counter

@@ -140,7 +140,7 @@ def _read_again(records: Records, memory: Memory) -> Memory:
     # Superseding or naming another memory has changed its version, but not what it says.
     stored = records.get(Memory, memory.organization_id, [memory.id]).get(memory.id)
     if stored is None or stored.revision != memory.revision or stored.superseded_at != memory.superseded_at:
-        raise StaleVersion(f"memory {memory.id!r} was changed meanwhile", value=memory.id, remedy="try again")
+        raise StaleVersion(f"memory {memory.id!r} was changed by another writer", value=memory.id, remedy="try again")
     return stored
 
 

@@ -55,6 +55,6 @@ def _pair_memories(evidence: Sequence[Evidence]) -> Iterator[SharedName]:
 
 
 def relate_pair(deps: WriteDeps, owner: Owner, pair: SharedName) -> None:
-    """Relate two memories, with the reason. NotFound if one was forgotten meanwhile."""
+    """Relate two memories, with the reason. NotFound if one has been forgotten since it was read."""
     reason = f"both name {' '.join(pair.names)}"
     relate(deps, owner.scope, pair.first, pair.second, RELATED, {"reason": reason, "names": list(pair.names)})

@@ -204,7 +204,7 @@ def _apply_deletions(records: Records, archive: SessionArchive, messages: Iterab
 
 
 def _rename_taken(records: Records, organization: str, messages: Sequence[Message]) -> dict[str, Message]:
-    """Return the messages by their ids; one whose id was given to another message meanwhile gets a new id."""
+    """Return the messages by their ids; one whose id another message has taken gets a new id."""
     taken = records.get(Message, organization, [message.id for message in messages], deleted=True) if messages else {}
     return {
         message.id: message.evolve(id=_make_other_id(message), metadata={**message.metadata, "archived_id": message.id})

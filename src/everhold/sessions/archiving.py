@@ -51,7 +51,7 @@ def _make_due_condition(column: str, op: Op, value: Any, read_before: datetime) 
 def archive_messages(deps: SessionDeps, session: Session, commit: Commit) -> Iterator[int]:
     """Move a session's messages to cold storage; yield the number of messages of each commit.
 
-    StaleVersion if the session is changed meanwhile; what was moved before stays archived.
+    StaleVersion if another writer changes the session; what was moved before that stays archived.
     """
     for batch in _read_batches(deps.records, session):
         now = max(clock.now(), session.updated_at)

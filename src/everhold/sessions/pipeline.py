@@ -151,10 +151,8 @@ def change_session(
     return retry("change a session", commit, CONFLICTS, give_up=lambda _: _make_busy_error(place, "it was updated"))
 
 
-def _make_busy_error(place: SessionKey, meanwhile: str) -> StoreBusy:
-    return StoreBusy(
-        f"session {place.session!r} kept changing while {meanwhile}", value=place.session, remedy="try again"
-    )
+def _make_busy_error(place: SessionKey, action: str) -> StoreBusy:
+    return StoreBusy(f"session {place.session!r} kept changing while {action}", value=place.session, remedy="try again")
 
 
 def _place_message(

@@ -49,6 +49,17 @@ def read_settled(records: Records, after: int, limit: int) -> list[Outbox]:
             return lines
 
 
+def _write_while_following(write: Callable[[int], None], follow: Callable[[], None], done: threading.Event) -> None:
+    """Write in several threads while another one follows, which ends after `done` is set."""
+    follower = threading.Thread(target=follow)
+    follower.start()
+    try:
+        run_in_threads(write)
+    finally:
+        done.set()
+        follower.join(60)
+
+
 class FollowingContract:
     """Sequence numbers, the feed, and durability."""
 
@@ -166,13 +177,7 @@ class FollowingContract:
             for at in range(25):
                 records.commit([Put(make_feed_line(f"{number}-{at}"))])
 
-        follower = threading.Thread(target=follow)
-        follower.start()
-        try:
-            run_in_threads(write)
-        finally:
-            done.set()
-            follower.join(60)
+        _write_while_following(write, follow, done)
         assert len(seen) == 8 * 25
 
     def test_settled_lines_come_in_order_and_go_on_from_a_number(self, records: Records) -> None:
@@ -203,13 +208,7 @@ class FollowingContract:
             for at in range(25):
                 records.commit([Put(make_feed_line(f"{number}-{at}-{part}")) for part in range(2)])
 
-        follower = threading.Thread(target=follow)
-        follower.start()
-        try:
-            run_in_threads(write)
-        finally:
-            done.set()
-            follower.join(60)
+        _write_while_following(write, follow, done)
         assert numbers == sorted(set(numbers))
         assert len(names) == len(set(names)) == 8 * 25 * 2
 

@@ -87,7 +87,7 @@ class Content:
         """Raise Damaged unless the collection has as many chunks as the records, and finds a sample of them.
 
         `catch_up` applies the new lines of the feed. If a difference is left, `compare` compares every chunk. If
-        anything is committed meanwhile, a difference proves nothing, and the collection is accepted.
+        anything is committed during the check, a difference proves nothing, and the collection is accepted.
         """
         difference = None
         for bring_up_to_date in (catch_up, compare):

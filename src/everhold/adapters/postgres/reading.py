@@ -178,12 +178,20 @@ FROM (SELECT) AS always LEFT JOIN found ON true ORDER BY "sequence" """
         return Feed([decode(row[1:]) for row in rows if row[1] is not None], int(rows[0][0]))
 
     def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
-        sql = """SELECT coalesce(max("sequence"), 0), pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
-  pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM "outbox" """
-        [[(last, oldest, next_transaction)]] = self.ask([(sql, ())], access=EVERYTHING)
-        settled = self._settled.advance(last, oldest, next_transaction)
+        last, oldest = self._read_edge(_NOW)
+        settled = self._settled.settle(last, oldest)
+        if self._settled.needs_mark(last):  # draws an id, so it is done only while there are new lines
+            self._settled.mark(*self._read_edge("pg_current_xact_id()"))
+            last, oldest = self._read_edge(_NOW)
+            settled = self._settled.settle(last, oldest)
         between = [Where("sequence", Op.GT, after), Where("sequence", Op.LE, settled)]
         return SettledLines(self.scan(Outbox, None, between, limit=limit), last)
+
+    def _read_edge(self, transaction: str) -> tuple[int, int]:
+        """Return the highest visible number of the feed, and the id of a transaction."""
+        sql = f"""SELECT coalesce(max("sequence"), 0), {transaction}::text::bigint FROM "outbox" """
+        [[(last, transaction_id)]] = self.ask([(sql, ())], access=EVERYTHING)
+        return last, transaction_id
 
     def head(self) -> int:
         return int(self._fetch(f"SELECT {_NOW}::text::bigint", ())[0][0])

@@ -1,8 +1,9 @@
 """Up to which number the change feed is settled: no transaction that is still running can add a lower one.
 
-A transaction gets its id before it draws numbers, and transactions that begin later draw higher numbers than those
-visible now. So a line that is missing below the highest visible number belongs to a transaction that is running now.
-Once all of those have ended, every line up to that number is visible or was rolled back.
+A transaction gets its id before it draws numbers. So a transaction that may still add a number below the highest visible
+one has an id already, lower than that of a transaction that begins now. A mark is that number and such an id. Once no
+transaction up to the id is running, every line up to the number is visible or was rolled back. The end of a snapshot is
+not such an id: running transactions may be beyond it.
 """
 
 import threading
@@ -10,10 +11,8 @@ from typing import NamedTuple
 
 
 class _Mark(NamedTuple):
-    """The highest visible number at some moment, and the id that the next transaction would have got."""
-
     number: int
-    next_transaction: int
+    transaction: int
 
 
 class SettledNumber:
@@ -24,20 +23,21 @@ class SettledNumber:
         self._number = 0
         self._mark: _Mark | None = None
 
-    def advance(self, last: int, oldest: int, next_transaction: int) -> int:
-        """Return the highest settled number after an observation of one moment.
-
-        `last` is the highest visible number, `oldest` the id of the oldest running transaction, and `next_transaction`
-        the id that the next one gets; without a running transaction the two ids are equal.
-        """
+    def settle(self, last: int, oldest: int) -> int:
+        """Return the highest settled number, given the highest visible one and the oldest running transaction."""
         with self._lock:
             if last < self._number:  # the database was replaced by an older copy
                 self._number, self._mark = 0, None
-            if oldest == next_transaction:
-                self._number, self._mark = max(self._number, last), None
-            elif self._mark is None:
-                self._mark = _Mark(last, next_transaction)
-            elif oldest >= self._mark.next_transaction:
-                self._number = max(self._number, self._mark.number)
-                self._mark = _Mark(last, next_transaction)
+            if self._mark is not None and oldest > self._mark.transaction:
+                self._number, self._mark = max(self._number, self._mark.number), None
             return self._number
+
+    def needs_mark(self, last: int) -> bool:
+        """Return whether lines up to `last` are waiting to be settled, without a mark for any of them."""
+        return last > self._number and self._mark is None
+
+    def mark(self, number: int, transaction: int) -> None:
+        """Note a visible number, and a transaction that began after it was seen."""
+        with self._lock:
+            if self._mark is None:
+                self._mark = _Mark(number, transaction)

@@ -118,7 +118,7 @@ class Link:
         message = f"{type(failure).__name__}: {failure}"
         for secret in self._secrets:
             message = message.replace(secret, "***")
-        return f"Redis at {self.host_and_port} does not answer ({message}); sessions are read from the store meanwhile"
+        return f"Redis at {self.host_and_port} does not answer ({message}); the store answers instead"
 
     def close(self) -> None:
         """Close all connections, including those of other threads."""

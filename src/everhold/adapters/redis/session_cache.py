@@ -200,7 +200,7 @@ class RedisSessions:
         )
 
     def _clean_batch(self, keys: OrganizationKeys, sessions: Sequence[str]) -> int:
-        """Remove expired sessions from the lists, in one transaction: a session cached again meanwhile stays."""
+        """Remove expired sessions from the lists, in one transaction, so that a session that is cached again stays."""
         with self._link.plain.pipeline(transaction=True) as pipeline:
             pipeline.watch(*[keys.session(session) for session in sessions])
             expired = [
