@@ -1,9 +1,9 @@
 """Up to which number the change feed is settled: no transaction that is still running can add a lower one.
 
-A transaction gets its id before it draws numbers. So a transaction that may still add a number below the highest visible
-one has an id already, lower than that of a transaction that begins now. A mark is that number and such an id. Once no
-transaction up to the id is running, every line up to the number is visible or was rolled back. The end of a snapshot is
-not such an id: running transactions may be beyond it.
+A transaction gets its id before it draws numbers. So a transaction that may still add a number below the highest
+visible one has an id already, lower than that of a transaction that begins now. A mark is that number and such an id.
+Once no transaction up to the id is running, every line up to the number is visible or was rolled back. The end of a
+snapshot is not such an id: running transactions may be beyond it.
 """
 
 import threading
