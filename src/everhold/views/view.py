@@ -2,20 +2,39 @@
 
 from typing import TYPE_CHECKING
 
+from everhold.views.agents import AgentVerbs, AsyncAgentVerbs
+from everhold.views.blocks import AsyncBlockVerbs, BlockVerbs
 from everhold.views.conflicts import AsyncConflictVerbs, ConflictVerbs
 from everhold.views.episodes import AsyncEpisodeVerbs, EpisodeVerbs
 from everhold.views.events import AsyncEventVerbs, EventVerbs
 from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
 from everhold.views.messages import AsyncMessageVerbs, MessageVerbs
 from everhold.views.recall import AsyncRecallVerbs, RecallVerbs
+from everhold.views.runs import AsyncRunVerbs, RunVerbs
 from everhold.views.sessions import AsyncSessionVerbs, SessionVerbs
+from everhold.views.tools import AsyncToolVerbs, ToolVerbs
 from everhold.views.windows import AsyncWindowVerbs, WindowVerbs
+from everhold.views.workspaces import AsyncWorkspaceVerbs, WorkspaceVerbs
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 
-class View(MemoryVerbs, ConflictVerbs, RecallVerbs, MessageVerbs, SessionVerbs, WindowVerbs, EpisodeVerbs, EventVerbs):
+class View(
+    MemoryVerbs,
+    ConflictVerbs,
+    RecallVerbs,
+    MessageVerbs,
+    SessionVerbs,
+    WindowVerbs,
+    EpisodeVerbs,
+    EventVerbs,
+    AgentVerbs,
+    BlockVerbs,
+    ToolVerbs,
+    RunVerbs,
+    WorkspaceVerbs,
+):
     """What one scope may see and do; the only way to data."""
 
 
@@ -28,6 +47,11 @@ class AsyncView(
     AsyncWindowVerbs,
     AsyncEpisodeVerbs,
     AsyncEventVerbs,
+    AsyncAgentVerbs,
+    AsyncBlockVerbs,
+    AsyncToolVerbs,
+    AsyncRunVerbs,
+    AsyncWorkspaceVerbs,
 ):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 

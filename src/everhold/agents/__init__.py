@@ -1,0 +1,1 @@
+"""The agents of an organization: identity, state, and agent files."""

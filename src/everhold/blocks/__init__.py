@@ -1,0 +1,1 @@
+"""Core-memory blocks: texts that are always part of an agent's prompt."""

@@ -1,0 +1,1 @@
+"""Tools that agents can call: schemas, checked arguments, and renderings for providers."""

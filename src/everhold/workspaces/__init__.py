@@ -1,0 +1,1 @@
+"""Workspaces: files in a sandboxed folder, with snapshots."""
