@@ -1,4 +1,4 @@
-"""Fitting the weights by which the best memories are judged, to lives whose answers are known.
+"""Fit the weights by which the best memories are judged to lives whose answers are known.
 
 lives → the candidates of every question → weights of topic, update and chance, in that order
 """
@@ -26,12 +26,12 @@ from everhold.recall.measures import (
 from everhold.recall.pipeline import examine_answers
 from everhold.recall.request import Request
 
-# How many candidates of a question the chance is fitted to.
-JUDGED = 12
-# How many candidates of a question may have been replaced.
-FIRST = 2
-# How many small steps the fitting of choices takes.
-STEPS = 300
+# How many candidates of each question the chance is fitted to, best first.
+MAX_CHANCE_CANDIDATES = 12
+# How many candidates of each question are examined for a newer memory that replaced them, best first.
+MAX_UPDATE_CANDIDATES = 2
+# How many steps of gradient descent fit the choices.
+MAX_STEPS = 300
 _TINY = 1e-300
 
 
@@ -40,7 +40,7 @@ Choice = tuple[Numbers, NDArray[np.bool_]]
 
 
 class Example(NamedTuple):
-    """The candidates of one question: which of them are right, which are needed, and which are outdated."""
+    """The candidates of one question: which of them are right, which are expected, and which are outdated."""
 
     candidates: Candidates
     profile: QuestionProfile
@@ -66,14 +66,14 @@ def _ask(engine: Everhold, life: Life) -> Iterator[Example]:
         request = Request(question.q, asked_at=question.asked_at)
         examined = examine_answers(engine._parts.recall_deps, view.scope, request)
         if examined is not None:
-            ids = [names[one] for one in examined.ids]
+            ids = [names[memory_id] for memory_id in examined.ids]
             yield Example(
                 examined.candidates,
                 examined.profile,
                 measure_shares(examined.candidates, examined.profile),
-                np.array([one in question.right for one in ids]),
-                np.array([one in question.expect for one in ids]),
-                np.array([one in question.stale for one in ids]),
+                np.array([memory_id in question.right for memory_id in ids]),
+                np.array([memory_id in question.expect for memory_id in ids]),
+                np.array([memory_id in question.stale for memory_id in ids]),
             )
 
 
@@ -88,36 +88,36 @@ def fit(examples: Sequence[Example]) -> dict[str, Any]:
     return {"made_by": names["made_by"], **rounded, "base": round(base, 4)}
 
 
-# the topic: what is right or outdated stands above the rest
+# topic: right and outdated memories rank above the others
 
 
 def _fit_topic(examples: Sequence[Example], names: Sequence[str]) -> dict[str, float]:
     choices = []
-    for one in examples:
-        wanted = one.right | one.stale
+    for example in examples:
+        wanted = example.right | example.stale
         if wanted.any():
-            choices.append((_stack(measure_topic(one.candidates, one.profile, one.shares), names), wanted))
+            choices.append((_stack(measure_topic(example.candidates, example.profile, example.shares), names), wanted))
     return dict(zip(names, _fit_choices(choices, None), strict=True))
 
 
-# updates: which newer candidate has taken the place of one of the best, or none
+# update: which newer candidate has replaced one of the best, if any
 
 
 def _fit_update(examples: Sequence[Example], topic: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
     choices = []
-    for one in examples:
-        scores = judging.sum_weighted(measure_topic(one.candidates, one.profile, one.shares), topic)
-        for old in np.argsort(-scores, kind="stable")[:FIRST].tolist():
-            newer = np.flatnonzero(one.candidates.when > one.candidates.when[old])
-            wanted = one.expected[newer] & one.stale[old] & ~one.right[old]
-            if not len(newer) or not (one.right[old] or wanted.any()):
+    for example in examples:
+        scores = judging.sum_weighted(measure_topic(example.candidates, example.profile, example.shares), topic)
+        for old in np.argsort(-scores, kind="stable")[:MAX_UPDATE_CANDIDATES].tolist():
+            newer = np.flatnonzero(example.candidates.when > example.candidates.when[old])
+            wanted = example.expected[newer] & example.stale[old] & ~example.right[old]
+            if not len(newer) or not (example.right[old] or wanted.any()):
                 continue
-            measures = measure_update(one.candidates, one.profile, one.shares, scores, old, newer)
+            measures = measure_update(example.candidates, example.profile, example.shares, scores, old, newer)
             choices.append((_stack(measures, names), wanted))
     return dict(zip(names, _fit_choices(choices, names.index("always")), strict=True))
 
 
-# the chance: what each candidate is worth as an answer
+# chance: how likely each candidate is an answer
 
 
 def _fit_chance(
@@ -125,12 +125,12 @@ def _fit_chance(
 ) -> tuple[dict[str, float], float]:
     rows, right = [], []
     neutral = Weights(topic, update, dict.fromkeys(names, 0.0), 0.0)
-    for one in examples:
-        measures = judging.judge(one.candidates, one.profile, neutral).measures
+    for example in examples:
+        measures = judging.judge(example.candidates, example.profile, neutral).measures
         table = _stack(measures, names)
-        best = np.argsort(-np.asarray(measures["share"]), kind="stable")[:JUDGED]
+        best = np.argsort(-np.asarray(measures["share"]), kind="stable")[:MAX_CHANCE_CANDIDATES]
         rows.append(table[best])
-        right.append(one.right[best])
+        right.append(example.right[best])
     fitted, base = _fit_logistic(np.concatenate(rows), np.concatenate(right))
     return dict(zip(names, fitted.tolist(), strict=True)), base
 
@@ -144,18 +144,18 @@ def _stack(measures: Measures, names: Sequence[str]) -> Numbers:
 def _fit_choices(choices: Sequence[Choice], bias: int | None, pull: float = 2.0) -> list[float]:
     """Fit weights by which a wanted row is chosen among the rows of each table, by Adam.
 
-    With a `bias`, the column that is always 1, there is the choice of none of them, which has 0; it is right where no
-    row is wanted.
+    `bias` is the number of a column that is always 1. With it, choosing no row is possible and has the score 0; that is
+    right for a table in which no row is wanted.
     """
     centre, scale = _standardise(np.concatenate([table for table, _ in choices]), bias)
-    tables, wanted, barred = _pad([((table - centre) / scale, right) for table, right in choices])
+    tables, wanted, penalties = _pad([((table - centre) / scale, right) for table, right in choices])
     fitted = np.zeros(len(centre))
     mean, square = np.zeros_like(fitted), np.zeros_like(fitted)
     pulls = np.full(len(centre), pull)
     if bias is not None:
         pulls[bias] = 0.0
-    for step in range(1, STEPS + 1):
-        excess = _choose(tables @ fitted + barred, wanted, has_none=bias is not None)
+    for step in range(1, MAX_STEPS + 1):
+        excess = _choose(tables @ fitted + penalties, wanted, has_none=bias is not None)
         slope = (np.einsum("ij,ijk->k", excess, tables) + pulls * fitted) / len(choices)
         mean, square = 0.9 * mean + 0.1 * slope, 0.99 * square + 0.01 * slope * slope
         fitted = fitted - 0.05 * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
@@ -166,15 +166,14 @@ def _fit_choices(choices: Sequence[Choice], bias: int | None, pull: float = 2.0)
 
 
 def _pad(tables: Sequence[Choice]) -> tuple[Numbers, NDArray[np.bool_], Numbers]:
-    """Return all tables as one array, which of their rows are wanted, and what keeps rows that are not there from
-    being chosen."""
-    most = max(len(table) for table, _ in tables)
-    padded = np.zeros((len(tables), most, tables[0][0].shape[1]))
-    wanted = np.zeros((len(tables), most), np.bool_)
-    barred = np.full((len(tables), most), -np.inf)
+    """Return all tables in one array, which of their rows are wanted, and -inf for rows that only fill the array."""
+    longest = max(len(table) for table, _ in tables)
+    padded = np.zeros((len(tables), longest, tables[0][0].shape[1]))
+    wanted = np.zeros((len(tables), longest), np.bool_)
+    penalties = np.full((len(tables), longest), -np.inf)
     for place, (table, right) in enumerate(tables):
-        padded[place, : len(table)], wanted[place, : len(table)], barred[place, : len(table)] = table, right, 0.0
-    return padded, wanted, barred
+        padded[place, : len(table)], wanted[place, : len(table)], penalties[place, : len(table)] = table, right, 0.0
+    return padded, wanted, penalties
 
 
 def _choose(logits: Numbers, wanted: NDArray[np.bool_], *, has_none: bool) -> Numbers:
