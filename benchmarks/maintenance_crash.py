@@ -10,69 +10,25 @@ finishes the work. At last all runs are undone, and the logical hash must be tha
 """
 
 import argparse
-import multiprocessing
 import random
-import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from benchmarks.maintenance_worker import BUDGET, USERS, fill, maintain, open_store, work
 from benchmarks.report import Report
+from benchmarks.store_copies import Template, kill_worker, make_template
 from everhold import Everhold, MaintenanceReport
 from everhold.model import Change, Lease, Memory
 from everhold.schema.operations import Delete, Op, Where
 from everhold.testing.logical_hash import hash_logically
-from tests.servers.postgres import PostgresServer
 
 KILLS: Final = {"sqlite": 200, "postgres": 50}
 CONTINUE_EVERY: Final = 3
-OPEN_SECONDS: Final = 60.0
 UNJOURNALLED: Final = "unjournalled"
 BARS: Final = dict.fromkeys(("lost", "half_done", "not_restored", "not_continued", "damage"), ("==", 0))
-
-
-class Template(Protocol):
-    """A store that is filled once and copied for each kill."""
-
-    @property
-    def storage(self) -> str:
-        """The address of the store."""
-        ...
-
-    def copy(self, number: int) -> str:
-        """Return the address of a new copy."""
-        ...
-
-
-@dataclass
-class SqliteTemplate:
-    folder: Path
-
-    @property
-    def storage(self) -> str:
-        return f"sqlite:///{self.folder / 'template.db'}"
-
-    def copy(self, number: int) -> str:
-        (self.folder / f"{number - 1}.db").unlink(missing_ok=True)
-        path = self.folder / f"{number}.db"
-        shutil.copyfile(self.folder / "template.db", path)
-        return f"sqlite:///{path}"
-
-
-class PostgresTemplate:
-    def __init__(self, server: PostgresServer) -> None:
-        self._server = server
-        self.storage = server.create_database("template_store")
-
-    def copy(self, number: int) -> str:
-        self._server.drop_database(f"copy_{number - 1}")
-        return self._server.create_database(f"copy_{number}", template="template_store")
 
 
 @dataclass
@@ -113,26 +69,17 @@ class Filled:
 def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
     """Kill workers so often and return the outcome."""
     outcome, rng = Outcome(), random.Random(seed)
-    with _make_template(store) as template:
+    with make_template(store) as template:
         filled = _fill(template)
         for number in range(1, kills + 1):
             storage = template.copy(number)
-            _kill_worker(storage, rng.uniform(0, 1.1 * filled.seconds))
+            kill_worker(work, storage, rng.uniform(0, 1.1 * filled.seconds))
             outcome.kills += 1
             with open_store(storage) as engine:
                 if plant == UNJOURNALLED:
                     _plant_unjournalled(engine)
                 _check(engine, filled, outcome, f"kill {number}", should_continue=number % CONTINUE_EVERY == 0)
     return outcome
-
-
-@contextmanager
-def _make_template(store: str) -> Iterator[Template]:
-    with ExitStack() as stack:
-        if store == "sqlite":
-            yield SqliteTemplate(Path(stack.enter_context(TemporaryDirectory(prefix="everhold-maintenance-"))))
-        else:
-            yield PostgresTemplate(stack.enter_context(PostgresServer()))
 
 
 def _fill(template: Template) -> Filled:
@@ -148,21 +95,6 @@ def _fill(template: Template) -> Filled:
         assert report.run_id is not None
         engine.undo_run(report.run_id)
         return Filled(before, ids, time.perf_counter() - started)
-
-
-def _kill_worker(storage: str, seconds: float) -> None:
-    """Start a worker and kill it so many seconds after it has opened the store."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.maintenance_worker"])
-    is_open = context.Event()
-    process = context.Process(target=work, args=(storage, is_open))
-    process.start()
-    if not is_open.wait(OPEN_SECONDS):
-        process.kill()
-        raise TimeoutError(f"the worker did not open {storage} within {OPEN_SECONDS} seconds")
-    process.join(seconds)
-    process.kill()
-    process.join()
 
 
 def _plant_unjournalled(engine: Everhold) -> None:

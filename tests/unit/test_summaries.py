@@ -1,5 +1,8 @@
 """Summaries that quote their sources."""
 
+import subprocess
+import sys
+
 from everhold.text.summaries import summarise
 
 
@@ -39,3 +42,20 @@ def test_a_summary_keeps_its_budget() -> None:
 
 def test_ignored_words_are_worth_nothing() -> None:
     assert summarise(["Juniper. Juniper!"], 10, _count_words, ignored=["Juniper"]).sentences == ()
+
+
+def test_summaries_are_the_same_in_every_process() -> None:
+    # The order of a set depends on the seed of hashes, and that of adding decides the last digit of a sum.
+    program = (
+        "from benchmarks.texts import make_sentences; from everhold.text.summaries import summarise;"
+        "texts = make_sentences(400);"
+        "print([summarise(texts[n:n + 20], 90, lambda text: len(text.split())) for n in range(0, 400, 20)])"
+    )
+    command = [sys.executable, "-c", program]
+    printed = {
+        subprocess.run(
+            command, capture_output=True, check=True, env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
+        ).stdout
+        for seed in ("1", "2", "3", "4")
+    }
+    assert len(printed) == 1

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import ClassVar
 
 from everhold.episodes.deps import EpisodeDeps
@@ -151,12 +152,15 @@ def find_candidates(
     of_sessions: Sequence[Condition] = (),
     of_episodes: Sequence[Condition] = (),
 ) -> Iterator[Session]:
-    """Yield the sessions in which something was said after their last episode, as far as their rows tell."""
+    """Yield the sessions in which something was said after their last episode, as far as their rows tell.
+
+    The least recently active comes first, so that a build that was interrupted goes on in the same order.
+    """
     where = [Where("level", Op.EQ, SESSION), *of_episodes]
     names = ("organization_id", "session_id", "span_to")
     ends = {(own, name): end for own, name, end in deps.records.columns(Episode, organization, names, where)}
     rows = deps.records.columns(Session, organization, ("organization_id", "id", "last_active"), of_sessions)
-    for own, name, last_active in list(rows):
+    for own, name, last_active in sorted(rows, key=itemgetter(2, 0, 1)):
         end = ends.get((own, name))
         if end is None or last_active > end:
             session = deps.records.get(Session, own, [name]).get(name)

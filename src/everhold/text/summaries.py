@@ -141,7 +141,9 @@ def _choose_sentences(
 
 
 def _compute_gain(sentence: Sentence, worth: Mapping[str, float], covered: set[str]) -> float:
-    gained = sum(worth.get(term, 0.0) for term in sentence.terms if term not in covered)
+    # A set has another order in each process. An exact sum does not depend on it, so that equal gains stay equal and
+    # every process quotes the same sentences.
+    gained = math.fsum(worth.get(term, 0.0) for term in sentence.terms if term not in covered)
     return gained / math.pow(max(sentence.tokens, 1), _LENGTH_EXPONENT)
 
 
