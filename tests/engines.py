@@ -107,13 +107,16 @@ def _database(server: PostgresServer) -> _Database:
     return _Database(url, cleaner)
 
 
-def make_store(name: str, request: pytest.FixtureRequest, folder: Path) -> Store:
+def make_store(
+    name: str, request: pytest.FixtureRequest, folder: Path, patch: pytest.MonkeyPatch | None = None
+) -> Store:
+    """Make an empty store. A fixture that outlives one test passes its own `patch` of the environment."""
     if name == "in_memory":
         return Store(name, "memory://", KeptRecords())
     if name == "postgres":
         return Store(name, _database(request.getfixturevalue("postgres_server")).empty())
     if name == "dynamodb":
-        patched = request.getfixturevalue("monkeypatch")
+        patched = patch or request.getfixturevalue("monkeypatch")
         patched.setenv("EVERHOLD_DYNAMODB__ENDPOINT", request.getfixturevalue("dynamodb_server").url)
         for variable, value in CREDENTIALS.items():
             patched.setenv(variable.upper(), value)

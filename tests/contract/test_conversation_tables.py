@@ -1,0 +1,382 @@
+"""The tables of the memory systems that Everhold replaces: each column is written and read back by public verbs.
+
+There is one test per table, on every store. What one engine writes another one reads, so that no cache answers, except
+on DuckDB.
+"""
+
+import base64
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everhold import Everhold, View
+from everhold.errors import AlreadyExists, InvalidInput, NotFound
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests.engines import EVERY_STORE, make_store
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+LATER = datetime(2031, 1, 1, tzinfo=UTC)
+NESTED: dict[str, Any] = {"device": {"os": "Linux", "ü": "茶"}, "tries": [1, 2.5, None, True], "empty": {}}
+OTHER_MODEL = FakeEmbedder("other", 24)
+_NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two engines on one store, or twice the same, and an organization that no other test uses."""
+
+    writer: Everhold
+    reader: Everhold
+    organization: str
+
+    def write(self, **dimensions: str) -> View:
+        return self.writer.scope(organization=self.organization, **dimensions)
+
+    def read(self, **dimensions: str) -> View:
+        return self.reader.scope(organization=self.organization, **dimensions)
+
+
+@pytest.fixture(scope="module", params=EVERY_STORE)
+def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Everhold]]:
+    """Two engines for all tests of this file: opening a store takes longer than most of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        store = make_store(request.param, request, tmp_path_factory.mktemp("tables"), patch)
+        # Only one engine at a time may have a DuckDB file open.
+        yield [store.open(also=[OTHER_MODEL]) for _ in range(1 if request.param == "duckdb" else 2)]
+        store.close()
+
+
+@pytest.fixture
+def pair(engines: list[Everhold]) -> Pair:
+    return Pair(engines[0], engines[-1], f"organization-{next(_NUMBERS)}")
+
+
+def export_rows(pair: Pair, folder: Path, table: str) -> list[dict[str, Any]]:
+    """Return the rows of a table as an export writes them."""
+    path = folder / f"{table}.jsonl"
+    pair.reader.export(path, organization=pair.organization)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line["row"] for line in lines if line.get("table") == table]
+
+
+# users, projects, chats and what was said in them
+
+
+def test_user(pair: Pair) -> None:
+    """id, email, password, time zone."""
+    pair.writer.create_user(
+        "u1", organization=pair.organization, email="a@example.org", password="correct horse", timezone="Asia/Bangkok"
+    )
+    user = pair.reader.get_user("u1", organization=pair.organization)
+    assert (user.id, user.email, user.timezone) == ("u1", "a@example.org", "Asia/Bangkok")
+    assert user.password_hash is not None
+    assert "correct" not in user.password_hash
+    assert pair.reader.sign_in("a@example.org", "correct horse", organization=pair.organization).id == "u1"
+    with pytest.raises(AlreadyExists):
+        pair.reader.create_user("u2", organization=pair.organization, email="a@example.org")
+
+
+def test_project(pair: Pair) -> None:
+    """id, user, name, description; a user has several."""
+    pair.writer.create_user("u1", organization=pair.organization)
+    for name in ("p1", "p2"):
+        pair.writer.create_project(
+            name, organization=pair.organization, user="u1", name=f"Project {name}", description="Sales of 2026"
+        )
+    project = pair.reader.get_project("p1", organization=pair.organization)
+    assert (project.id, project.user_id, project.name, project.description) == (
+        "p1", "u1", "Project p1", "Sales of 2026"
+    )  # fmt: skip
+    listed = pair.reader.list_projects(organization=pair.organization, user="u1")
+    assert {project.id for project in listed} == {"p1", "p2"}
+
+
+def test_chat_session(pair: Pair) -> None:
+    """id, project, title; a project has several."""
+    for name in ("s1", "s2"):
+        pair.write(project="p1", user="u1", session=name).open_session(title=f"Chat {name}")
+    sessions = {session.id: session for session in pair.read(project="p1").sessions()}
+    assert {name: session.title for name, session in sessions.items()} == {"s1": "Chat s1", "s2": "Chat s2"}
+    assert {(session.project_id, session.user_id) for session in sessions.values()} == {("p1", "u1")}
+    assert sessions["s1"].created_at == sessions["s1"].last_active
+    assert not pair.read(project="p2").sessions()
+
+
+def test_conversation(pair: Pair) -> None:
+    """id, session, role, message, references."""
+    chat = pair.write(project="p1", user="u1", session="s1")
+    references = [{"source": "report.csv", "rows": [1, 2]}, {"message": "m1"}]
+    chat.say("How much did we sell?", id="m1", created_at=START)
+    chat.say("Twelve", id="m2", role="assistant", references=references, created_at=START + timedelta(seconds=1))
+    first, second = pair.read(project="p1", user="u1", session="s1").messages(oldest_first=True).messages
+    assert (first.id, first.role, first.text, first.references) == ("m1", "user", "How much did we sell?", [])
+    assert (second.id, second.role, second.text, second.references) == ("m2", "assistant", "Twelve", references)
+    assert {(message.session_id, message.project_id, message.user_id) for message in (first, second)} == {
+        ("s1", "p1", "u1")
+    }
+    assert (first.created_at, first.position, second.position) == (START, 0, 1)
+
+
+def test_episode(pair: Pair) -> None:
+    """id, session, span, summary, level, parents, first and last message, counts, whether it is active."""
+    texts = ["We adopted a greyhound called Juniper.", "Her vaccination is in Leeds.", "She sleeps all day."]
+    chat = pair.write(project="p1", user="u1", agent="a1", session="s1")
+    chat.open_session(title="The dog")
+    for number, text in enumerate(texts):
+        chat.say(text, id=f"{pair.organization}-{number}", name="Ann", created_at=START + timedelta(minutes=number))
+    chat.end_session()
+    reader = pair.read(user="u1")
+    [episode] = reader.episodes()
+    assert (episode.project_id, episode.user_id, episode.agent_id, episode.session_id) == ("p1", "u1", "a1", "s1")
+    assert (episode.span_from, episode.span_to) == (START, START + timedelta(minutes=2))
+    assert (episode.level, episode.message_count, episode.is_active) == (1, 3, True)
+    assert (episode.first_message_id, episode.last_message_id) == (f"{pair.organization}-0", f"{pair.organization}-2")
+    assert "Juniper" in episode.summary
+    assert episode.token_count == sum(pair.reader.tokens(text) for text in texts)
+    assert episode.participants == ["Ann"]
+    levels = {level: reader.episodes(level=level).episodes for level in ("session", "day", "week", "month", "year")}
+    assert {rollup.id for rows in levels.values() for rollup in rows} == set(episode.parent_ids)
+    assert {rollup.message_count for rows in levels.values() for rollup in rows} == {3}
+    assert [levels[level][0].name for level in ("session", "day", "year")] == ["The dog", "2026-03-02", "2026"]
+    assert [part.id for part in reader.episode(levels["day"][0].id).parts] == [episode.id]
+    assert [message.text for message in reader.episode(episode.id).messages] == texts
+    [hit] = reader.recall("greyhound Juniper", among="episode", where={"level": 1}, minimum=0, k=1)
+    assert hit.record.id == episode.id
+
+
+# profiles, sessions, entries and what refers to them
+
+
+def test_user_profiles(pair: Pair) -> None:
+    """user_id, created_at, updated_at, profile_data, preferences, is_active."""
+    created = pair.writer.create_user(
+        "u1", organization=pair.organization, profile=NESTED, preferences={"tea": "green"}
+    )
+    pair.writer.create_user("u2", organization=pair.organization)
+    user = pair.reader.get_user("u1", organization=pair.organization)
+    assert (user.profile, user.preferences, user.status) == (NESTED, {"tea": "green"}, "active")
+    assert user.created_at == user.updated_at == created.created_at
+    pair.writer.update_user("u1", organization=pair.organization, status="inactive", preferences={"tea": "black"})
+    user = pair.reader.get_user("u1", organization=pair.organization)
+    assert (user.profile, user.preferences, user.status) == (NESTED, {"tea": "black"}, "inactive")
+    assert user.updated_at > user.created_at == created.created_at
+    by_status = {
+        status: [user.id for user in pair.reader.list_users(organization=pair.organization, status=status)]
+        for status in ("active", "inactive")
+    }
+    assert by_status == {"active": ["u2"], "inactive": ["u1"]}
+
+
+def test_sessions(pair: Pair) -> None:
+    """session_id, user_id, created_at, updated_at, ended_at, metadata, summary, is_archived, session_type."""
+    chat, reader = pair.write(user="u1", session="s1"), pair.read(user="u1")
+    chat.open_session(session_type="task", metadata=NESTED)
+    [session] = reader.sessions()
+    assert (session.id, session.user_id, session.session_type, session.metadata) == ("s1", "u1", "task", NESTED)
+    assert (session.ended_at, session.summary, session.is_archived) == (None, None, False)
+    opened_at = session.created_at
+    chat.end_session(summary="Nothing was said.")
+    [session] = reader.sessions()
+    assert session.ended_at is not None
+    assert (session.summary, session.is_archived) == ("Nothing was said.", False)
+    assert session.updated_at >= session.ended_at >= session.created_at == opened_at
+    chat.archive_session()
+    [session] = reader.sessions()
+    assert session.is_archived
+    pair.write(session="group").open_session(session_type="conversation")
+    assert {session.id: session.user_id for session in pair.read().sessions()} == {"s1": "u1", "group": None}
+
+
+def test_memory_entries(pair: Pair) -> None:
+    """memory_id, session_id, memory_type, content, text_content, source_agent, times, priority, is_active."""
+    writer, reader = pair.write(user="u1", session="s1"), pair.read(user="u1")
+    content = {"text": "Prefers green tea", **NESTED}
+    for kind in ("conversation", "context", "user_preference", "agent_state", "entity", "interaction"):
+        entry = {"content": content, "kind": kind, "source_agent": "listener", "priority": 8, "expires_at": LATER}
+        writer.remember(id=f"{pair.organization}-{kind}", created_at=START, **entry)
+        memory = reader.get(f"{pair.organization}-{kind}")
+        assert (memory.session_id, memory.kind) == ("s1", kind.removeprefix("user_"))
+        assert (memory.content, memory.text) == (content, "Prefers green tea")
+        assert (memory.source_agent, memory.priority, memory.expires_at) == ("listener", 8, LATER)
+        assert memory.created_at == START
+    for priority in range(1, 11):
+        memory = writer.remember(f"Note {priority}", priority=priority)
+        assert reader.get(memory.id).priority == priority
+    assert reader.get(writer.remember("Default").id).priority == 5
+    for priority in (0, 11):
+        with pytest.raises(InvalidInput, match="priority"):
+            writer.remember("Out of bounds", priority=priority)
+    revised = writer.revise(memory.id, text="Note ten")
+    assert reader.get(memory.id).updated_at == revised.updated_at > memory.updated_at
+    writer.forget(memory.id)
+    with pytest.raises(NotFound):
+        reader.get(memory.id)
+    writer.undo()
+    assert reader.get(memory.id).text == "Note ten"
+    writer.delete_session(hard=True)
+    assert reader.count() == 0
+
+
+def test_memory_tags(pair: Pair, tmp_path: Path) -> None:
+    """memory_id, tag; each pair once, and gone with its memory."""
+    writer, reader = pair.write(user="u1"), pair.read(user="u1")
+    tea, rain = writer.remember("Tea", tags=["drink", "茶"]), writer.remember("Rain", tags=["weather"])
+    writer.tag(tea.id, "drink", "warm")
+    assert reader.tags_of([tea.id, rain.id]) == {tea.id: ("drink", "warm", "茶"), rain.id: ("weather",)}
+    assert reader.tags() == {"drink": 1, "warm": 1, "weather": 1, "茶": 1}
+    assert [memory.id for memory in reader.list(tags="warm").memories] == [tea.id]
+    rows = export_rows(pair, tmp_path, "memory_tags")
+    assert {(row["memory_id"], row["tag"]) for row in rows} >= {(tea.id, "drink"), (rain.id, "weather")}
+    assert len(rows) == 4
+    writer.untag(tea.id, "warm")
+    writer.forget(rain.id, hard=True)
+    assert reader.tags() == {"drink": 1, "茶": 1}
+
+
+def test_vector_embeddings(pair: Pair, tmp_path: Path) -> None:
+    """memory_id, embedding, embedding_model, created_at; one per memory and model, and gone with its memory."""
+    writer, reader = pair.write(user="u1"), pair.read(user="u1")
+    axis = [1.0, *[0.0] * (OTHER_MODEL.dimensions - 1)]
+    own = writer.remember("Prefers green tea", vector={"other": axis})
+    writer.remember("Reads by the window")
+    [hit] = reader.recall("", vector=axis, model="other", k=1, minimum=0, recipe="meaning")
+    assert hit.memory.id == own.id
+    rows = [row for row in export_rows(pair, tmp_path, "chunks") if row["owner_id"] == own.id]
+    by_model = {row["model"]: row for row in rows}
+    assert len(rows) == len(by_model) == 2
+    vectors = {model: np.frombuffer(base64.urlsafe_b64decode(row["vector"]), "<f2") for model, row in by_model.items()}
+    assert vectors["other"].tolist() == axis
+    assert vectors["fake"].tolist() == FakeEmbedder().embed([own.text])[0].astype(np.float16).tolist()
+    assert datetime.fromisoformat(by_model["other"]["known_from"]) == own.created_at
+    writer.forget(own.id, hard=True)
+    path = tmp_path / "after"
+    path.mkdir()
+    assert own.id not in {row["owner_id"] for row in export_rows(pair, path, "chunks")}
+
+
+def test_memory_relationships(pair: Pair) -> None:
+    """id, source_memory_id, target_memory_id, relationship_type, metadata, created_at; each triple once."""
+    writer, reader = pair.write(user="u1"), pair.read(user="u1")
+    question, answer = writer.remember("Who waters the roses?"), writer.remember("Bob does")
+    for kind in ("reply_to", "reference", "follow_up"):
+        made = writer.relate(answer.id, question.id, kind, metadata=NESTED)
+        assert writer.relate(answer.id, question.id, kind).id == made.id
+        [related] = reader.relations(answer.id, relationship_type=kind)
+        link = related.relationship
+        assert (link.id, link.source_memory_id, link.target_memory_id) == (made.id, answer.id, question.id)
+        assert (link.relationship_type, link.metadata, related.memory.id) == (kind, NESTED, question.id)
+        assert link.created_at == made.created_at >= answer.created_at
+        assert [item.relationship.id for item in reader.relations(question.id, relationship_type=kind)] == [made.id]
+    writer.forget(answer.id, hard=True)
+    assert not reader.relations(question.id)
+
+
+def test_memory_access_logs(pair: Pair) -> None:
+    """memory_id, session_id, agent_id, operation, timestamp, request_data, success, error_message, ip_address."""
+    writer = pair.write(user="u1", agent="a1", session="s1")
+    memory = writer.remember("Prefers green tea")
+    writer.get(memory.id)
+    writer.recall("What tea?")
+    writer.revise(memory.id, text="Prefers black tea")
+    with pytest.raises(NotFound):
+        writer.forget("mem_missing")
+    writer.forget(memory.id)
+    pair.writer.flush()
+    lines = pair.read().log()
+    assert {(line.user_id, line.agent_id, line.session_id) for line in lines} == {("u1", "a1", "s1")}
+    assert {line.operation for line in lines} == {"create", "read", "search", "update", "delete"}
+    named = {line.operation for line in lines if line.memory_id == memory.id}
+    assert named == {"create", "read", "update", "delete"}
+    [failed] = [line for line in lines if not line.success]
+    assert (failed.operation, failed.error_message, failed.request["memory"]) == ("delete", "NotFound", "mem_missing")
+    assert all(line.error_message is None for line in lines if line.success)
+    [search] = [line for line in lines if line.operation == "search"]
+    assert "tea" not in json.dumps(search.request)
+    assert memory.created_at <= search.timestamp
+    assert {line.ip_address for line in lines} == {None}  # the caller is in this process
+    assert len({line.sequence for line in lines}) == len(lines)
+
+
+# conversations, messages, facts and the session of working memory
+
+
+def test_conversations(pair: Pair) -> None:
+    """id, session_id, timestamp, metadata; several per session."""
+    chat = pair.write(user="u1", session="s1")
+    for number, name in enumerate(("roses", "tulips")):
+        chat.say(f"About {name}", conversation=name, created_at=START + timedelta(hours=number))
+        chat.update_conversation(name, name=name.title(), metadata={**NESTED, "number": number})
+    reader = pair.read(user="u1", session="s1")
+    rows = {row.id: row for row in reader.conversations()}
+    assert {name: (row.session_id, row.name, row.started_at, row.metadata) for name, row in rows.items()} == {
+        "roses": ("s1", "Roses", START, {**NESTED, "number": 0}),
+        "tulips": ("s1", "Tulips", START + timedelta(hours=1), {**NESTED, "number": 1}),
+    }
+    chat.delete_session(hard=True)
+    with pytest.raises(NotFound):
+        reader.conversations()
+
+
+def test_messages(pair: Pair) -> None:
+    """id, conversation_id, content, role, timestamp, metadata."""
+    chat, reader = pair.write(user="u1", session="s1"), pair.read(user="u1", session="s1")
+    for number, role in enumerate(("system", "user", "assistant", "tool")):
+        at = START + timedelta(minutes=number)
+        chat.say(f"As {role}", role=role, conversation="roses", id=f"m{number}", metadata=NESTED, created_at=at)
+    chat.say("Elsewhere", conversation="tulips", created_at=START + timedelta(hours=1))
+    messages = reader.messages(conversation="roses", oldest_first=True).messages
+    assert [(row.id, row.role, row.text, row.created_at) for row in messages] == [
+        (f"m{number}", role, f"As {role}", START + timedelta(minutes=number))
+        for number, role in enumerate(("system", "user", "assistant", "tool"))
+    ]
+    assert {row.conversation_id for row in messages} == {"roses"}
+    assert all(row.metadata == NESTED for row in messages)
+    chat.delete_session(hard=True)
+    with pytest.raises(NotFound):
+        reader.messages()
+
+
+def test_memory_facts(pair: Pair) -> None:
+    """id, fact_type, content, confidence, timestamp, metadata."""
+    writer, reader = pair.write(user="u1"), pair.read(user="u1")
+    text = "Occupation: software engineer; Preferences: coffee"
+    for number, confidence in enumerate((0.0, 0.5, 0.95, 1.0)):
+        writer.remember(
+            f"{text} {number}", id=f"f{number}", kind="user_fact", confidence=confidence, created_at=START,
+            tags=["occupation", "preferences"], metadata={"categories": ["occupation", "preferences"]},
+        )  # fmt: skip
+        fact = reader.get(f"f{number}")
+        assert (fact.id, fact.kind, fact.confidence) == (f"f{number}", "fact", confidence)
+        assert fact.text == f"{text} {number}"
+        assert (fact.created_at, fact.metadata) == (START, {"categories": ["occupation", "preferences"]})
+    assert reader.count(kind="fact", tags="occupation") == 4
+    for confidence in (-0.1, 1.1):
+        with pytest.raises(InvalidInput, match="confidence"):
+            writer.remember("Out of bounds", confidence=confidence)
+
+
+def test_session_of_working_memory(pair: Pair) -> None:
+    """user_id, current_topic, scope, context, client, last_active, and the last messages, newest first."""
+    chat = pair.write(user="u1", session="s1")
+    context = {"scope": "technical", "conversation_state": "active", "user_preferences": {"technical_level": "expert"}}
+    chat.open_session(topic="Python frameworks", context=context, metadata={"client_info": "web_interface"})
+    said = [chat.say(f"Message {number}", id=f"m{number}") for number in range(3)]
+    working = pair.read(user="u1", session="s1").session()
+    assert (working.user, working.topic, working.scope, working.context) == (
+        "u1", "Python frameworks", "technical", context
+    )  # fmt: skip
+    assert working.session.metadata == {"client_info": "web_interface"}
+    assert working.session.last_active == said[-1].created_at
+    assert [message.id for message in working.history] == ["m2", "m1", "m0"]
+    assert working.last_message == said[-1]
+    assert [session.id for session in pair.read(user="u1").sessions()] == ["s1"]
+    chat.update_session(topic="Databases", context={})
+    working = pair.read(user="u1", session="s1").session()
+    assert (working.topic, working.context) == ("Databases", {})
