@@ -73,6 +73,18 @@ def test_one_conversation_of_several_without_deleted_messages(chat: View) -> Non
     assert "blue" not in str(chat.window("Is tea blue?").as_openai())
 
 
+def test_the_summary_of_one_conversation(chat: View) -> None:
+    # So many episodes that they complete a section, which quotes both conversations.
+    for number in range(44):
+        topic = ("tea", "coffee")[number % 2]
+        where = f"on a hillside of {number + 30} acres near river {number}, which we visited in week {number + 3}"
+        chat.say(f"Farm number {number} grows {topic} {where} of that year.", conversation=topic)
+    for topic, other in (("tea", "coffee"), ("coffee", "tea")):
+        window = chat.window(budget=500, strategy="summarise", conversation=topic)
+        assert f"grows {topic}" in window.background.text
+        assert f"grows {other}" not in str(window.as_openai())
+
+
 def test_the_summary_of_what_fell_out(engine: Everhold, chat: View) -> None:
     """It stays the same while the window begins with the same message, and quotes no deleted message."""
     talk(chat, 18)

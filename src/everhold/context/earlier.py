@@ -8,7 +8,7 @@ _MAX_SUMMARIES = 256
 
 
 class EarlierSummaries:
-    """The last summary for the window of each session.
+    """The last summary for the window of each session, and of each conversation in it.
 
     A summary of what was said before a message changes only if an earlier message is deleted or restored. Every such
     change makes a new version of the session's row, and so does every new message, which also takes the next position:
@@ -18,12 +18,20 @@ class EarlierSummaries:
     def __init__(self) -> None:
         self._summaries: dict[tuple[object, ...], tuple[tuple[object, ...], str]] = {}
 
-    def find(self, scope: Scope, session: Session, first: Message, budget: int, make: Callable[[], str]) -> str:
+    def find(
+        self,
+        scope: Scope,
+        session: Session,
+        conversation: str | None,
+        first: Message,
+        budget: int,
+        make: Callable[[], str],
+    ) -> str:
         """Return the summary of what was said before `first`, made by `make` if it is not kept."""
         # Deleting a user deletes their messages in a group session, and does not change the session.
         if session.user_id is None or session.last_position is None:
             return make()
-        place = (session.organization_id, session.id, scope.user, scope.agent, budget)
+        place = (session.organization_id, session.id, conversation, scope.user, scope.agent, budget)
         state = (first.id, session.created_at, session.version - session.last_position)
         kept = self._summaries.get(place)
         if kept is not None and kept[0] == state:

@@ -116,6 +116,8 @@ def _make_quote(session: Session, message: Message, text: str, worth: float) -> 
         for name, column in _OWNERS.items()
         if message.__dict__[column] != session.__dict__[column]
     }
+    if message.conversation_id is not None:
+        owners["conversation"] = message.conversation_id
     return {
         "message": message.id,
         "text": text,

@@ -8,7 +8,7 @@ from everhold.text.summaries import CountTokens, has_said
 from everhold.text.terms import extract_terms
 
 # A quote as it is stored: `message`, `text`, `speaker`, `at` and `worth`. Quotes of rollups also name their `episode`
-# and `session`. `user` and `agent` are set if the message has others than its session.
+# and `session`. `user` and `agent` are set if the message has others than its session, `conversation` if it has one.
 Quote = dict[str, Any]
 
 

@@ -28,12 +28,14 @@ class SpanSummary:
     quotes: tuple[Quote, ...] = ()
 
 
-def summarise_before(deps: EpisodeDeps, scope: Scope, session: Session, before: datetime, budget: int) -> SpanSummary:
+def summarise_before(
+    deps: EpisodeDeps, scope: Scope, session: Session, before: datetime, budget: int, conversation: str | None = None
+) -> SpanSummary:
     """Return a summary of what was said in a session before a message, in at most `budget` tokens.
 
     `before` is the time of the message. The summary depends only on the messages up to that one, so it stays the same
-    while the session goes on. It quotes only messages of the scope's user and agent. The time that it takes does not
-    grow with the session.
+    while the session goes on. It quotes only messages of the scope's user and agent, and of `conversation` if there is
+    one. The time that it takes does not grow with the session.
     """
     parts = _read_complete(deps, session, before)
     rest = _read_rest(deps, session, parts, before)
@@ -44,7 +46,14 @@ def summarise_before(deps: EpisodeDeps, scope: Scope, session: Session, before: 
         rest = _read_rest(deps, session, parts, before)
     number = (parts[-1].number + 1) * EPISODE_COUNTS[parts[-1].level] if parts else 0
     parts = _group(deps, session, [*parts, *build_episodes(deps, session, rest, number, before, before)], before)
-    quotes = [[quote for quote in list_quotes(part) if is_quote_of(scope, session, quote)] for part in parts]
+    quotes = [
+        [
+            quote
+            for quote in list_quotes(part)
+            if is_quote_of(scope, session, quote) and conversation in (None, quote.get("conversation"))
+        ]
+        for part in parts
+    ]
     return make_summary(deps, quotes, budget)
 
 

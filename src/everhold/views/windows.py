@@ -66,7 +66,7 @@ class WindowVerbs(ScopedView):
             0 if conversation is not None else self._count_positions(session),
             lambda limit, last: read_recorded(records, self.scope, limit, after=last, conversation=conversation),
             lambda limit: read_recorded(records, self.scope, limit, oldest_first=True, conversation=conversation),
-            functools.partial(self._summarise_before, session),
+            functools.partial(self._summarise_before, session, conversation),
             make_core_providers(context, lambda: list_pinned(records, scope, included, now)),
             functools.partial(self._recall_records, only, included, k, minimum),
         )
@@ -88,13 +88,15 @@ class WindowVerbs(ScopedView):
         hits = recall(self._parts.find_recall_deps(None), self._narrow(only), request)
         return [hit.record for hit in hits if isinstance(hit.record, Memory | Message)]
 
-    def _summarise_before(self, session: Session, first: Message, budget: int) -> str:
+    def _summarise_before(self, session: Session, conversation: str | None, first: Message, budget: int) -> str:
         from everhold.episodes.reading import summarise_before
 
         deps, scope = self._parts.episode_deps, self.scope
-        return self._parts.summaries.find(
-            scope, session, first, budget, lambda: summarise_before(deps, scope, session, first.created_at, budget).text
-        )
+
+        def make() -> str:
+            return summarise_before(deps, scope, session, first.created_at, budget, conversation).text
+
+        return self._parts.summaries.find(scope, session, conversation, first, budget, make)
 
 
 class AsyncWindowVerbs(AsyncFacade):
