@@ -187,6 +187,32 @@ def test_the_recent_messages_of_an_agent(engine: Everhold) -> None:
     assert len(everything.recent_messages(n=100)) == 6
 
 
+def test_recent_messages_put_back_no_more_than_they_need(engine: Everhold) -> None:
+    def say(session: str, user: str | None, count: int) -> View:
+        view = engine.scope(user=user, session=session)
+        for number in range(count):
+            view.say(f"{session}-{number}")
+        return view
+
+    def list_archived() -> set[str]:
+        return {session.id for session in engine.scope().sessions() if session.archived_messages}
+
+    say("group", None, 1)
+    for session, user in (("s1", "alice"), ("s2", "alice"), ("s3", "alice"), ("group", "carol"), ("s4", "bob")):
+        say(session, user, 2).archive_session()
+    assert engine.maintain(["archive"])["archive"].counts["sessions"] == 5
+    alice = say("s5", "alice", 1)
+    assert list_texts(alice.recent_messages(n=1)) == ["s5-0"]
+    assert len(list_archived()) == 5
+    assert list_texts(alice.recent_messages(n=4)) == ["s5-0", "s3-1", "s3-0", "s2-1"]
+    assert list_archived() == {"s1", "group", "s4"}
+    assert list_texts(engine.scope(user="carol").recent_messages()) == ["group-1", "group-0"]
+    assert list_archived() == {"s1", "s4"}
+    assert len(alice.recent_messages(n=50)) == 7
+    assert engine.scope(organization="acme").recent_messages() == []
+    assert list_archived() == {"s4"}
+
+
 def test_an_utterance_is_one_hit(engine: Everhold) -> None:
     chat = engine.scope(user="alice", session="s1")
     added = chat.add([{"text": "I live in Lisbon and my sister lives in Porto.", "name": "Alice", "id": "m1"}, "Hello"])

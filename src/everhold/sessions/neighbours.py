@@ -1,13 +1,13 @@
 """Read what was said before and after a message, and the last messages of all sessions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from everhold.errors import NotFound
-from everhold.model import Message, Scope
+from everhold.model import Message, Scope, Session, SessionArchive
 from everhold.ports.records import Records
 from everhold.schema.conditions import make_equalities
-from everhold.schema.operations import Op, Page, Where
-from everhold.sessions.archive import require_readable_session
+from everhold.schema.operations import AnyOf, Condition, Op, Page, Where
+from everhold.sessions.archive import put_back_messages, require_readable_session
 from everhold.sessions.deps import SessionDeps, is_message_of, make_message_conditions
 from everhold.sessions.messages import Messages
 from everhold.sessions.working import NEWEST
@@ -69,9 +69,49 @@ def _read_beside(
     return records.scan(Message, organization, where, order=NEWEST, descending=descending, after=place, limit=limit)
 
 
-def list_recent(records: Records, scope: Scope, agent: str | None, limit: int) -> list[Message]:
-    """Return the last messages of all sessions that the scope reads, newest first; with `agent`, only that agent's."""
-    where = make_equalities(scope.limits)
-    if agent is not None:
-        where.append(Where("agent_id", Op.EQ, agent))
+def list_recent(deps: SessionDeps, scope: Scope, agent: str | None, limit: int) -> list[Message]:
+    """Return the last messages of all sessions that the scope reads, newest first; with `agent`, only that agent's.
+
+    Archived sessions are put back, the most recently active first, as far as they may hold one of these messages.
+    """
+    wanted = scope.limits if agent is None else {**scope.limits, "agent_id": agent}
+    if agent is not None and scope.agent not in (None, agent):
+        return []
+    messages = _read_last(deps.records, scope, wanted, limit)
+    for session in _find_archived(deps.records, scope, wanted, limit):
+        if len(messages) == limit and session.last_active < messages[-1].created_at:
+            break
+        if put_back_messages(deps, session.organization_id, session.id):
+            messages = _read_last(deps.records, scope, wanted, limit)
+    return messages
+
+
+def _read_last(records: Records, scope: Scope, wanted: Mapping[str, str], limit: int) -> list[Message]:
+    where = make_equalities(wanted)
     return records.scan(Message, scope.organization, where, order=NEWEST, descending=True, limit=limit)
+
+
+def _find_archived(records: Records, scope: Scope, wanted: Mapping[str, str], size: int) -> Iterator[Session]:
+    """Yield the archived sessions that may hold wanted messages, the most recently active first, read page by page."""
+    where: list[Condition] = [Where("archived_messages", Op.GT, 0)]
+    for column, value in wanted.items():
+        own = Where("id" if column == "session_id" else column, Op.EQ, value)
+        # A session without a user or an agent may have messages of any.
+        where.append(AnyOf((own, Where(column, Op.EQ, None))) if column in ("user_id", "agent_id") else own)
+    page: Page | None = None
+    while True:
+        sessions = records.scan(
+            Session, scope.organization, where, order="last_active", descending=True, after=page, limit=size
+        )
+        yield from (session for session in sessions if _has_archived(records, session, wanted.get("user_id")))
+        if len(sessions) < size:
+            return
+        page = Page(sessions[-1].last_active, (scope.organization, sessions[-1].id))
+
+
+def _has_archived(records: Records, session: Session, user: str | None) -> bool:
+    """Return whether a session has archived messages of a user, if there is one."""
+    if user is None or session.user_id is not None:
+        return True
+    where = [Where("session_id", Op.EQ, session.id), Where("user_ids", Op.CONTAINS, user)]
+    return records.count(SessionArchive, session.organization_id, where) > 0

@@ -191,7 +191,7 @@ class MessageVerbs(ScopedView):
 
         With `agent`, only those of that agent's sessions. A view with a session and no user reads that session alone.
         """
-        messages = list_recent(self._parts.records, self.scope, agent, n)
+        messages = list_recent(self._parts.session_deps, self.scope, agent, n)
         self._note("read", {"messages": len(messages)})
         return messages
 
