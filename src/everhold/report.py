@@ -16,6 +16,7 @@ from everhold.ports.records import Records
 from everhold.remember.forget import find_running_jobs, read_job
 from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Op, Where
+from everhold.sessions.archive import find_archive_problems
 
 _RUNS = 50  # how many of the latest runs `doctor` reads
 
@@ -106,6 +107,7 @@ def _find_problems(parts: Parts) -> list[str]:
     if moving.is_unfinished(parts.records):
         problems.append("it holds an unfinished move: run `everhold move` again, or delete this store")
     problems += find_impossible_rows(parts.records)
+    problems += find_archive_problems(parts.session_deps)
     problems += _find_job_problems(parts.records)
     orphans, unsearched = _count_unpaired(parts)
     if orphans:

@@ -185,6 +185,34 @@ def test_a_session_without_its_files_says_what_to_do(sqlite_store: Store, engine
     assert len(view.messages()) == 3
 
 
+def test_doctor_reads_every_archive(sqlite_store: Store, engine: Everhold, files: Path) -> None:
+    archive_one(engine)
+    assert engine.doctor().problems == []
+    [problem] = sqlite_store.open().doctor().problems
+    assert problem.endswith("set `blobs` to the place that they were archived to")
+    [file] = list_files(files)
+    content = file.read_bytes()
+    for damaged in (content[:-1], content + b"!", b"", bytes([content[0] ^ 1]) + content[1:]):
+        file.write_bytes(damaged)
+        [problem] = engine.doctor().problems
+        assert problem.startswith("1 archive of messages cannot be read; session 's1' of organization 'default'")
+        assert "has another SHA-256 than its name; restore it from a backup" in problem
+    file.unlink()
+    [problem] = engine.doctor().problems
+    assert f"no blob {file.name}" in problem
+    file.write_bytes(content)
+    assert engine.doctor().problems == []
+
+
+def test_doctor_reads_archives_in_the_records(sqlite_store: Store) -> None:
+    engine = sqlite_store.open()
+    archive_one(engine)
+    [row] = records_of(engine).scan(SessionArchive, None)
+    records_of(engine).commit([Patch(SessionArchive, ("default", row.id), {"content": (row.content or b"")[:-9]})])
+    [problem] = engine.doctor().problems
+    assert "the content of an archive cannot be read" in problem
+
+
 def test_chunks_of_a_retired_model_are_made_again(sqlite_store: Store) -> None:
     view = archive_one(sqlite_store.open())
     engine = sqlite_store.open(FakeEmbedder("another", 16))

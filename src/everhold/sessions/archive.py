@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from everhold import clock
-from everhold.errors import AlreadyExists, BrokenReference, InvalidSettings, NotFound, StaleVersion, StoreBusy
+from everhold.errors import (
+    AlreadyExists,
+    BrokenReference,
+    EverholdError,
+    InvalidSettings,
+    NotFound,
+    StaleVersion,
+    StoreBusy,
+)
 from everhold.model import (
     Agent,
     Chunk,
@@ -227,6 +235,24 @@ def read_archived_rows(deps: SessionDeps, organization: str) -> Iterator[list[Ro
         archive = deps.records.get(SessionArchive, organization, [archive_id], deleted=True).get(archive_id)
         if archive is not None:
             yield read_archive(deps, archive)
+
+
+def find_archive_problems(deps: SessionDeps) -> Iterator[str]:
+    """Yield a sentence if archives cannot be read: their file is missing or damaged, or their content is."""
+    count, first = 0, ""
+    names = ("organization_id", "session_id", "id")
+    for organization, session_id, archive_id in sorted(deps.records.columns(SessionArchive, None, names, deleted=True)):
+        try:
+            archive = deps.records.get(SessionArchive, organization, [archive_id], deleted=True).get(archive_id)
+            if archive is not None:
+                unpack_rows(_read_content(deps, archive))
+        except EverholdError as error:
+            # Another process may have put the messages back and deleted the file since.
+            if deps.records.get(SessionArchive, organization, [archive_id], deleted=True):
+                count += 1
+                first = first or f"session {session_id!r} of organization {organization!r}: {error}"
+    if count:
+        yield f"{count} {'archive' if count == 1 else 'archives'} of messages cannot be read; {first}"
 
 
 def put_back_deleted_users(deps: SessionDeps) -> int:
