@@ -10,7 +10,7 @@ from everhold.errors import InvalidInput, NotFound
 from everhold.model import Memory, Relationship
 from everhold.schema.operations import Op, Where
 from everhold.testing.logical_hash import hash_logically
-from tests.engines import Store, find_tables_with, records_of
+from tests.engines import Store, find_tables_with, ranking, records_of
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 OFF = {"remember": {"resolve": False}}
@@ -63,7 +63,7 @@ def test_one_run_consolidates_and_one_call_takes_it_back(any_store: Store) -> No
     assert {item.memory.id for item in alice.relations(reflection.id, relationship_type="derived_from")} == set(
         reflection.provenance["memories"]
     )
-    assert all(link.metadata["reason"] == "both name Ingrid" for link in read_relations(engine, "related_to"))
+    assert [link.metadata["reason"] for link in read_relations(engine, "shared_name")] == 3 * ["both name Ingrid"]
     assert alice.recall("where do I live?")[0].memory.text == "I live in Bergen"
     assert consolidate(engine) == {}
 
@@ -171,6 +171,22 @@ def test_users_are_never_mixed(sqlite_store: Store) -> None:
         view.remember("Yesterday I saw Ingrid", created_at=day(number))
         view.remember(f"I live in {('Oslo', 'Bergen', 'Tromsø')[number]}", kind="fact", created_at=day(number))
     assert consolidate(engine) == {}
+
+
+def test_what_maintenance_finds_displaces_no_answer(engine: Everhold) -> None:
+    """Reflections have a namespace of their own, and a shared name passes no relevance on."""
+    alice = engine.scope(user="alice")
+    for number, what in enumerate(["painted the fence", "lost a key", "won at chess", "lost a glove"]):
+        alice.remember(f"My neighbour Ingrid {what}", created_at=day(number))
+
+    def ask() -> list[tuple[str, float]]:
+        return ranking(alice.recall("My neighbour Ingrid lost a key", minimum=0, k=50, asked_at=day(9)))
+
+    before = ask()
+    assert consolidate(engine) == {"relations": 6, "reflections": 1}
+    assert ask() == before
+    [reflection] = alice.list(kind="reflection").memories
+    assert alice.recall("Ingrid", namespace="reflections", minimum=0)[0].memory == reflection
 
 
 # reflections

@@ -104,16 +104,20 @@ class QuestionsReport:
 
 
 def evaluate(
-    lives: Sequence[Life], open_engine: Callable[[], Everhold], progress: Callable[[int], None] = lambda _: None
+    lives: Sequence[Life],
+    open_engine: Callable[[], Everhold],
+    progress: Callable[[int], None] = lambda _: None,
+    prepare: Callable[[Everhold], object] = lambda _: None,
 ) -> QuestionsReport:
     """Load each life into an engine of its own, which must be empty, and ask its questions.
 
     `progress` is called with the number of steps done since the last call; `count_steps` says how many there are.
+    `prepare` is called with each engine after its life was loaded and before the first question.
     """
     verdicts: list[QuestionVerdict] = []
     for life in lives:
         with open_engine() as engine:
-            verdicts += _ask_life(engine, life, progress)
+            verdicts += _ask_life(engine, life, progress, prepare)
     return QuestionsReport(tuple(verdicts))
 
 
@@ -122,9 +126,12 @@ def count_steps(lives: Iterable[Life]) -> int:
     return sum(len(life.memories) + 2 * len(life.questions) for life in lives)
 
 
-def _ask_life(engine: Everhold, life: Life, progress: Callable[[int], None]) -> list[QuestionVerdict]:
+def _ask_life(
+    engine: Everhold, life: Life, progress: Callable[[int], None], prepare: Callable[[Everhold], object]
+) -> list[QuestionVerdict]:
     view = engine.scope(user=life.persona)
     life_ids = _load_life(view, life, progress)
+    prepare(engine)
     answers, unfiltered = [], []
     # Two rounds rather than two recalls per question: no answer of the first depends on the second.
     for question in life.questions:

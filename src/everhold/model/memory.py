@@ -44,14 +44,19 @@ KINDS = (
 KIND_NAMES = {"user_preference": "preference", "user_fact": "fact"}
 REPEATABLE_KINDS = frozenset({"conversation", "interaction"})
 RELATIONSHIP_TYPES = (
-    "reply_to", "reference", "follow_up", "related_to", "derived_from", "contradicts", "supersedes",
+    "reply_to", "reference", "follow_up", "related_to", "derived_from", "contradicts", "supersedes", "shared_name",
 )  # fmt: skip
+# The relationship of two memories that name the same person or thing. Maintenance finds it.
+SHARED_NAME = "shared_name"
 Reach = Literal["user", "agent", "session", "project", "organization"]
 # The kinds of rows that have chunks. `SEARCHABLE` in `model/searchable.py` says how each is searched.
 OwnerKind = Literal["memory", "message", "episode", "block", "source", "table", "field", "pattern"]
 
 # The default namespace.
 LONG_TERM = "long-term"
+# The namespace of the reflections that maintenance writes. They quote memories, and a quote must not displace the
+# memory that it is from.
+REFLECTIONS = "reflections"
 
 DEFAULT_PRIORITY = 5
 

@@ -18,7 +18,7 @@ from everhold.errors import EverholdError
 from everhold.model import Chunk, Relationship
 from everhold.model.announcement import affects_descendants
 from everhold.model.housekeeping import Outbox
-from everhold.model.memory import LONG_TERM
+from everhold.model.memory import LONG_TERM, SHARED_NAME
 from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.feed_follower import FeedFollower
 from everhold.ports.records import Records
@@ -32,9 +32,9 @@ T = TypeVar("T")
 SHARED = ""
 _BATCH = 500
 _MANY = 10_000
-# Relations that do not pass relevance on: a superseded or contradicted memory is no answer, and a fact repeats its
-# message.
-_NOT_FOLLOWED = frozenset({"supersedes", "contradicts", "derived_from"})
+# Relations that do not pass relevance on: a superseded or contradicted memory is no answer, a fact repeats its message,
+# and memories that share a name are often about different things.
+_NOT_FOLLOWED = frozenset({"supersedes", "contradicts", "derived_from", SHARED_NAME})
 
 
 @dataclass

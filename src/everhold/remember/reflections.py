@@ -15,6 +15,7 @@ from everhold.facts.conflicts import ONE_TIME
 from everhold.model import Change, Memory, Scope
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
+from everhold.model.memory import REFLECTIONS
 from everhold.ports.records import Records
 from everhold.remember.chunks import make_chunks
 from everhold.remember.draft import make_draft
@@ -167,6 +168,7 @@ def _draft_reflection(owner: Owner, pattern: Pattern, now: datetime, text_bytes:
         # The same sources always make the same id: a repeated run changes nothing, and an undone one is recognised.
         "id": f"mem_{hashlib.blake2b(identity.encode(), digest_size=_DIGEST_BYTES).hexdigest()}",
         "kind": REFLECTION,
+        "namespace": REFLECTIONS,
         "text": _write_text(pattern),
         "confidence": _CONFIDENCE,
         "provenance": provenance,

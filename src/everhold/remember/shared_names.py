@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from everhold.model.memory import SHARED_NAME
 from everhold.ports.records import Records
 from everhold.remember.evidence import Evidence
 from everhold.remember.owners import Owner, find_related_pairs, find_undone_pairs
 from everhold.remember.pipeline import WriteDeps
 from everhold.remember.relate import relate
 
-RELATED = "related_to"
 # A name that more memories have says little about each of them.
 _MAX_SHARING = 8
 _MAX_RELATIONS = 5  # of one memory
@@ -57,4 +57,4 @@ def _pair_memories(evidence: Sequence[Evidence]) -> Iterator[SharedName]:
 def relate_pair(deps: WriteDeps, owner: Owner, pair: SharedName) -> None:
     """Relate two memories, with the reason. NotFound if one has been forgotten since it was read."""
     reason = f"both name {' '.join(pair.names)}"
-    relate(deps, owner.scope, pair.first, pair.second, RELATED, {"reason": reason, "names": list(pair.names)})
+    relate(deps, owner.scope, pair.first, pair.second, SHARED_NAME, {"reason": reason, "names": list(pair.names)})
