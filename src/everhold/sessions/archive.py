@@ -2,8 +2,8 @@
 
     read the content → commit the rows and delete the archive
 
-Whatever needs an archived message puts it back first, so everything else knows only the table. An export reads archives
-as they are.
+Whatever needs an archived message puts it back first, so everything else knows only the table. Only an export and
+`doctor` read archives as they are.
 """
 
 import hashlib
