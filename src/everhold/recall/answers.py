@@ -5,6 +5,7 @@ A memory is plain if it is neither a turn of a conversation nor a fact derived f
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import neg
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from everhold.recall.judging import MAX_JUDGED, ONE_ANSWER, Bounds, Verdict, fin
 from everhold.recall.measures import Candidates, Numbers, QuestionProfile, find_terms, profile_question
 from everhold.recall.recipe import SCORE_DECIMALS, Recipe
 from everhold.recall.request import Request
-from everhold.recall.scoring import ImageView, PreparedQuestion, Scored, add_lead, find_best, rank, rank_key
+from everhold.recall.scoring import ImageView, Pool, PreparedQuestion, Scored, add_lead, compute_lead, find_best, rank, rank_key
 from everhold.recall.signals import Signal
 
 
@@ -36,7 +37,7 @@ def rank_answers(
         prepared, statistics = prepared._replace(question=prepared.question.rest), None
         best = plain = _find_plain(image_views, prepared, limit)
     judged, unjudged = plain[:MAX_JUDGED], plain[MAX_JUDGED:]
-    lead = add_lead(best, prepared.recipe).lead if judged and best[0] is judged[0] else 0.0
+    lead = compute_lead(best, prepared.recipe) if judged and best[0] is judged[0] else 0.0
     ranked = _judge_all(judged, prepared, statistics, lead, limit) if judged else []
     is_extended = bool(unjudged) and len(ranked) < limit
     if is_extended:
@@ -101,54 +102,52 @@ def _judge_all(
     judgement = judge(*_prepare(judged, prepared, statistics, lead))
     ids = [candidate.owner_id for candidate in judged]
     scores = prepared.recipe.score_all(judgement.totals)
-    order = sorted(range(len(ids)), key=lambda index: (-scores[index], ids[index]))[:limit]
+    ranked = sorted(zip(map(neg, scores), ids, range(len(ids)), judged, strict=True))[:limit]
     return [
-        Scored(
-            ids[index], scores[index], judged[index].pool, judged[index].pool_index, 0.0, Verdict(judgement, index, ids)
-        )
-        for index in order
+        Scored(owner_id, -score, candidate.pool, candidate.pool_index, 0.0, Verdict(judgement, index, ids))
+        for score, owner_id, index, candidate in ranked
     ]
 
 
 def _prepare(
     judged: Sequence[Scored], prepared: PreparedQuestion, statistics: Statistics | None, lead: float
 ) -> tuple[Candidates, QuestionProfile]:
-    words = judged[0].pool.words
-    words_by_pool = [
-        candidate.pool.words for candidate in {id(candidate.pool): candidate for candidate in judged}.values()
-    ]
-    known = [
-        any(len(word.rows) for word in same_word)
-        or bool(statistics and statistics.chunks_with_term.get(same_word[0].term))
-        for same_word in zip(*words_by_pool, strict=True)
-    ]
-    signal_log_odds = _compute_signal_log_odds(judged, prepared.recipe, lead)
-    return _collect_candidates(judged, prepared)._replace(signal_log_odds=signal_log_odds), profile_question(
+    pools = list({id(candidate.pool): candidate.pool for candidate in judged}.values())
+    words = pools[0].words
+    known = [len(word.rows) > 0 for word in words]
+    for pool in pools[1:]:
+        known = [is_known or len(word.rows) > 0 for is_known, word in zip(known, pool.words, strict=True)]
+    if statistics is not None:
+        counts = statistics.chunks_with_term
+        known = [is_known or counts.get(word.term, 0) > 0 for is_known, word in zip(known, words, strict=True)]
+    candidates = _collect_candidates(judged, pools, prepared)
+    signal_log_odds = _compute_signal_log_odds(candidates.totals, prepared.recipe, lead)
+    return candidates._replace(signal_log_odds=signal_log_odds), profile_question(
         prepared.question, words, known, prepared.now
     )
 
 
-def _collect_candidates(scored: Sequence[Scored], prepared: PreparedQuestion) -> Candidates:
+def _collect_candidates(scored: Sequence[Scored], pools: Sequence[Pool], prepared: PreparedQuestion) -> Candidates:
     """Return what the images hold about these candidates."""
-    pools = {id(candidate.pool): candidate.pool for candidate in scored}
     if len(pools) == 1:
-        return _collect_pool_candidates(scored, prepared)
-    indexes_by_pool = [
-        [index for index, candidate in enumerate(scored) if candidate.pool is pool] for pool in pools.values()
+        return _collect_pool_candidates(pools[0], [candidate.pool_index for candidate in scored], prepared)
+    indexes_by_pool = [[index for index, candidate in enumerate(scored) if candidate.pool is pool] for pool in pools]
+    parts = [
+        _collect_pool_candidates(pool, [scored[index].pool_index for index in indexes], prepared)
+        for pool, indexes in zip(pools, indexes_by_pool, strict=True)
     ]
-    parts = [_collect_pool_candidates([scored[index] for index in indexes], prepared) for indexes in indexes_by_pool]
     order = np.argsort([index for indexes in indexes_by_pool for index in indexes])
     columns: list[Any] = [np.concatenate(column)[order] for column in zip(*(part[:-1] for part in parts), strict=True)]
     columns.append(np.concatenate([part.holds for part in parts], axis=1)[:, order])
     return Candidates._make(columns)
 
 
-def _compute_signal_log_odds(scored: Sequence[Scored], recipe: Recipe, lead: float) -> Numbers:
+def _compute_signal_log_odds(totals: Numbers, recipe: Recipe, lead: float) -> Numbers:
     """Return the log odds that the signals give, shifted so that the recipe's minimum becomes that of ONE_ANSWER.
 
     `lead` is added to the first.
     """
-    totals = np.array([candidate.total for candidate in scored])
+    totals = totals.copy()
     totals[0] += lead
     return totals + (_log_odds(ONE_ANSWER.minimum) - _log_odds(recipe.minimum) if recipe.minimum else 0.0)
 
@@ -157,38 +156,38 @@ def _log_odds(chance: float) -> float:
     return math.log(chance / (1 - chance))
 
 
-def _collect_pool_candidates(scored: Sequence[Scored], prepared: PreparedQuestion) -> Candidates:
-    pool = scored[0].pool
+def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: PreparedQuestion) -> Candidates:
+    """Return what an image holds about these rows of its pool."""
     image, signals = pool.image, pool.signals
-    rows = np.array([candidate.row for candidate in scored], np.int32)
-    zeros: Numbers = np.zeros(len(scored))
+    rows = np.array([pool.rows[index] for index in indexes], np.int32)
+    zeros: Numbers = np.zeros(len(rows))
     explicit: Numbers = zeros
     for gain in pool.link_gains.values():
         explicit = explicit + gain[rows]
     if "name" in signals:
         explicit = explicit + pool.weights["name"] * signals["name"][rows]
     return Candidates(
-        np.array([candidate.total for candidate in scored]),
+        np.array([pool.totals[index] for index in indexes]),
         zeros,
         explicit,
         _take(signals, "meaning.own", rows),
         _take(signals, "date", rows),
-        image.column("features")[rows].astype(np.int64),
-        image.column("when")[rows],
-        signals["asking"][rows].astype(np.float64),
-        image.vectors[rows],
+        image.column("features").take(rows),
+        image.column("when").take(rows),
+        _take(signals, "asking", rows),
+        image.vectors.take(rows, axis=0),
         _compute_held_share(prepared.question.anchor, rows, image),
         find_terms(rows, pool.words, lambda term: image.postings.find(term).rows, prepared.thesaurus),
     )
 
 
 def _take(signals: Mapping[str, Signal], name: str, rows: NDArray[np.int32]) -> Numbers:
-    return signals[name][rows].astype(np.float64, copy=False) if name in signals else np.zeros(len(rows))
+    return signals[name].take(rows).astype(np.float64, copy=False) if name in signals else np.zeros(len(rows))
 
 
 def _compute_held_share(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:
     """Return the share of these terms that each row has."""
-    share = np.zeros(len(rows))
+    share: Numbers = np.zeros(len(rows))
     for term in terms:
         share += np.isin(rows, image.postings.find(term).rows)
     return share / len(terms) if terms else share

@@ -155,7 +155,9 @@ def judge(candidates: Candidates, profile: QuestionProfile, weights: Weights = W
     signal_log_odds = _put_in_order(candidates.signal_log_odds, chain)
     explicit = np.minimum(candidates.explicit, np.maximum(signal_log_odds - judged, 0.0))
     weight = compute_judging_weight(len(topic))
-    totals = weight * (judged + explicit) + (1 - weight) * signal_log_odds
+    totals = judged + explicit
+    if weight < 1:
+        totals = weight * totals + (1 - weight) * signal_log_odds
     return Judgement(totals.tolist(), chain, measures, judged - weighed, explicit, signal_log_odds, weight)
 
 

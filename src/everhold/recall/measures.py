@@ -50,7 +50,7 @@ class Candidates(NamedTuple):
     explicit: Numbers
     similarity: Numbers
     dates: Numbers
-    features: NDArray[np.int64]
+    features: NDArray[np.uint8]
     when: NDArray[np.int64]
     asks: Numbers
     vectors: NDArray[np.float32]
@@ -133,7 +133,8 @@ def find_terms(rows: Rows, words: Sequence[Word], find_rows: Callable[[str], Row
 
 
 def _has(rows: Rows, rows_with_term: Rows) -> NDArray[np.bool_]:
-    return np.asarray(rows_with_term.take(rows_with_term.searchsorted(rows), mode="clip") == rows)
+    has_term: NDArray[np.bool_] = rows_with_term.take(rows_with_term.searchsorted(rows), mode="clip") == rows
+    return has_term
 
 
 def measure_shares(candidates: Candidates, profile: QuestionProfile) -> Shares:
