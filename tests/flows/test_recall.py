@@ -312,6 +312,20 @@ def test_slips_of_the_keyboard_are_forgiven_and_words_that_exist_are_none() -> N
         assert all(not hit.why.matched for hit in rain)
 
 
+def test_respellings_follow_what_is_remembered_and_forgotten(alice: View) -> None:
+    def list_matched() -> list[str]:
+        return [hit.memory.text for hit in alice.recall("Kadvelia", minimum=0) if hit.why.matched]
+
+    alice.remember("The boiler is in the cellar")
+    assert list_matched() == []
+    kadwelia = alice.remember("Kadwelia repairs the boiler")
+    assert list_matched() == ["Kadwelia repairs the boiler"]
+    alice.remember("Kadvlia lives next door")
+    assert sorted(list_matched()) == ["Kadvlia lives next door", "Kadwelia repairs the boiler"]
+    alice.forget(kadwelia.id)
+    assert list_matched() == ["Kadvlia lives next door"]
+
+
 @pytest.mark.model
 def test_a_time_may_be_told_by_an_event() -> None:
     with Everhold.open("memory://") as engine:

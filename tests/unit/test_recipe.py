@@ -50,6 +50,20 @@ def test_a_calibrated_score_is_a_chance(total: float) -> None:
     assert score == pytest.approx(math.exp(total) / (1 + math.exp(total)), abs=1e-6)
 
 
+def _find_total(step: int, ulps: int) -> float:
+    """Return log odds whose chance is close to the middle between `step` and the next step of rounding."""
+    chance = (step + 0.5) / 1e6
+    total = math.log(chance / (1 - chance))
+    for _ in range(abs(ulps)):
+        total = math.nextafter(total, math.copysign(math.inf, ulps))
+    return total
+
+
+@given(st.floats(-30, 30) | st.builds(_find_total, st.integers(0, 999_999), st.integers(-4, 4)))
+def test_a_calibrated_score_is_rounded_exactly(total: float) -> None:
+    assert HYBRID.score_all([total, 0.0]) == [round(1 / (1 + math.exp(-total)), 6), 0.5]
+
+
 def test_the_ends_of_the_scale() -> None:
     assert HYBRID.score(0.0) == 0.5
     assert [HYBRID.score(total) for total in (-1e9, -800.0, -50.0, 50.0, 1e9)] == [0.0, 0.0, 0.0, 1.0, 1.0]

@@ -18,7 +18,17 @@ from everhold.recall.judging import MAX_JUDGED, ONE_ANSWER, Bounds, Verdict, fin
 from everhold.recall.measures import Candidates, Numbers, QuestionProfile, find_terms, profile_question
 from everhold.recall.recipe import SCORE_DECIMALS, Recipe
 from everhold.recall.request import Request
-from everhold.recall.scoring import ImageView, Pool, PreparedQuestion, Scored, add_lead, compute_lead, find_best, rank, rank_key
+from everhold.recall.scoring import (
+    ImageView,
+    Pool,
+    PreparedQuestion,
+    Scored,
+    add_lead,
+    compute_lead,
+    find_best,
+    rank,
+    rank_key,
+)
 from everhold.recall.signals import Signal
 
 

@@ -8,6 +8,7 @@ before it is returned, so a memory that was just deleted is never returned.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -69,7 +70,7 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
     if statistics is not None:
         details.searched = "candidates"
     hits = tuple([Hit(record, scored.score, details, scored.kind) for scored, record in best])
-    seen = tuple(scored.owner_id for scored, _ in best if scored.verdict is not None)
+    seen = tuple([scored.owner_id for scored, _ in best if scored.verdict is not None])
     return Hits(hits, more, statistics is not None, details, seen if after is None else after.seen + seen)
 
 
@@ -249,13 +250,17 @@ class _Details:
 
     def __init__(self, records: Records, scope: Scope, include: Sequence[str], hits: Sequence[ScoredRecord]) -> None:
         self._records, self._scope, self._include = records, scope, include
-        self._scored = {(scored.kind, scored.owner_id): scored for scored, _ in hits}
+        self._hits = hits
         self._tags: dict[str, tuple[str, ...]] | None = None
         self._pinned: tuple[Memory, ...] | None = None
         self.searched = "image"
 
     def why(self, hit: Hit) -> Why:
         return self._scored[hit.kind, hit.id].why(self.searched)
+
+    @cached_property
+    def _scored(self) -> dict[tuple[str, str], Scored]:
+        return {(scored.kind, scored.owner_id): scored for scored, _ in self._hits}
 
     def pinned(self) -> tuple[Memory, ...]:
         if self._pinned is None:
@@ -272,7 +277,7 @@ class _Details:
         self._tags = self._read_tags()
 
     def _read_tags(self) -> dict[str, tuple[str, ...]]:
-        ids = [owner_id for kind, owner_id in self._scored if kind == "memory"]
+        ids = [scored.owner_id for scored, _ in self._hits if scored.kind == "memory"]
         return read_tags(self._records, self._scope.organization, ids)
 
 

@@ -33,6 +33,8 @@ _HALF_AGE = 30
 # How many similar words count for a term of the question. Less similar ones mean something else.
 MAX_SIMILAR_WORDS = 8
 _WORDS_AS_MEANING = 0.6
+# How many unknown terms are kept with their respellings.
+_MAX_RESPELLINGS = 1000
 _TIME_WORDS = (
     "yesterday", "today", "tonight", "tomorrow", "last", "next", "ago", "week", "month", "year", "weekend", "recent",
     "sinc", "morn", "even", "night", "summer", "winter", "spring", "fall", "monday", "tuesday", "wednesday",
@@ -69,9 +71,20 @@ def find_words(
     words = []
     for term, weight, posting in zip(terms, weights, postings, strict=True):
         is_slip = not len(posting.rows) and not thesaurus.find_similar(term)
-        meant = find_respellings(term, image.postings.terms) if is_slip else ()
+        meant = _find_respellings(image, term) if is_slip else ()
         words.append(Word(term, weight, *(_find_any(image, meant) if meant else posting)))
     return words
+
+
+def _find_respellings(image: Image, term: str) -> Sequence[str]:
+    """Return the terms of the image that a term may be a slip of. They are kept until the image changes: questions
+    share words, and some hundred spellings are tried."""
+    respellings: dict[str, Sequence[str]] = image.compute_once("respellings", lambda _: {})
+    if term not in respellings:
+        if len(respellings) >= _MAX_RESPELLINGS:
+            respellings.clear()
+        respellings[term] = find_respellings(term, image.postings.terms)
+    return respellings[term]
 
 
 def _find_any(image: Image, terms: Sequence[str]) -> Posting:

@@ -103,5 +103,5 @@ def find_respellings(term: str, known: Collection[str]) -> list[str]:
     """Return the known terms that an unknown one may be a slip of."""
     if not _MIN_LETTERS <= len(term) <= _MAX_LETTERS or not (term.isascii() and term.isalpha()):
         return []
-    spellings = set(_spell_otherwise(term, range(1, len(term) - 1))) - {term}
-    return sorted(spelling for spelling in spellings if spelling in known)
+    spellings = set(_spell_otherwise(term, range(1, len(term) - 1)))
+    return sorted(spelling for spelling in spellings if spelling in known and spelling != term)

@@ -106,7 +106,15 @@ def _make_tuple_decoder(names: Sequence[str], decoders: Mapping[str, Convert]) -
 
 def _write_expressions(names: Sequence[str], decoders: Mapping[str, Convert]) -> dict[str, str]:
     """Return the Python expression that decodes each column."""
-    return {name: f"None if {name} is None else decode_{name}({name})" if name in decoders else name for name in names}
+    return {name: _write_expression(name, decoders[name]) if name in decoders else name for name in names}
+
+
+def _write_expression(name: str, decode: Convert) -> str:
+    expression = f"None if {name} is None else decode_{name}({name})"
+    if decode is not decode_json:
+        return expression
+    # Most JSON is empty, and comparing it here saves a call.
+    return f"{{}} if {name} == '{{}}' else [] if {name} == '[]' else {expression}"
 
 
 def _make_function(names: Sequence[str], value: str, decoders: Mapping[str, Convert]) -> Any:
