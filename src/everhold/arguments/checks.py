@@ -106,7 +106,7 @@ def _check_memory_id(value: Any, name: str) -> str:
     return typing.cast(str, check_line(value, name))
 
 
-def _make_integer_check(minimum: int, maximum: int, remedy: str | None = None) -> Check:
+def make_integer_check(minimum: int, maximum: int, remedy: str | None = None) -> Check:
     expected = remedy or f"a whole number from {minimum} to {maximum}"
 
     def check(value: Any, name: str) -> int:
@@ -134,7 +134,7 @@ def _check_minimum(value: Any, name: str) -> float:
     return number
 
 
-check_integer = _make_integer_check(MIN_INTEGER, MAX_INTEGER, "a whole number of at most 64 bits")
+check_integer = make_integer_check(MIN_INTEGER, MAX_INTEGER, "a whole number of at most 64 bits")
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -152,7 +152,7 @@ def check_time(value: Any, name: str) -> datetime:
         raise InvalidInput.from_sentence(f"{name}: {error}") from None
 
 
-def _make_choice_check(*choices: str) -> Check:
+def make_choice_check(*choices: str) -> Check:
     """Make a check that a value is one of some words."""
 
     def check(value: Any, name: str) -> Any:
@@ -291,23 +291,23 @@ Cursor = Annotated[str, Checked(_make_text_check(CURSOR_LENGTH, "the cursor of t
 Password = Annotated[str, Checked(_make_text_check(PASSWORD_LENGTH, secret=True))]
 PathText = Annotated[str, Checked(_check_path_text)]
 PageSize = Annotated[
-    int, Checked(_make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE}, and the cursor for more"))
+    int, Checked(make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE}, and the cursor for more"))
 ]
 EventNumber = Annotated[
-    int, Checked(_make_integer_check(0, MAX_INTEGER, "the number of the last event that was handled, or 0"))
+    int, Checked(make_integer_check(0, MAX_INTEGER, "the number of the last event that was handled, or 0"))
 ]
-HitCount = Annotated[int, Checked(_make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
-NeighbourCount = Annotated[int, Checked(_make_integer_check(0, MAX_NEIGHBOURS))]
+HitCount = Annotated[int, Checked(make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
+NeighbourCount = Annotated[int, Checked(make_integer_check(0, MAX_NEIGHBOURS))]
 MinimumScore = Annotated[float, Checked(_check_minimum)]
-Only = Annotated[Literal["session"], Checked(_make_choice_check("session"))]
+Only = Annotated[Literal["session"], Checked(make_choice_check("session"))]
 WindowStrategy = Annotated[
-    Literal["adaptive", "truncate", "summarise"], Checked(_make_choice_check("adaptive", "truncate", "summarise"))
+    Literal["adaptive", "truncate", "summarise"], Checked(make_choice_check("adaptive", "truncate", "summarise"))
 ]
-Budget = Annotated[int, Checked(_make_integer_check(1, MAX_BUDGET, f"1 to {MAX_BUDGET} tokens, such as 1000"))]
-WalkDepth = Annotated[int, Checked(_make_integer_check(1, MAX_WALK_DEPTH))]
+Budget = Annotated[int, Checked(make_integer_check(1, MAX_BUDGET, f"1 to {MAX_BUDGET} tokens, such as 1000"))]
+WalkDepth = Annotated[int, Checked(make_integer_check(1, MAX_WALK_DEPTH))]
 Numbers = Sequence[float] | NDArray[Any]
 # A vector. The verb checks it, because only the verb knows its model.
 QueryVector = Annotated[Numbers, Checked(lambda value, _: value)]
 # A vector, or vectors by the names of their models.
 MemoryVector = Annotated[Numbers | Mapping[str, Numbers], Checked(lambda value, _: value)]
-check_workers = _make_integer_check(1, MAX_WORKERS)
+check_workers = make_integer_check(1, MAX_WORKERS)

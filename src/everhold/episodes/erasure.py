@@ -148,16 +148,19 @@ def _read_episodes(deps: EpisodeDeps, session: Session) -> list[Episode]:
     return deps.records.scan(Episode, session.organization_id, where, order="span_from")
 
 
-def find_shared_messages(deps: EpisodeDeps, organization: str, user_id: str) -> list[Message]:
-    """Return the messages of a user in sessions of no user, which stay when the user is deleted."""
-    where = [Where("user_id", Op.EQ, user_id)]
+def find_shared_messages(deps: EpisodeDeps, organization: str, column: str, name: str) -> list[Message]:
+    """Return the messages of a user or an agent in sessions of none, which stay when the user or agent is deleted.
+
+    `column` is "user_id" or "agent_id".
+    """
+    where = [Where(column, Op.EQ, name)]
     session_ids = {
         session_id
         for (session_id,) in deps.records.columns(Message, organization, ("session_id",), where)
         if session_id is not None
     }
     sessions = deps.records.get(Session, organization, sorted(session_ids)) if session_ids else {}
-    shared = [session.id for session in sessions.values() if session.user_id is None]
+    shared = [session.id for session in sessions.values() if session.__dict__[column] is None]
     if not shared:
         return []
     return deps.records.scan(Message, organization, [*where, Where("session_id", Op.IN, shared)])

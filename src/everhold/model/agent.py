@@ -1,5 +1,6 @@
 """Agents, their core-memory blocks, their tools and their state."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +12,10 @@ from everhold.model.fields import Count, Flag, Id, Json, JsonList, JsonObject, L
 
 
 class Agent(Entity):
-    """An AI agent: its directives and its configuration."""
+    """An AI agent: its directives and its configuration.
+
+    With `is_implicit` it exists only because something was written through a scope that names it.
+    """
 
     agent_type: Word100 | None = None
     name: Name | None = None
@@ -25,6 +29,7 @@ class Agent(Entity):
     mcp_tools: JsonList = Field(default_factory=list)
     config: JsonObject = Field(default_factory=dict)
     status: Literal["active", "paused", "terminated"] = "active"
+    is_implicit: Flag = False
 
 
 def _check_block_limit(values: Mapping[str, Any]) -> None:
@@ -84,3 +89,14 @@ class AgentState(Entity):
     session_id: Id | None = None
     state: Json
     expires_at: Time | None = None
+
+
+def make_state_id(agent_id: str, session_id: str | None) -> str:
+    """Return the id of an agent's state for a session, or for none.
+
+    The key of the table then keeps two writers from adding two states, also on stores and for rows without a session,
+    which no unique rule covers.
+    """
+    # No id contains the unit separator, and none is empty, so different pairs make different texts.
+    pair = f"{agent_id}\x1f{session_id or ''}"
+    return f"ast_{hashlib.blake2b(pair.encode(), digest_size=16).hexdigest()}"

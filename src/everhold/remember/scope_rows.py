@@ -91,7 +91,7 @@ class ScopeRows:
             user = User(id=scope.user, name=scope.user, timezone=self._timezone, is_implicit=True, **own)
             rows.append((user, "user"))
         if scope.agent:
-            rows.append((Agent(id=scope.agent, name=scope.agent, **own), "agent"))
+            rows.append((Agent(id=scope.agent, name=scope.agent, is_implicit=True, **own), "agent"))
         if scope.project:
             rows.append((Project(id=scope.project, name=scope.project, is_implicit=True, **own), "project"))
         if scope.session:

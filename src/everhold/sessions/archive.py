@@ -99,6 +99,16 @@ def put_back_of_user(deps: SessionDeps, organization: str, user_id: str) -> None
             put_back_messages(deps, organization, session.id)
 
 
+def put_back_without_agent(deps: SessionDeps, organization: str) -> None:
+    """Put back the sessions without an agent, before an agent is deleted with its messages in some of them.
+
+    An archive does not tell whose agents' messages it holds.
+    """
+    where = [Where("agent_id", Op.EQ, None), Where("archived_messages", Op.GT, 0)]
+    for (session_id,) in list(deps.records.columns(Session, organization, ("id",), where, deleted=True)):
+        put_back_messages(deps, organization, session_id)
+
+
 def put_back_archives(deps: SessionDeps, organization: str, where: Sequence[Condition] = ()) -> int:
     """Put back the messages of an organization's archives that meet these conditions; return how many."""
     rows = deps.records.columns(SessionArchive, organization, ("id",), where, deleted=True)

@@ -165,11 +165,11 @@ def remove_stale(deps: SessionDeps) -> int:
     return len(stale)
 
 
-_COLUMN_OF = {"user": "user_id", "project": "project_id", "session": "id"}
+_COLUMN_OF = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "id"}
 
 
 def find_sessions_under(records: Records, kind: str, organization: str, name: str) -> list[SessionKey]:
-    """Return the sessions that are deleted with a user, a project, a session or an organization."""
+    """Return the sessions that are deleted with a user, a project, an agent, a session or an organization."""
     column = _COLUMN_OF.get(kind)
     where = [Where(column, Op.EQ, name)] if column else []
     rows = records.columns(Session, organization, ["id"], where, deleted=True)

@@ -1,4 +1,4 @@
-"""Organizations, users and projects: create, read, list and change them.
+"""Organizations, users, projects and agents: create, read, list and change them.
 
 A row that exists only because something was written through a scope that names it is implicit. Creating it makes it
 explicit; creating one that is explicit raises AlreadyExists.
@@ -19,7 +19,7 @@ from everhold.errors import (
     StoreBusy,
     UnknownField,
 )
-from everhold.model import Organization, Project, Session, User
+from everhold.model import Agent, Organization, Project, Session, User
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Row, Tracked
 from everhold.model.fields import is_id
@@ -30,12 +30,13 @@ from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_key, get_table
 from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Put, Where
 
-Account = TypeVar("Account", bound=Organization | User | Project)
+Account = TypeVar("Account", bound=Organization | User | Project | Agent)
 
 KINDS: Mapping[str, type[Tracked]] = {
     "organization": Organization,
     "user": User,
     "project": Project,
+    "agent": Agent,
     "session": Session,
 }
 _KIND_NAMES = {entity: kind for kind, entity in KINDS.items()}
@@ -43,12 +44,26 @@ _CALLER_FIELDS: Mapping[type[Row], Collection[str]] = {
     Organization: ("name", "metadata"),
     User: ("name", "email", "timezone", "profile", "preferences", "status", "metadata"),
     Project: ("name", "description", "user_id", "metadata"),
+    Agent: (
+        "agent_type",
+        "name",
+        "description",
+        "system",
+        "topic",
+        "message_ids",
+        "llm_config",
+        "embedding_config",
+        "tool_rules",
+        "mcp_tools",
+        "config",
+        "metadata",
+    ),
 }
 
 
 @dataclass(frozen=True, repr=False)
 class AccountPage(ResultPage[Account]):
-    """A page of organizations, users or projects, ordered by id.
+    """A page of organizations, users, projects or agents, ordered by id.
 
     Pass `cursor` to get the next page; it is None on the last one.
     """
@@ -68,12 +83,16 @@ def create(
     line: Operation,
     *,
     password_hash: str | None = None,
+    actor: str | None = None,
 ) -> Account:
-    """Create a row, or make an implicit one explicit, and return it; `line` adds the call to the access log."""
+    """Create a row, or make an implicit one explicit, and return it; `line` adds the call to the access log.
+
+    `actor` is the user who creates it.
+    """
     check_fields(entity, fields)
     secret = {"password_hash": password_hash} if password_hash is not None else {}
     now = clock.now()
-    stamps = {"id": name, "created_at": now, "updated_at": now}
+    stamps = {"id": name, "created_at": now, "updated_at": now, "created_by_id": actor}
     is_tenant = get_table(entity).name == "organizations"
     own = stamps if is_tenant else {**stamps, "organization_id": organization_id}
     row = validate_row(entity, {"name": name, **fields, **secret, **own})
@@ -84,7 +103,7 @@ def create(
         current = records.get(entity, organization_id, [name], deleted=True).get(name)
         if error.rule != "key" or current is None or current.is_deleted or not current.is_implicit:
             raise _explain_taken(error, entity, name, current) from None
-        return _complete(records, current, {"name": name, **fields, **secret}, line)
+        return _complete(records, current, {"name": name, **fields, **secret, "created_by_id": actor}, line)
     return row
 
 
@@ -111,7 +130,7 @@ def _explain_taken(error: AlreadyExists, entity: type[Row], name: str, current: 
 
 
 def require_row(records: Records, kind: str, organization_id: str, name: str, *, deleted: bool = False) -> Tracked:
-    """Return an organization, user, project or session; raise NotFound if it does not exist."""
+    """Return an organization, user, project, agent or session; raise NotFound if it does not exist."""
     entity = KINDS.get(kind)
     if entity is None:
         raise InvalidInput(f"no kind {kind!r} to delete or restore", value=kind, remedy=suggest_name(kind, KINDS))

@@ -1,12 +1,14 @@
-"""Delete an organization, user, project or session with all that belongs to it, and restore it."""
+"""Delete an organization, user, project, agent or session with all that belongs to it, and restore it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from everhold import clock
 from everhold.errors import NotFound, StaleVersion
-from everhold.model import Organization, Session
+from everhold.model import AgentState, Organization, Session
 from everhold.model.announcement import make_announcement
+from everhold.model.base import Row
 from everhold.ports.erasure import note_purge
 from everhold.ports.log_heads import record_log_purge
 from everhold.ports.records import Records
@@ -49,7 +51,11 @@ def delete(
     row = require_row(records, kind, organization_id, name, deleted=hard)
     entity = type(row)
     key = make_key(entity, organization_id, name)
-    act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
+    deletion_id, now = clock.make_id("del"), clock.now()
+
+    def make_act(entity: type[Row], key: tuple[Any, ...]) -> Operation:
+        return Delete(entity, key) if hard else Hide(entity, key, deletion_id, now)
+
     announced = Put(make_announcement(row, "delete"))
     lines = [line] if line is not None else []
 
@@ -57,8 +63,11 @@ def delete(
         # The head of the log keeps the count of purged lines, so that verification can tell a purge from a loss.
         purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
         retold = retell()
+        # The store would keep these, without their session.
+        state_keys = _find_session_states(records, kind, organization_id, name, deleted=hard)
+        acts = [*(make_act(AgentState, state_key) for state_key in state_keys), make_act(entity, key)]
         try:
-            records.commit([*purged, *(note_purge() if hard else ()), *retold, act, announced, *lines])
+            records.commit([*purged, *(note_purge() if hard else ()), *retold, *acts, announced, *lines])
         except StaleVersion as error:
             if not purged and not retold:
                 raise
@@ -91,6 +100,7 @@ def count_rows_under(records: Records, kind: str, organization_id: str, name: st
         rows.setdefault(child.name, set()).update(keys)
         if child.key[-1] == "id":
             ids.setdefault(child.name, set()).update(str(key[-1]) for key in keys)
+    rows.setdefault("agent_states", set()).update(_find_session_states(records, kind, organization_id, name))
     counts = {table: len(keys) for table, keys in rows.items() if keys and not TABLES[table].internal}
     return _add_archived(records, organization_id, counts, [Where("id", Op.IN, sorted(ids.get("sessions", ())))])
 
@@ -104,13 +114,37 @@ def _add_archived(
     return {**counts, "messages": counts.get("messages", 0) + archived} if archived else counts
 
 
+def _find_session_states(
+    records: Records, kind: str, organization_id: str, name: str, *, deleted: bool = False
+) -> list[tuple[Any, ...]]:
+    """Return the keys of the agents' states for the sessions that are deleted with a row.
+
+    A state belongs to its agent and only mentions its session, but it holds what was said there.
+    """
+    session_ids = [name] if kind == "session" else []
+    if kind in ("user", "project"):
+        where = [Where(f"{kind}_id", Op.EQ, name)]
+        session_ids = [str(row[0]) for row in records.columns(Session, organization_id, ("id",), where, deleted=True)]
+    reference = Reference(("session_id",), "sessions")
+    return _find_children(records, organization_id, "agent_states", reference, sorted(session_ids), deleted=deleted)
+
+
 def _find_children(
-    records: Records, organization_id: str, table: str, reference: Reference, parent_ids: Sequence[str]
+    records: Records,
+    organization_id: str,
+    table: str,
+    reference: Reference,
+    parent_ids: Sequence[str],
+    *,
+    deleted: bool = False,
 ) -> list[tuple[object, ...]]:
-    """Return the keys of the live rows that refer to these parents. A reference begins with the parent's id."""
+    """Return the keys of the live rows that refer to these parents; with `deleted` also those of deleted rows.
+
+    A reference begins with the parent's id.
+    """
     kind = [Where(reference.kind[0], Op.EQ, reference.kind[1])] if reference.kind else []
     keys: list[tuple[object, ...]] = []
     for start in range(0, len(parent_ids), _BATCH):
         where = [*kind, Where(reference.columns[0], Op.IN, parent_ids[start : start + _BATCH])]
-        keys += records.columns(ENTITIES[table], organization_id, TABLES[table].key, where)
+        keys += records.columns(ENTITIES[table], organization_id, TABLES[table].key, where, deleted=deleted)
     return keys

@@ -301,10 +301,10 @@ class AccountVerbs(AccountActs):
         return self._delete("session", Scope(organization=organization, session=session_id), session_id, hard, preview)
 
     def restore(self, kind: str, name: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> None:
-        """Restore a deleted organization, user, project or session, with exactly what its deletion hid."""
+        """Restore a deleted organization, user, project, agent or session, with exactly what its deletion hid."""
         from everhold.views.deletion import restore_rows
 
-        named = {kind: name} if kind in ("user", "project", "session") else {}
+        named = {kind: name} if kind in ("user", "project", "agent", "session") else {}
         scope = Scope(organization=organization).narrow(**named)
         with self._log_failure(scope, "update", kind):
             line = self._make_line(scope, "update", kind, {"restored": True})

@@ -10,7 +10,7 @@ from everhold.parts import Parts
 from everhold.remember import forget
 from everhold.retries import CONFLICTS, retry
 from everhold.schema.operations import Operation, Put
-from everhold.sessions.archive import put_back_messages, put_back_of_user
+from everhold.sessions.archive import put_back_messages, put_back_of_user, put_back_without_agent
 from everhold.sessions.working import find_sessions_under
 from everhold.tenancy import deletion
 
@@ -62,8 +62,9 @@ def _retell_episodes(
     from everhold.episodes import erasure
 
     deps, now = parts.episode_deps, clock.now()
-    if kind == "user":
-        return parts.retell_episodes(erasure.find_shared_messages(deps, organization, name), now, are_restored)
+    if kind in ("user", "agent"):
+        messages = erasure.find_shared_messages(deps, organization, f"{kind}_id", name)
+        return parts.retell_episodes(messages, now, are_restored)
     session = parts.records.get(Session, organization, [name]).get(name) if kind == "session" else None
     if session is None:
         return []
@@ -75,6 +76,8 @@ def _put_back_messages(parts: Parts, kind: str, organization: str, name: str, *,
     """Put archived messages back that are deleted by themselves, or that memories to be erased were read from."""
     if kind == "user":
         put_back_of_user(parts.session_deps, organization, name)
+    elif kind == "agent":
+        put_back_without_agent(parts.session_deps, organization)
     elif kind == "session" and hard:
         put_back_messages(parts.session_deps, organization, name)
 

@@ -12,6 +12,7 @@ from everhold.views.messages import AsyncMessageVerbs, MessageVerbs
 from everhold.views.recall import AsyncRecallVerbs, RecallVerbs
 from everhold.views.runs import AsyncRunVerbs, RunVerbs
 from everhold.views.sessions import AsyncSessionVerbs, SessionVerbs
+from everhold.views.states import AsyncStateVerbs, StateVerbs
 from everhold.views.tools import AsyncToolVerbs, ToolVerbs
 from everhold.views.windows import AsyncWindowVerbs, WindowVerbs
 from everhold.views.workspaces import AsyncWorkspaceVerbs, WorkspaceVerbs
@@ -30,6 +31,7 @@ class View(
     EpisodeVerbs,
     EventVerbs,
     AgentVerbs,
+    StateVerbs,
     BlockVerbs,
     ToolVerbs,
     RunVerbs,
@@ -48,6 +50,7 @@ class AsyncView(
     AsyncEpisodeVerbs,
     AsyncEventVerbs,
     AsyncAgentVerbs,
+    AsyncStateVerbs,
     AsyncBlockVerbs,
     AsyncToolVerbs,
     AsyncRunVerbs,

@@ -1,0 +1,54 @@
+"""Decide whether an agent that exists is the one that a caller creates again."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from everhold.errors import AlreadyExists, InvalidInput, Remedy, Verb
+from everhold.model import Agent
+from everhold.model.validation import validate_row
+from everhold.ports.records import Records
+from everhold.schema.catalog import get_table
+from everhold.schema.codec import encode_json
+
+# The fields that make an agent what it is. A clone and an agent file have them.
+IDENTITY = (
+    "agent_type", "name", "description", "system", "topic", "llm_config", "embedding_config", "tool_rules", "mcp_tools",
+    "config", "metadata",
+)  # fmt: skip
+
+
+def find_same_agent(records: Records, organization: str, name: str, fields: Mapping[str, Any]) -> Agent:
+    """Return the agent that creating it with these fields would have made; raise AlreadyExists for another one."""
+    stored = records.get(Agent, organization, [name], deleted=True).get(name)
+    if stored is None or stored.is_deleted:
+        raise make_taken_error(name, is_deleted=stored is not None)
+    wanted = {"name": name, **fields, "id": name, "organization_id": organization}
+    created = validate_row(Agent, {**wanted, "created_at": stored.created_at, "updated_at": stored.updated_at})
+    if _read_identity(stored) != _read_identity(created):
+        raise make_taken_error(name)
+    return stored
+
+
+def _read_identity(agent: Agent) -> Any:
+    """Return an agent's fields as JSON reads them, because a caller may pass tuples, which are stored as lists."""
+    return json.loads(encode_json({name: agent.__dict__[name] for name in (*IDENTITY, "message_ids")}))
+
+
+def check_text_sizes(fields: Mapping[str, Any], text_bytes: int) -> None:
+    """Raise InvalidInput for a text of an agent that is longer than any text may be."""
+    for name in ("description", "system", "topic"):
+        text = fields.get(name)
+        if isinstance(text, str) and len(text.encode(errors="replace")) > text_bytes:
+            raise InvalidInput(
+                f"{name} has {len(text.encode(errors='replace')):,} bytes, over the limit of {text_bytes:,}",
+                remedy="shorten it, or raise the setting text_bytes",
+            )
+
+
+def make_taken_error(name: str, *, is_deleted: bool = False) -> AlreadyExists:
+    """Return the error for the id of an agent that is taken by another one."""
+    fact = f"agent {name!r} has been deleted" if is_deleted else f"agent {name!r} exists, with other values"
+    verb = Verb("restore_agent" if is_deleted else "update_agent")
+    remedy = Remedy("call {}, or choose another id", verb)
+    return AlreadyExists(fact, value=name, remedy=remedy, table=get_table(Agent).name, rule="key")

@@ -1,0 +1,77 @@
+"""The dependencies of the verbs on agents, and the lookup of a scope's agent."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from everhold.errors import Argument, Conflict, InvalidInput, NotFound, Remedy, StaleVersion, Verb
+from everhold.model import Agent, Scope
+from everhold.model.access import LoggedOperation, make_access_line
+from everhold.model.base import Entity
+from everhold.ports.records import Records
+from everhold.schema.operations import Operation, Put
+
+
+@dataclass(frozen=True)
+class AgentDeps:
+    """The store and the functions that the verbs on agents use."""
+
+    records: Records
+    make_missing_rows: Callable[[Scope, datetime], list[Operation]]
+    """Returns the operations that add the rows which a scope names and which do not exist yet."""
+    forget_known_rows: Callable[[], None]
+    """Has the rows of every scope read again, because one of them has been deleted."""
+    interface: str = "library"
+
+    def make_line(self, scope: Scope, operation: LoggedOperation, now: datetime, request: dict[str, Any]) -> Put:
+        return Put(make_access_line(scope, operation, now, request, interface=self.interface))
+
+
+def name_agent(scope: Scope) -> str:
+    """Return the id of the scope's agent; raise InvalidInput if it names none."""
+    if scope.agent is None:
+        raise InvalidInput("the scope names no agent", remedy=Remedy("name one with {}", Argument("agent", "ID")))
+    return scope.agent
+
+
+def require_agent(records: Records, scope: Scope, *, deleted: bool = False) -> Agent:
+    """Return the scope's agent; raise NotFound if it does not exist, or is deleted and `deleted` is false."""
+    name = name_agent(scope)
+    agent = records.get(Agent, scope.organization, [name], deleted=True).get(name)
+    if agent is None:
+        raise NotFound(f"no agent {name!r}", value=name, remedy=Remedy("create it with {}", Verb("create_agent")))
+    if agent.is_deleted and not deleted:
+        remedy = Remedy("call {}, or use another id", Verb("restore_agent"))
+        raise NotFound(f"agent {name!r} has been deleted", value=name, remedy=remedy)
+    return agent
+
+
+def require_whole_agent(records: Records, scope: Scope, *, deleted: bool = False) -> Agent:
+    """Return the agent of a scope that may delete it; raise Conflict for a scope that names more than the agent.
+
+    Several users may use an agent, and one of them must not delete what the others have with it.
+    """
+    agent = require_agent(records, scope, deleted=deleted)
+    for kind in ("user", "project", "session"):
+        if getattr(scope, kind) is not None:
+            raise Conflict(
+                f"agent {agent.id!r} belongs to the organization, and others may use it",
+                value=agent.id,
+                remedy=f"use a scope without the {kind}",
+            )
+    return agent
+
+
+def require_version(row: Entity, expected: int | None) -> None:
+    """Raise StaleVersion if a version is expected and the row is at another one."""
+    if expected is not None and row.version != expected:
+        raise make_stale_error(f"{type(row).__name__.lower()} {row.id!r}", row.version, expected)
+
+
+def make_stale_error(what: str, current: int, expected: int) -> StaleVersion:
+    return StaleVersion(
+        f"{what} is at version {current}, not {expected}",
+        remedy=Remedy("read it again and retry with {}", Argument("expected_version", current)),
+        current_version=current,
+    )

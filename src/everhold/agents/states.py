@@ -1,0 +1,215 @@
+"""What an agent stores between calls: one state for each session, and one without a session.
+
+The id of a state follows from its agent and its session, so two writers can never add two states. A state that was
+cleared or has expired stays as a row until maintenance purges it, and its version goes on: a writer that read an
+earlier version is refused.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from everhold import clock
+from everhold.agents.deps import AgentDeps, make_stale_error, name_agent
+from everhold.errors import AlreadyExists, BrokenReference, Conflict, InvalidInput, NotFound, StaleVersion, StoreBusy
+from everhold.model import Agent, AgentState, Outbox, Scope, Session
+from everhold.model.access import LoggedOperation
+from everhold.model.agent import make_state_id
+from everhold.model.announcement import make_announcement
+from everhold.model.base import Entity
+from everhold.model.housekeeping import FeedOperation
+from everhold.model.validation import validate_row
+from everhold.ports.records import Records
+from everhold.retries import CONFLICTS, TryAgain, retry
+from everhold.schema.operations import Operation, Patch, Put
+
+
+class StateChange(NamedTuple):
+    """New values of a state, and what the access log says about the change."""
+
+    values: Mapping[str, Any]
+    operation: LoggedOperation = "update"
+
+
+def find_state(records: Records, scope: Scope) -> AgentState | None:
+    """Return the state of the scope's agent for its session, or without one; None if it has none or it has expired."""
+    if not _has_owners(records, scope):
+        return None
+    return _choose_current(scope, _read_row(records, scope), clock.now())
+
+
+def set_state(
+    deps: AgentDeps,
+    scope: Scope,
+    value: Any,
+    *,
+    expires_at: datetime | None,
+    ttl: timedelta | None,
+    metadata: Mapping[str, Any] | None,
+    expected_version: int | None,
+) -> AgentState:
+    """Store a state in place of the one that is there; raise StaleVersion if that has another version."""
+    ends = choose_expiry(expires_at, ttl)
+    values = {"state": value, "expires_at": ends, **({} if metadata is None else {"metadata": metadata})}
+    return _change(deps, scope, lambda _: StateChange(values), expected_version)
+
+
+def update_state(deps: AgentDeps, scope: Scope, changes: Mapping[str, Any], expected_version: int | None) -> AgentState:
+    """Set some keys of a state that is an object; the other keys and the time at which it expires stay."""
+
+    def merge(current: AgentState | None) -> StateChange:
+        before = {} if current is None else current.state
+        if not isinstance(before, dict):
+            raise Conflict(
+                f"the state is a {type(before).__name__}, which has no keys to update", remedy="set it as a whole"
+            )
+        return StateChange({"state": {**before, **changes}})
+
+    return _change(deps, scope, merge, expected_version)
+
+
+def clear_state(deps: AgentDeps, scope: Scope, expected_version: int | None) -> bool:
+    """Remove the state; return whether there was one."""
+    current = find_state(deps.records, scope)
+    if current is None:
+        _require_expected(scope, None, expected_version)
+        return False
+    values: dict[str, Any] = {"state": None, "metadata": {}, "expires_at": clock.now()}
+    _change(deps, scope, lambda _: StateChange(values, "delete"), expected_version)
+    return True
+
+
+def choose_expiry(expires_at: datetime | None, ttl: timedelta | None) -> datetime | None:
+    """Return when a state expires: at a time, after a while, or never."""
+    if expires_at is not None and ttl is not None:
+        raise InvalidInput("expires_at and ttl both say when the state expires", remedy="pass one of them")
+    now = clock.now()
+    if ttl is not None:
+        try:
+            expires_at = now + ttl
+        except OverflowError:
+            raise InvalidInput(f"ttl {ttl} ends after the year 9999", value=ttl, remedy="pass a shorter one") from None
+    if expires_at is not None and expires_at <= now:
+        raise InvalidInput(
+            f"the state would expire at {expires_at.isoformat()}, which is past",
+            value=expires_at,
+            remedy="pass a later time",
+        )
+    return expires_at
+
+
+def _change(
+    deps: AgentDeps,
+    scope: Scope,
+    choose: Callable[[AgentState | None], StateChange],
+    expected_version: int | None,
+) -> AgentState:
+    """Commit the values that `choose` makes of the current state; after a lost race, choose again.
+
+    Version 0 is expected by a caller that has seen no state.
+    """
+    name = name_agent(scope)
+
+    def commit(_: int) -> AgentState:
+        now = clock.now()
+        rows = deps.make_missing_rows(scope, now)
+        row = _read_row(deps.records, scope)
+        current = _choose_current(scope, row, now)
+        _require_expected(scope, current, expected_version)
+        change = choose(current)
+        after = _make_state(scope, row, current, change.values, now)
+        line = deps.make_line(scope, change.operation, now, {"state": after.id})
+        announced = Put(_announce(deps.records, scope, after, "delete" if change.operation == "delete" else "put"))
+        try:
+            deps.records.commit([*rows, _make_operation(row, after), line, announced])
+        except (StaleVersion, AlreadyExists, BrokenReference) as error:
+            deps.forget_known_rows()
+            raise TryAgain("another writer changed the state") from error
+        return after
+
+    busy = StoreBusy(f"the state of agent {name!r} kept changing while it was set", value=name, remedy="try again")
+    return retry("change a state", commit, CONFLICTS, give_up=lambda _: busy)
+
+
+def _make_state(
+    scope: Scope, row: AgentState | None, current: AgentState | None, values: Mapping[str, Any], now: datetime
+) -> AgentState:
+    """Return the state after a change: that of `current` with other values, or a new one in the place of `row`."""
+    owner = {"agent_id": scope.agent, "session_id": scope.session, "created_by_id": scope.actor}
+    if row is None:
+        key = {"id": make_state_id(name_agent(scope), scope.session), "organization_id": scope.organization}
+        return validate_row(AgentState, {**key, **owner, "created_at": now, "updated_at": now, **values})
+    base = row.__dict__
+    if current is None:  # nothing of a state that was cleared or has expired is left in the new one
+        base = {**base, **owner, "metadata": {}, "expires_at": None, "created_at": now}
+    stamps = {"updated_at": max(now, row.updated_at), "last_updated_by_id": scope.actor, "version": row.version + 1}
+    return validate_row(AgentState, {**base, **values, **stamps})
+
+
+def _make_operation(row: AgentState | None, after: AgentState) -> Operation:
+    if row is None:
+        return Put(after)
+    names = (
+        "agent_id", "session_id", "state", "metadata", "expires_at", "created_at", "created_by_id", "updated_at",
+        "last_updated_by_id",
+    )  # fmt: skip
+    changes = {name: after.__dict__[name] for name in names}
+    return Patch(AgentState, (after.organization_id, after.id), changes, row.version)
+
+
+def _read_row(records: Records, scope: Scope) -> AgentState | None:
+    """Return the row under the id of the scope's state, also if the state was cleared or has expired."""
+    name = make_state_id(name_agent(scope), scope.session)
+    row = records.get(AgentState, scope.organization, [name], deleted=True).get(name)
+    if row is not None and row.is_deleted:
+        # Its agent or its session was restored without it, or is being deleted now.
+        raise NotFound(f"the state of agent {scope.agent!r} has been deleted", value=name, remedy="restore its owner")
+    return row
+
+
+def _choose_current(scope: Scope, row: AgentState | None, now: datetime) -> AgentState | None:
+    """Return the row if it is the scope's state and has not expired."""
+    # A row of another agent or session under this id came with an import. Nobody reads it, and the next state that is
+    # set takes its place.
+    if row is None or (row.agent_id, row.session_id) != (scope.agent, scope.session):
+        return None
+    return row if row.expires_at is None or row.expires_at > now else None
+
+
+def _require_expected(scope: Scope, current: AgentState | None, expected: int | None) -> None:
+    version = 0 if current is None else current.version
+    if expected is not None and version != expected:
+        raise make_stale_error(f"the state of agent {scope.agent!r}", version, expected)
+
+
+def _has_owners(records: Records, scope: Scope) -> bool:
+    """Return whether the scope's agent and session exist; a session of another scope is as one that does not.
+
+    Raise NotFound if one of them has been deleted.
+    """
+    name = name_agent(scope)
+    owners: list[Entity | None] = [records.get(Agent, scope.organization, [name], deleted=True).get(name)]
+    if scope.session is not None:
+        session = _find_session(records, scope, scope.session, deleted=True)
+        owners.append(session if session is not None and session.is_open_to(scope) else None)
+    for owner in owners:
+        if owner is not None and owner.is_deleted:
+            word = type(owner).__name__.lower()
+            raise NotFound(
+                f"{word} {owner.id!r} has been deleted", value=owner.id, remedy="restore it or use another id"
+            )
+    return None not in owners
+
+
+def _find_session(records: Records, scope: Scope, name: str, *, deleted: bool = False) -> Session | None:
+    return records.get(Session, scope.organization, [name], deleted=deleted).get(name)
+
+
+def _announce(records: Records, scope: Scope, state: AgentState, operation: FeedOperation) -> Outbox:
+    """Return the line of the change feed, with the user of the state's session: a state names no user."""
+    line = make_announcement(state, operation)
+    if scope.session is None:
+        return line
+    session = _find_session(records, scope, scope.session)
+    user_id = scope.user if session is None else session.user_id  # a session that begins now has the scope's user
+    return Outbox.build_unchecked({**line.__dict__, "user_id": user_id or ""})
