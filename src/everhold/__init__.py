@@ -12,6 +12,7 @@ from everhold.lazy_exports import list_exports, make_importer
 _EXPORTS = {
     "access.chain": ("Verification",),
     "adapters.caller_embedder": ("FunctionEmbedder",),
+    "agents.files": ("AgentFile",),
     "async_engine": ("AsyncEverhold", "OpeningEngine"),
     "context.section": ("Context", "SectionUse"),
     "context.window": ("Window",),
@@ -55,6 +56,8 @@ _EXPORTS = {
     "maintenance.pipeline": ("JobReport", "MaintenanceReport"),
     "model": (
         "AccessLog",
+        "Agent",
+        "AgentState",
         "Change",
         "Conversation",
         "Episode",
@@ -93,6 +96,7 @@ _EXPORTS = {
     "settings_fields": ("SettingsFields",),
     "tenancy.accounts": ("AccountPage",),
     "tenancy.deletion": ("Deleted",),
+    "views.agents": ("AgentFields",),
     "views.accounts": ("OrganizationFields", "ProjectFields", "UserFields"),
     "events.event": ("ChangeEvent",),
     "events.reader": ("EventStream",),

@@ -2,6 +2,7 @@
 
 from everhold.access.chain import Verification
 from everhold.adapters.caller_embedder import FunctionEmbedder
+from everhold.agents.files import AgentFile
 from everhold.async_engine import AsyncEverhold, OpeningEngine
 from everhold.context.section import Context, SectionUse
 from everhold.context.window import Window
@@ -48,6 +49,8 @@ from everhold.maintenance.extraction import Extracted
 from everhold.maintenance.pipeline import JobReport, MaintenanceReport
 from everhold.model import (
     AccessLog,
+    Agent,
+    AgentState,
     Change,
     Conversation,
     Episode,
@@ -87,6 +90,7 @@ from everhold.settings_fields import SettingsFields
 from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
 from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
+from everhold.views.agents import AgentFields
 from everhold.views.messages import MessageFields
 from everhold.views.sessions import ConversationFields, SessionFields
 from everhold.views.view import AsyncView, View
@@ -95,6 +99,10 @@ __all__ = [
     "AccessLog",
     "AccountPage",
     "Added",
+    "Agent",
+    "AgentFields",
+    "AgentFile",
+    "AgentState",
     "AlreadyExists",
     "AsyncEverhold",
     "AsyncView",

@@ -58,6 +58,8 @@ class WriteDeps:
     """Drops what this process has cached of texts, such as their vectors, after a purge."""
     run_id: str | None = None
     """The run of maintenance that writes. All that it changes is journalled, so that `undo_run` can undo it."""
+    first_operations: tuple[Operation, ...] = ()
+    """Operations that every commit begins with, so that they and the memories are stored together or not at all."""
 
 
 def remember(deps: WriteDeps, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
@@ -87,7 +89,7 @@ def store(
         plan = plan_write(deps.records, scope, drafts, duplicates, deps.reading, now)
         _add_chunks(deps, plan, chunks, vectors)
         try:
-            deps.records.commit(_make_operations(deps, scope, plan, chunks, now))
+            deps.records.commit([*deps.first_operations, *_make_operations(deps, scope, plan, chunks, now)])
         except BrokenReference as error:
             deps.scope_rows.invalidate()  # another process has deleted a row of the scope since it was confirmed
             raise TryAgain("rows of the scope are missing") from error

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from everhold.views.agent_files import AgentFileVerbs, AsyncAgentFileVerbs
 from everhold.views.agents import AgentVerbs, AsyncAgentVerbs
 from everhold.views.blocks import AsyncBlockVerbs, BlockVerbs
 from everhold.views.conflicts import AsyncConflictVerbs, ConflictVerbs
@@ -31,6 +32,7 @@ class View(
     EpisodeVerbs,
     EventVerbs,
     AgentVerbs,
+    AgentFileVerbs,
     StateVerbs,
     BlockVerbs,
     ToolVerbs,
@@ -50,6 +52,7 @@ class AsyncView(
     AsyncEpisodeVerbs,
     AsyncEventVerbs,
     AsyncAgentVerbs,
+    AsyncAgentFileVerbs,
     AsyncStateVerbs,
     AsyncBlockVerbs,
     AsyncToolVerbs,

@@ -1,0 +1,162 @@
+"""The verbs that copy a whole agent: to another id, to a file, and from one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Unpack
+
+import everhold
+from everhold import clock
+from everhold.arguments.checks import Identifier, PathText
+from everhold.arguments.verbs import check_verbs, log_as
+from everhold.errors import AlreadyExists, StaleVersion
+from everhold.model import Agent, Scope
+from everhold.views.agents import AgentFields, BlockChoice, make_agent_deps
+from everhold.views.awaited import AsyncFacade, Awaited
+from everhold.views.base import ScopedView
+
+if TYPE_CHECKING:
+    from everhold.agents.adding import NewAgent
+    from everhold.agents.content import MemoryPart
+    from everhold.schema.operations import Operation
+
+
+@check_verbs
+class AgentFileVerbs(ScopedView):
+    """Copies of the scope's agent: clones and files."""
+
+    @log_as("create")
+    def clone_agent(
+        self,
+        new_id: Identifier,
+        *,
+        blocks: BlockChoice = "copy",
+        state: bool = False,
+        memories: bool = False,
+        **fields: Unpack[AgentFields],
+    ) -> Agent:
+        """Create an agent with the fields of the scope's one, its tools and its blocks, and return it.
+
+        Blocks are copied, or with `blocks="share"` the same ones are in both contexts. `state` copies the state without
+        a session, `memories` the agent's memories of the scope's user and project. `fields` replace those of the
+        original. The clone is active, and its window of messages is empty. AlreadyExists if `new_id` is taken.
+        """
+        from everhold.agents.adding import NewAgent, copy_block, find_implicit, make_agent
+        from everhold.agents.creating import IDENTITY, check_text_sizes
+        from everhold.agents.deps import require_agent
+        from everhold.agents.reading import find_blocks, find_tools, read_memories, read_state
+
+        check_text_sizes(fields, self._parts.settings.text_bytes)
+        records = self._parts.records
+        original = require_agent(records, self.scope)
+        find_implicit(records, original.organization_id, new_id, can_complete=False)
+        values = {**{name: original.__dict__[name] for name in IDENTITY}, **fields}
+        clone = make_agent(self.scope, new_id, values, clock.now())
+        linked = find_blocks(records, self.scope, original)
+        new = NewAgent(
+            clone,
+            blocks=[copy_block(clone, block) for block in linked] if blocks == "copy" else (),
+            shared_blocks=linked if blocks == "share" else (),
+            shared_tools=find_tools(records, original),
+            state=read_state(records, self.scope) if state else None,
+        )
+        own = read_memories(records, self.scope, original) if memories else []
+        self._add_agent(new, None, own, {"agent": new_id, "cloned": original.id})
+        return clone
+
+    @log_as("export")
+    def export_agent(
+        self, path: PathText | Path | IO[str], *, memories: bool = False, overwrite: bool = False
+    ) -> "everhold.AgentFile":
+        """Write the scope's agent to one JSON file, with its blocks, tools, state and the messages in its window.
+
+        `memories` adds the agent's memories of exactly the scope's user and project. Nothing of other users is written.
+        The file appears when it is complete, and only its owner can read it. One that exists is replaced only with
+        `overwrite`.
+        """
+        from everhold.agents.deps import require_agent
+        from everhold.agents.files import summarise, write_agent_file
+        from everhold.agents.reading import drop_session, read_content
+        from everhold.sessions.messages import find_readable
+
+        scope = drop_session(self.scope)
+        agent = require_agent(self._parts.records, scope)
+        window = find_readable(self._parts.session_deps, scope, agent.message_ids)
+        content = read_content(self._parts.records, scope, agent, window, with_memories=memories)
+        write_agent_file(path, content, overwrite=overwrite)
+        self._note("export", {"agent": agent.id, "memories": len(content.memories)})
+        return summarise(agent, content)
+
+    @log_as("import")
+    def import_agent(self, path: PathText | Path, *, source: str | None = None) -> "everhold.AgentFile":
+        """Create an agent from a file of `export_agent`, or from Letta's agent file (.af).
+
+        The agent gets the id that the scope names, or the file's, or a new one. What the file holds becomes new rows of
+        the scope, so nothing that exists is changed: AlreadyExists if the id is taken. `source` is the id or name of
+        the agent in a Letta file with several. The whole file is checked first, and everything is one commit.
+        """
+        from everhold.agents.adding import find_implicit, plan_content
+        from everhold.agents.creating import check_text_sizes
+        from everhold.agents.files import read_agent_file, summarise
+        from everhold.sessions.pipeline import draft_message
+
+        content, skipped = read_agent_file(Path(path), source)
+        check_text_sizes(content.agent.list_values(), self._parts.settings.text_bytes)
+        name = self.scope.agent or content.agent.id or clock.make_id("agt")
+        deps = make_agent_deps(self._parts)
+        # An agent that only other scopes have named is theirs: the file must not decide what it becomes.
+        implicit = find_implicit(deps.records, self.scope.organization, name, can_complete=self.scope.agent is not None)
+        new = plan_content(deps, self.scope, name, content, partial(draft_message, self._parts.session_deps))
+        self._add_agent(new, implicit, content.memories, {"agent": name, "imported": True})
+        return summarise(new.agent, content, skipped)
+
+    def _add_agent(
+        self, new: "NewAgent", implicit: Agent | None, memories: "Sequence[MemoryPart]", request: dict[str, Any]
+    ) -> None:
+        """Commit a new agent and its memories at once."""
+        from everhold.agents.adding import make_operations
+        from everhold.agents.creating import make_taken_error
+        from everhold.remember.chunks import make_chunks_or_words
+        from everhold.schema.catalog import get_table
+
+        deps, parts = make_agent_deps(self._parts), self._parts
+
+        def cut(row: Any) -> Any:
+            if type(row).__name__ == "Message":
+                return parts.session_deps.cut(row)
+            return make_chunks_or_words([row], parts.write_deps.chunking)[0]
+
+        scope = Scope(organization=self.scope.organization, project=self.scope.project, user=self.scope.user)
+        operations = make_operations(deps, scope, new, implicit, cut)
+        line = deps.make_line(self.scope, "create", new.agent.updated_at, request)
+        try:
+            self._commit(scope.narrow(agent=new.agent.id), [*operations, line], memories)
+        except (AlreadyExists, StaleVersion) as error:
+            is_taken = isinstance(error, StaleVersion) or error.table == get_table(Agent).name
+            raise make_taken_error(new.agent.id) if is_taken else error from None
+        parts.write_deps.scope_rows.invalidate()
+
+    def _commit(self, scope: Scope, operations: "Sequence[Operation]", memories: "Sequence[MemoryPart]") -> None:
+        from everhold.agents.reading import drop_links
+        from everhold.remember.pipeline import remember
+        from everhold.remember.scope_rows import ScopeRows
+
+        if not memories:
+            self._parts.records.commit(operations)
+            return
+        # The rows of the scope are among the operations, so the agent need not exist yet, also with strict scopes.
+        rows = ScopeRows(self._parts.records, strict=False, timezone=self._parts.settings.timezone)
+        write_deps = replace(self._parts.write_deps, scope_rows=rows, first_operations=tuple(operations))
+        items: list[Mapping[str, Any]] = [
+            {**memory.list_values(), "provenance": drop_links(memory.provenance)} for memory in memories
+        ]
+        remember(write_deps, scope, items)
+
+
+class AsyncAgentFileVerbs(AsyncFacade):
+    """The verbs of `AgentFileVerbs`, awaited."""
+
+    clone_agent = Awaited(AgentFileVerbs.clone_agent)
+    export_agent = Awaited(AgentFileVerbs.export_agent)
+    import_agent = Awaited(AgentFileVerbs.import_agent)
