@@ -29,7 +29,7 @@ class AgentFileVerbs(ScopedView):
     @log_as("create")
     def clone_agent(
         self,
-        new_id: Identifier,
+        clone_id: Identifier,
         *,
         blocks: BlockChoice = "copy",
         state: bool = False,
@@ -40,7 +40,7 @@ class AgentFileVerbs(ScopedView):
 
         Blocks are copied, or with `blocks="share"` the same ones are in both contexts. `state` copies the state without
         a session, `memories` the agent's memories of the scope's user and project. `fields` replace those of the
-        original. The clone is active, and its window of messages is empty. AlreadyExists if `new_id` is taken.
+        original. The clone is active, and its window of messages is empty. AlreadyExists if `clone_id` is taken.
         """
         from everhold.agents.adding import NewAgent, copy_block, find_implicit, make_agent
         from everhold.agents.creating import IDENTITY, check_text_sizes
@@ -50,9 +50,9 @@ class AgentFileVerbs(ScopedView):
         check_text_sizes(fields, self._parts.settings.text_bytes)
         records = self._parts.records
         original = require_agent(records, self.scope)
-        find_implicit(records, original.organization_id, new_id, can_complete=False)
+        find_implicit(records, original.organization_id, clone_id, can_complete=False)
         values = {**{name: original.__dict__[name] for name in IDENTITY}, **fields}
-        clone = make_agent(self.scope, new_id, values, clock.now())
+        clone = make_agent(self.scope, clone_id, values, clock.now())
         linked = find_blocks(records, self.scope, original)
         new = NewAgent(
             clone,
@@ -62,7 +62,7 @@ class AgentFileVerbs(ScopedView):
             state=read_state(records, self.scope) if state else None,
         )
         own = read_memories(records, self.scope, original) if memories else []
-        self._add_agent(new, None, own, {"agent": new_id, "cloned": original.id})
+        self._add_agent(new, None, own, {"agent": clone_id, "cloned": original.id})
         return clone
 
     @log_as("export")

@@ -125,6 +125,8 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "org": ("accounts", "organizations", "Organizations: isolated tenants."),
     "user": ("accounts", "users", "Users of an organization."),
     "project": ("accounts", "projects", "Projects of an organization."),
+    "agent": ("agents", "app", "Agents of an organization; --agent names one."),
+    "state": ("agents", "states", "What an agent stores between calls; --agent and --session name it."),
     "session": ("sessions", "app", "Sessions and their messages; --session names one."),
     "messages": ("messages", "group", "Single messages of a session."),
     "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),

@@ -159,6 +159,18 @@ def _undo(call: Call, _: str) -> CommandResult:
     return CommandResult({"change": change}, render_undo(change))
 
 
+def _list_agents(call: Call, _: str) -> CommandResult:
+    from everhold.interfaces.cli.agents import list_agents
+
+    return list_agents(call)
+
+
+def _use_state(call: Call, value: str) -> CommandResult:
+    from everhold.interfaces.cli.agents import set_state, show_state
+
+    return set_state(call, value) if value else show_state(call)
+
+
 def _show_help(_: Call, __: str) -> CommandResult:
     return CommandResult({"commands": {name: action.does for name, action in COMMANDS.items()}}, _HELP)
 
@@ -181,6 +193,8 @@ COMMANDS: Mapping[str, Command] = {
     "/list": Command(_list, f"the newest {_LISTED} memories"),
     "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", takes=" NUMBER|ID"),
     "/undo": Command(_undo, "take back the last sentence or change"),
+    "/agents": Command(_list_agents, "the agents of the organization"),
+    "/state": Command(_use_state, "the state of the --agent; with JSON, set it", takes=" [JSON]"),
     "/help": Command(_show_help, "this"),
     "/quit": Command(_quit, "leave (or Ctrl-D)"),
     "/exit": Command(_quit, "leave"),

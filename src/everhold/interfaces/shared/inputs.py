@@ -163,6 +163,11 @@ def parse_list(text: str, option: str) -> list[Any]:
     return value
 
 
+def parse_value(text: str, option: str) -> Any:
+    """Return any JSON value."""
+    return _parse_json(text, option)
+
+
 def _parse_json(text: str, option: str) -> Any:
     try:
         return json.loads(text)
