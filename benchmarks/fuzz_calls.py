@@ -106,13 +106,14 @@ class Fuzzer:
         self.views = [
             self.engine.scope(user="alice"),
             self.engine.scope(user="alice", session="s1"),
+            self.engine.scope(agent="a1"),
             self.engine.scope(),
         ]
         self.known = self.fill()
 
     def fill(self) -> Known:
         """Store data again that calls have removed."""
-        for kind, name in (("organization", "default"), ("user", "alice"), ("session", "s1")):
+        for kind, name in (("organization", "default"), ("user", "alice"), ("session", "s1"), ("agent", "a1")):
             with suppress(EverholdError):
                 self.engine.restore(kind, name)
         texts = ("I moved to Paris in May", "Alice likes tea", "My dog is called Rex", "Meeting on 3 March 2024")

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,14 @@ _USUAL: Mapping[str, Sequence[Any]] = {
     "project": ("p1", "p2"),
     "project_id": ("p1", "p2"),
     "agent": ("a1",),
+    "clone_id": ("a2", "a3", "a1"),
+    "status": ("active", "paused", "terminated"),
+    "blocks": ("copy", "share"),
+    "keep": (0, 1, 50),
+    "ttl": (timedelta(seconds=1), timedelta(days=1), timedelta.max, timedelta.min),
+    "expected_version": (0, 1, 2),
+    "value": NESTED[:6],
+    "changes": NESTED[:6],
     "session": ("s1", "s2"),
     "session_id": ("s1", "s2"),
     "name": (*_USERS, "p1", "s1"),
@@ -118,7 +127,7 @@ _USUAL: Mapping[str, Sequence[Any]] = {
     "valid_to": TIMES[:6],
     "expires_at": TIMES[:6],
     "overwrite": (True, False),
-    "path": ("bundle.jsonl", "notes.txt", "list.json", "nothing.jsonl", Path("bundle.jsonl")),
+    "path": ("bundle.jsonl", "notes.txt", "list.json", "nothing.jsonl", "agent.json", Path("bundle.jsonl")),
     "target": ("memory://", "second.db", "settings.yaml", "bomb.yaml"),
     "source": ("second.db", "nothing.db"),
     "create": (True, False),
