@@ -29,7 +29,7 @@ AGENT = {
 }
 BLOCKS = [
     {"label": "human", "value": "Alice tests parsers", "limit": 100, "description": "who", "metadata": {"a": 1}},
-    {"label": "persona", "value": "", "limit": 0, "template_name": "t", "is_template": True},
+    {"label": "persona", "value": "", "limit": 0, "template_name": "t"},
 ]
 TOOLS = [
     {
@@ -242,3 +242,16 @@ def test_an_older_letta_file_becomes_an_agent(engine: Everhold) -> None:
     assert imported.agent.metadata == {"letta": {"tags": [{"tag": "demo"}], "version": "0.6.50"}}
     assert list_texts(engine, Block) == ["I am Sam."]
     assert records_of(engine).count(Memory, "default") == 0
+
+
+def test_a_label_may_be_shared_and_personal(engine: Everhold, tmp_path: Path) -> None:
+    blocks = [{"label": "human", "value": "Anyone"}, {"label": "human", "value": "Alice", "is_personal": True}]
+    path = tmp_path / "two.json"
+    path.write_text(json.dumps({**DOCUMENT, "blocks": blocks}), "utf-8")
+    alice = engine.scope(user="alice", agent="coder")
+    alice.import_agent(path)
+    exported = export(alice, tmp_path / "again.json")["blocks"]
+    assert sorted((block["value"], block["is_personal"]) for block in exported) == [("Alice", True), ("Anyone", False)]
+    engine.scope(organization="acme", user="alice").import_agent(tmp_path / "again.json")
+    everyone = export(engine.scope(agent="coder"), tmp_path / "everyone.json")
+    assert [block["value"] for block in everyone["blocks"]] == ["Anyone"]

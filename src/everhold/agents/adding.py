@@ -139,7 +139,7 @@ def _match_tools(records: Records, agent: Agent, parts: Sequence[ToolPart]) -> t
         if same:
             shared.append(same[0])
         else:
-            added.append(validate_row(Tool, {**values, **_make_stamps(agent), "id": clock.make_id("tol")}))
+            added.append(validate_row(Tool, {**values, **_make_stamps(agent), "id": clock.make_id("tool")}))
     return shared, added
 
 

@@ -4,6 +4,7 @@ A file is not trusted. These models refuse what they do not name, and the rows m
 models of the tables.
 """
 
+from collections import Counter
 from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -70,7 +71,6 @@ class BlockPart(FilePart):
     limit: Count = 2000
     description: Text | None = None
     template_name: Name | None = None
-    is_template: Flag = False
     metadata: JsonObject = Field(default_factory=dict)
     is_personal: Flag = False
 
@@ -162,10 +162,11 @@ def validate_content(values: Any, what: str) -> AgentContent:
     except ValidationError as error:
         raise explain_errors(error, what, AgentContent.model_fields) from None
     for kind, names in (
-        ("blocks with the label", [block.label for block in content.blocks]),
+        ("shared blocks with the label", [block.label for block in content.blocks if not block.is_personal]),
+        ("personal blocks with the label", [block.label for block in content.blocks if block.is_personal]),
         ("tools with the name", [tool.name for tool in content.tools]),
     ):
-        repeated = next((name for name in names if names.count(name) > 1), None)
+        repeated = next((name for name, count in Counter(names).items() if count > 1), None)
         if repeated is not None:
             raise InvalidInput(f"{what} has two {kind} {repeated!r}", value=repeated, remedy="rename one of them")
     return content

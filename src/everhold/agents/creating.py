@@ -36,8 +36,8 @@ def _read_identity(agent: Agent) -> Any:
 
 
 def check_text_sizes(fields: Mapping[str, Any], text_bytes: int) -> None:
-    """Raise InvalidInput for a text of an agent that is longer than any text may be."""
-    for name in ("description", "system", "topic"):
+    """Raise InvalidInput for a text of an agent, a block or a tool that is longer than any text may be."""
+    for name in ("description", "system", "topic", "value", "source_code"):
         text = fields.get(name)
         if isinstance(text, str) and len(text.encode(errors="replace")) > text_bytes:
             raise InvalidInput(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from everhold.errors import Argument, InvalidInput, Remedy, format_value
 
 _AGENT_FIELDS = ("agent_type", "name", "description", "system", "llm_config", "embedding_config", "tool_rules")
-_BLOCK_FIELDS = ("label", "value", "limit", "description", "template_name", "is_template")
+_BLOCK_FIELDS = ("label", "value", "limit", "description", "template_name")
 _TOOL_FIELDS = ("name", "description", "source_type", "source_code", "tags")
 _MESSAGE_FIELDS = (
     "role", "content", "model", "name", "tool_calls", "tool_call_id", "tool_returns", "otid", "sender_id", "group_id",

@@ -102,7 +102,8 @@ class AgentFileVerbs(ScopedView):
         from everhold.sessions.pipeline import draft_message
 
         content, skipped = read_agent_file(Path(path), source)
-        check_text_sizes(content.agent.list_values(), self._parts.settings.text_bytes)
+        for part in (content.agent, *content.blocks, *content.tools):
+            check_text_sizes(part.list_values(), self._parts.settings.text_bytes)
         name = self.scope.agent or content.agent.id or clock.make_id("agt")
         deps = make_agent_deps(self._parts)
         # An agent that only other scopes have named is theirs: the file must not decide what it becomes.
