@@ -165,7 +165,10 @@ def test_a_file_holds_nothing_of_other_users(engine: Everhold, tmp_path: Path) -
         [], [], ["Bob's secret"]
     )  # fmt: skip
     whole = export(engine.scope(agent="coder"), tmp_path / "whole.json")
-    assert (whole["blocks"], [memory["text"] for memory in whole["memories"]]) == ([], ["Shared by all"])
+    assert len(alice.buffered_messages()) == 2
+    assert (whole["blocks"], whole["messages"], [memory["text"] for memory in whole["memories"]]) == (
+        [], [], ["Shared by all"]
+    )  # fmt: skip
     with pytest.raises(InvalidInput, match="exists already"):
         alice.export_agent(tmp_path / "bob.json")
     assert alice.export_agent(tmp_path / "bob.json", overwrite=True).memories == 0

@@ -82,7 +82,8 @@ class AgentFileVerbs(ScopedView):
 
         scope = drop_session(self.scope)
         agent = require_agent(self._parts.records, scope)
-        window = find_readable(self._parts.session_deps, scope, agent.message_ids)
+        readable = find_readable(self._parts.session_deps, scope, agent.message_ids)
+        window = [message for message in readable if message.user_id == scope.user]
         content = read_content(self._parts.records, scope, agent, window, with_memories=memories)
         write_agent_file(path, content, overwrite=overwrite)
         self._note("export", {"agent": agent.id, "memories": len(content.memories)})
