@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from everhold.model.agent import make_state_id
 from everhold.schema.operations import Put
 from tests.engines import Store, find_tables_with, read_all_rows, records_of
 from tests.flows.test_hostile_agent_files import GOOD
+from tests.purging import GRACE, run_purge
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def test_a_row_of_another_owner_under_the_id_of_a_state_is_replaced(engine: Ever
     assert view.state().state == "mine"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("way", ["agent", "session", "user"])
+@pytest.mark.parametrize("way", ["agent", "session", "user", "maintenance"])
 def test_nothing_is_left_of_a_purged_state(engine: Everhold, way: str) -> None:
     view = engine.scope(user="alice", agent="coder", session="s1")
     view.say("hello")
@@ -89,6 +91,10 @@ def test_nothing_is_left_of_a_purged_state(engine: Everhold, way: str) -> None:
     elif way == "session":
         view.delete_session()
         view.delete_session(hard=True)
+    elif way == "maintenance":
+        view.delete_session()
+        run_purge(records_of(engine), datetime.now(UTC) + 2 * GRACE)
+        assert records_of(engine).count(AgentState, "default", deleted=True) == 0
     else:
         engine.delete_user("alice")
         engine.delete_user("alice", hard=True)
