@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from everhold import AsyncEverhold, Everhold, View
-from everhold.errors import InvalidInput, NotFound, StaleVersion
+from everhold.errors import NotFound, StaleVersion
 from everhold.model import AgentState, Session
 from everhold.model.agent import make_state_id
 from everhold.schema.operations import Put
-from tests.engines import Store, find_tables_with, read_all_rows, records_of
+from tests.engines import Store, find_tables_with, records_of
 from tests.flows.test_hostile_agent_files import GOOD
 from tests.purging import GRACE, run_purge
 
@@ -45,24 +45,18 @@ def test_agents_and_states_go_through_a_bundle(engine: Everhold, tmp_path: Path)
     assert engine.doctor().problems == []
 
 
-def test_a_bundle_cannot_take_the_place_of_a_state(engine: Everhold, tmp_path: Path) -> None:
+def test_a_state_of_an_import_may_have_another_id(engine: Everhold) -> None:
     fill(engine)
-    path = tmp_path / "bundle.jsonl"
-    engine.export(path)
-    lines = path.read_text("utf-8").splitlines()
-    number, row = next(
-        (number, row) for number, row in enumerate(map(json.loads, lines)) if row.get("table") == "agent_states"
-        and row["row"]["session_id"]
-    )  # fmt: skip
-    row["row"]["id"] = "mine"
-    lines[number] = json.dumps(row)
-    # Version 1 of the format has no line that proves the rows.
-    header = {**json.loads(lines[0]), "everhold": 1}
-    path.write_text("\n".join([json.dumps(header), *lines[1:-1]]), "utf-8")
-    before = read_all_rows(engine)
-    with pytest.raises(InvalidInput, match="the state of agent 'coder' for session 's1' has another id"):
-        engine.load(path, organization="acme")
-    assert read_all_rows(engine) == before
+    view = engine.scope(agent="coder", session="s2")
+    stored = records_of(engine).scan(AgentState, "default")[0]
+    imported = stored.evolve(id="mine", session_id="s2", state="imported")
+    planted = stored.evolve(id=make_state_id("coder", "s2"), session_id=None, state="planted")
+    records_of(engine).commit([Put(imported)])
+    assert view.state() == imported
+    records_of(engine).commit([Put(planted)])
+    assert view.set_state("mine", expected_version=imported.version).id == "mine"
+    assert view.state().state == "mine"  # type: ignore[union-attr]
+    assert records_of(engine).get(AgentState, "default", [planted.id])[planted.id] == planted
 
 
 def test_a_row_of_another_owner_under_the_id_of_a_state_is_replaced(engine: Everhold) -> None:

@@ -21,7 +21,7 @@ from everhold.model.housekeeping import FeedOperation
 from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.retries import CONFLICTS, TryAgain, retry
-from everhold.schema.operations import Operation, Patch, Put
+from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
 
 class StateChange(NamedTuple):
@@ -158,20 +158,29 @@ def _make_operation(row: AgentState | None, after: AgentState) -> Operation:
 
 
 def _read_row(records: Records, scope: Scope) -> AgentState | None:
-    """Return the row under the id of the scope's state, also if the state was cleared or has expired."""
+    """Return the row of the scope's state, also if the state was cleared or has expired.
+
+    If there is none, return the row of another agent or session that came with an import under the id of this state.
+    """
     name = make_state_id(name_agent(scope), scope.session)
     row = records.get(AgentState, scope.organization, [name], deleted=True).get(name)
+    if scope.session is not None and not _is_own(scope, row):
+        # An import may also have brought this state under another id, and the store allows no second one.
+        where = [Where("agent_id", Op.EQ, scope.agent), Where("session_id", Op.EQ, scope.session)]
+        row = next(iter(records.scan(AgentState, scope.organization, where, limit=1)), row)
     if row is not None and row.is_deleted:
         # Its agent or its session was restored without it, or is being deleted now.
         raise NotFound(f"the state of agent {scope.agent!r} has been deleted", value=name, remedy="restore its owner")
     return row
 
 
+def _is_own(scope: Scope, row: AgentState | None) -> bool:
+    return row is not None and (row.agent_id, row.session_id) == (scope.agent, scope.session)
+
+
 def _choose_current(scope: Scope, row: AgentState | None, now: datetime) -> AgentState | None:
     """Return the row if it is the scope's state and has not expired."""
-    # A row of another agent or session under this id came with an import. Nobody reads it, and the next state that is
-    # set takes its place.
-    if row is None or (row.agent_id, row.session_id) != (scope.agent, scope.session):
+    if row is None or not _is_own(scope, row):
         return None
     return row if row.expires_at is None or row.expires_at > now else None
 

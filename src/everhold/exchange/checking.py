@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from everhold.errors import InvalidInput
-from everhold.model import AgentState, Change, Chunk, EmbeddingModel, Memory, Message, Revision
-from everhold.model.agent import make_state_id
+from everhold.model import Change, Chunk, EmbeddingModel, Memory, Message, Revision
 from everhold.model.base import Entity, Row
 from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME
 from everhold.ports.records import Records
@@ -55,8 +54,6 @@ class BundleChecks:
                 self._check_memory(number, row)
             case Message():
                 self._check_session(number, "message", row)
-            case AgentState():
-                _check_state(number, row)
             case Revision():
                 self._note_revision(row)
             case Change():
@@ -181,18 +178,6 @@ def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> b
     A row without a user may be in any session, because a scope without a user may write there.
     """
     return None in (user_id, session_user_id) or user_id == session_user_id
-
-
-def _check_state(number: int, state: AgentState) -> None:
-    """Refuse a state with an id of its own: it would keep the agent from setting the state of that session."""
-    # The state of a purged session keeps its id and is read by nobody.
-    if state.session_id is not None and state.id != make_state_id(state.agent_id, state.session_id):
-        raise InvalidInput(
-            f"line {number}: the state of agent {state.agent_id!r} for session {state.session_id!r} has another id "
-            "than this engine gives it",
-            value=state.id,
-            remedy="export it again",
-        )
 
 
 def _describe_owner(row: Row) -> _EarlierRow:
