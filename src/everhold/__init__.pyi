@@ -51,6 +51,7 @@ from everhold.model import (
     AccessLog,
     Agent,
     AgentState,
+    Block,
     Change,
     Conversation,
     Episode,
@@ -91,6 +92,7 @@ from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
 from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
 from everhold.views.agents import AgentFields
+from everhold.views.blocks import BlockFields, NewBlockFields
 from everhold.views.messages import MessageFields
 from everhold.views.sessions import ConversationFields, SessionFields
 from everhold.views.view import AsyncView, View
@@ -107,6 +109,8 @@ __all__ = [
     "AsyncEverhold",
     "AsyncView",
     "BatchTooLarge",
+    "Block",
+    "BlockFields",
     "BrokenReference",
     "Change",
     "ChangeEvent",
@@ -156,6 +160,7 @@ __all__ = [
     "ModelNotFound",
     "ModelUnavailable",
     "Moved",
+    "NewBlockFields",
     "NotFound",
     "OpeningEngine",
     "Organization",

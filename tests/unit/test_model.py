@@ -7,7 +7,21 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from everhold.model import Agent, AgentState, Blob, Block, Chunk, Job, Memory, Message, Organization, Scope, Tag, User
+from everhold.model import (
+    Agent,
+    AgentState,
+    Blob,
+    Block,
+    Chunk,
+    Job,
+    Memory,
+    Message,
+    Organization,
+    Revision,
+    Scope,
+    Tag,
+    User,
+)
 from everhold.model.base import Row
 from everhold.model.fields import ID_LENGTH
 from everhold.model.memory import compute_importance, compute_priority
@@ -65,7 +79,12 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "block over its limit": (
         Block,
         {"label": "human", "value": "x" * 11, "limit": 10},
-        "block 'human' holds 11 characters, over its limit of 10; shorten it or raise the limit",
+        "block 'human' would hold 11 characters, 1 over its limit of 10; shorten it or raise the limit",
+    ),
+    "revision of a block without a limit": (
+        Revision,
+        {"owner_kind": "block", "owner_id": "b", "value": {"value": "v"}, "known_from": NOON, "known_to": NOON},
+        "the revision's value has no 'limit'",
     ),
     "zone unheard of": (User, {"timezone": "Asia/Atlantis"}, "no time zone 'Asia/Atlantis'; use an IANA name"),
     "zone that is a path": (User, {"timezone": "../../etc/passwd"}, "no time zone"),

@@ -92,18 +92,24 @@ def _check_id(value: Any, name: str) -> str:
     return value if type(value) is str else str.__str__(value)
 
 
-def _check_memory_id(value: Any, name: str) -> str:
-    """Check the id of a memory or the caller's own key for one; a key may hold spaces."""
-    if isinstance(value, Row):
-        what = type(value).__name__
-        raise InvalidInput(f"{name} is a {what}, not an id", remedy=f"pass {what.lower()}.id")
-    if not isinstance(value, str):
-        raise make_refusal(name, value, "a memory's id as text")
-    if not 1 <= len(value) <= ID_LENGTH:
-        raise MalformedId(
-            f"{name} has {len(value):,} characters", value=len(value), remedy=f"pass an id or key of 1 to {ID_LENGTH}"
-        )
-    return typing.cast(str, check_line(value, name))
+def _make_name_check(remedy: str, remedy_for_length: str) -> Check:
+    """Make a check of an id or of the caller's own name for a row; a name may hold spaces."""
+
+    def check(value: Any, name: str) -> str:
+        if isinstance(value, Row):
+            what = type(value).__name__
+            raise InvalidInput(f"{name} is a {what}, not an id", remedy=f"pass {what.lower()}.id")
+        if not isinstance(value, str):
+            raise make_refusal(name, value, remedy)
+        if not 1 <= len(value) <= ID_LENGTH:
+            raise MalformedId(
+                f"{name} has {len(value):,} characters",
+                value=len(value),
+                remedy=f"pass {remedy_for_length} of 1 to {ID_LENGTH}",
+            )
+        return typing.cast(str, check_line(value, name))
+
+    return check
 
 
 def make_integer_check(minimum: int, maximum: int, remedy: str | None = None) -> Check:
@@ -282,7 +288,8 @@ class Checked:
 
 
 Identifier = Annotated[str, Checked(_check_id)]
-MemoryId = Annotated[str, Checked(_check_memory_id)]
+MemoryId = Annotated[str, Checked(_make_name_check("a memory's id as text", "an id or key"))]
+BlockName = Annotated[str, Checked(_make_name_check("a block's id or label as text", "an id or label"))]
 Question = Annotated[str, Checked(_make_text_check(QUESTION_LENGTH, "a question as text"))]
 # A text to store. The setting text_bytes limits it.
 Body = Annotated[str, Checked(_make_text_check(None))]
@@ -293,6 +300,7 @@ PathText = Annotated[str, Checked(_check_path_text)]
 PageSize = Annotated[
     int, Checked(make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE}, and the cursor for more"))
 ]
+LineNumber = Annotated[int, Checked(_make_integer_check(0, MAX_INTEGER, "the number of a line, from 1"))]
 EventNumber = Annotated[
     int, Checked(make_integer_check(0, MAX_INTEGER, "the number of the last event that was handled, or 0"))
 ]

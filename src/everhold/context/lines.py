@@ -18,7 +18,7 @@ _MAX_SOURCE_LENGTH = 100
 
 
 def heading_of(title: str) -> str:
-    return neutralise_marks(_one_line(title)) + ":"
+    return neutralise_marks(format_one_line(title)) + ":"
 
 
 def entry_of(item: Item) -> str:
@@ -33,7 +33,7 @@ def entry_of(item: Item) -> str:
 
 def _source(item: Item) -> str:
     """Return where an item comes from and its date, as far as they are known."""
-    origin = _one_line(item.provenance or "").translate(_BRACKETS)
+    origin = format_one_line(item.provenance or "").translate(_BRACKETS)
     if len(origin) > _MAX_SOURCE_LENGTH:
         origin = origin[: _MAX_SOURCE_LENGTH - 1].rstrip() + "…"
     date = _date(item.at) if item.at is not None else ""
@@ -46,5 +46,5 @@ def _date(at: datetime) -> str:
     return f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
 
 
-def _one_line(text: str) -> str:
+def format_one_line(text: str) -> str:
     return " ".join(text.split())

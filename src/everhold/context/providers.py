@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 
 from everhold.context.section import BLOCKS, PINNED, RECALLED, SHARES, SUMMARY, TITLES, TURNS, Item, Provider, Section
 from everhold.errors import InvalidInput
-from everhold.model import Block, BlockAgent, Memory, Message, Scope, Session, User
+from everhold.model import Memory, Message, Scope, Session, User
 from everhold.model.tenancy import check_timezone
+from everhold.ports.block_access import list_prompt_blocks
 from everhold.ports.records import Records
 from everhold.schema.codec import encode_json
 from everhold.schema.conditions import make_scope_conditions
@@ -60,22 +61,8 @@ def make_pinned_section(source: ContextSource, always: Callable[[], Iterable[Mem
 
 def make_blocks_section(source: ContextSource) -> Section:
     """Return the section of core-memory blocks of the scope's agent and user, without blocks of other users."""
-    records, scope = source.records, source.scope
-    linked: list[Block] = []
-    own: list[Block] = []
-    if scope.agent is not None:
-        links = records.scan(BlockAgent, scope.organization, [Where("agent_id", Op.EQ, scope.agent)])
-        linked_blocks = records.get(Block, scope.organization, [link.block_id for link in links]).values()
-        linked = [block for block in linked_blocks if scope.user is None or block.user_id in (None, scope.user)]
-    if scope.user is not None:
-        own = records.scan(Block, scope.organization, [Where("user_id", Op.EQ, scope.user)])
-    ordered = [*sorted(linked, key=_label_key), *sorted(own, key=_label_key)]
-    unique = {block.id: block for block in ordered if not block.is_template}
-    return _make_section(BLOCKS, [Item(block.value, provenance=block.label) for block in unique.values()])
-
-
-def _label_key(block: Block) -> tuple[str, str]:
-    return block.label, block.id
+    blocks = list_prompt_blocks(source.records, source.scope)
+    return _make_section(BLOCKS, [Item(block.value, provenance=block.label) for block in blocks])
 
 
 def make_summary_section(source: ContextSource, session: Session | None) -> Section:

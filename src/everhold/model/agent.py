@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from everhold.model.base import Entity, Owned, RowRule
+from everhold.model.base import Entity, Owned, RowRule, cut_text, make_field_adapter
 from everhold.model.fields import Count, Flag, Id, Json, JsonList, JsonObject, Label, Name, Text, Texts, Time, Word100
 
 
@@ -32,14 +33,24 @@ class Agent(Entity):
     is_implicit: Flag = False
 
 
+def describe_excess(label: str, length: int, limit: int) -> str | None:
+    """Return the message for a block whose value would be longer than its limit; None if it would not."""
+    if length <= limit:
+        return None
+    return (
+        f"block {label!r} would hold {length:,} characters, {length - limit:,} over its limit of {limit:,}; "
+        "shorten it or raise the limit"
+    )
+
+
 def _check_block_limit(values: Mapping[str, Any]) -> None:
-    length, limit = len(values["value"]), values["limit"]
-    if length > limit:
-        raise PydanticCustomError(
-            "block_limit",
-            f"block {values['label']!r} holds {length} characters, over its limit of {limit}; "
-            "shorten it or raise the limit",
-        )
+    excess = describe_excess(values["label"], len(values["value"]), values["limit"])
+    if excess is not None:
+        raise PydanticCustomError("block_limit", "{excess}", {"excess": excess})
+
+
+# The fields of a block that may change. Links refer to its label, and prompts and searches leave templates out.
+BLOCK_REVISABLE = ("value", "limit", "description", "template_name", "metadata")
 
 
 class Block(Entity):
@@ -54,6 +65,26 @@ class Block(Entity):
     description: Text | None = None
     template_name: Name | None = None
     is_template: Flag = False
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        owner = [("user", self.user_id)] if self.user_id is not None else []
+        return [(None, cut_text(self.value)), ("label", self.label), *owner, ("id", self.id)]
+
+
+def check_block_value(value: Mapping[str, Any]) -> None:
+    """Raise if a revision's value lacks a field of a block that may change, or holds what its field cannot."""
+    for name in BLOCK_REVISABLE:
+        if name not in value:
+            raise PydanticCustomError("revision_value", f"the revision's value has no {name!r}")
+    for name, field_value in value.items():
+        if name not in BLOCK_REVISABLE:
+            raise PydanticCustomError("revision_value", f"a block's {name[:60]!r} cannot be revised")
+        _find_block_adapter(name).validate_python(field_value)
+
+
+@cache
+def _find_block_adapter(name: str) -> TypeAdapter[Any]:
+    return make_field_adapter(Block.model_fields[name])
 
 
 class Tool(Entity):

@@ -252,9 +252,13 @@ class AccessLog(Row):
 
 
 def _check_revised_value(values: Mapping[str, Any]) -> None:
-    """Raise if a memory cannot have had the value."""
+    """Raise if the owner cannot have had the value."""
     if values["owner_kind"] == "memory":
         check_memory_value(values["value"])
+    else:
+        from everhold.model.agent import check_block_value  # few processes use blocks
+
+        check_block_value(values["value"])
 
 
 class Revision(Entity):

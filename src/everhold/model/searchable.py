@@ -28,7 +28,8 @@ class Searchable:
     `table` is the entity's table and the name of its lines in the change feed. `text` returns what is indexed.
     `renamed` maps columns of an index row to the entity's columns of another name, `constants` to fixed values; every
     other column is the entity's column of the same name, or absent. A kind without `has_vectors` is found by words.
-    `chunk_tokens` is the size of its chunks, if that is not the setting's.
+    `chunk_tokens` is the size of its chunks, if that is not the setting's. Agents see rows of a kind with `has_links`
+    by links, and a new text of such a row replaces its chunks.
     """
 
     kind: OwnerKind
@@ -39,6 +40,7 @@ class Searchable:
     constants: Mapping[str, Any] = field(default_factory=dict)
     has_vectors: bool = True
     chunk_tokens: int | None = None
+    has_links: bool = False
 
     @cached_property
     def entity(self) -> type[Entity]:
@@ -107,7 +109,7 @@ SEARCHABLE = _register(
         renamed={"occurred_at": "span_from"},
         chunk_tokens=500,  # a summary is one chunk: the words of a question are looked for in all of it
     ),
-    Searchable("block", "Block", "blocks", lambda block: block.value),
+    Searchable("block", "Block", "blocks", lambda block: block.value, has_links=True),
     Searchable("source", "Source", "sources", lambda source: source.name),
     Searchable(
         "table", "TableMetadata", "table_metadata", lambda table: _describe(table.table_name, table.description)

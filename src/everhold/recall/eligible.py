@@ -53,9 +53,9 @@ def filter_rows(image: Image, memory_filter: Filter, records: Records, scope: Sc
     if memory_filter.conditions:
         conditions = resolve_tags(records, scope.organization, memory_filter.conditions)
         rows = records.columns(SEARCHABLE[image.kind].entity, scope.organization, ["id"], conditions)
-        passes &= _mask_owners(image, {owner_id for (owner_id,) in rows})
+        passes &= mask_owners(image, {owner_id for (owner_id,) in rows})
     if memory_filter.tags:
-        passes &= _mask_owners(image, find_tagged_ids(records, scope.organization, memory_filter.tags))
+        passes &= mask_owners(image, find_tagged_ids(records, scope.organization, memory_filter.tags))
     return passes
 
 
@@ -83,5 +83,6 @@ def find_tagged_ids(records: Records, organization: str, tags: tuple[str, ...]) 
     return common_ids or set()
 
 
-def _mask_owners(image: Image, ids: set[str]) -> Mask:
+def mask_owners(image: Image, ids: set[str]) -> Mask:
+    """Return the rows of these owners."""
     return np.fromiter((owner in ids for owner in image.owners), np.bool_, image.size)

@@ -10,18 +10,20 @@ from everhold import clock
 from everhold.model import Scope
 from everhold.model.memory import LONG_TERM
 from everhold.model.searchable import SEARCHABLE
+from everhold.ports.block_access import read_block_access
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
 from everhold.recall.eligible import filter_rows, find_valid_rows, resolve_filter
 from everhold.recall.filters import mask_covered_rows
-from everhold.recall.image import Image
+from everhold.recall.image import Image, Mask
 from everhold.recall.images import SHARED, ImageCache, read_entries
+from everhold.recall.linked import mask_seen_blocks
 from everhold.recall.question import Question
 from everhold.recall.request import RecallDeps, Request
 from everhold.recall.scoring import ImageView
 from everhold.schema.conditions import make_equalities
-from everhold.schema.operations import Op, Where
+from everhold.schema.operations import Condition, Op, Where
 
 KeyedImages = Sequence[tuple[SearchSpace, Image]]
 
@@ -39,6 +41,8 @@ def list_spaces(images: ImageCache, scope: Scope, request: Request) -> list[Sear
         users = [scope.user]
         if scope.user is not None and request.include and owner.has_column("reach"):
             users.append(SHARED)
+        if scope.user is not None and scope.agent is not None and owner.has_links:
+            users.append(SHARED)  # an agent's blocks may belong to no user
         for namespace in request.namespaces if owner.has_column("namespace") else (LONG_TERM,):
             spaces += [images.space(scope.organization, user, kind, namespace) for user in users]
     return spaces
@@ -63,15 +67,23 @@ def make_image_views(
 
 def _make_image_view(records: Records, image: Image, scope: Scope, request: Request, *, own: bool) -> ImageView:
     past = request.as_of is not None
-    covers = mask_covered_rows(image, scope, request.include, own=own)
+    covers = _mask_scope(records, image, scope, request, own=own)
     masks = [
         find_valid_rows(image, request.as_of or clock.now(), past=past, superseded=request.superseded),
         # chunks of earlier texts are not covered, but a question about the past needs them
-        mask_covered_rows(image, scope, request.include, own=own, closed=True) if past else covers,
+        _mask_scope(records, image, scope, request, own=own, closed=True) if past else covers,
         filter_rows(image, request.filter, records, scope),
     ]
     present_masks = [mask for mask in masks if mask is not None]
     return ImageView(image, covers, np.logical_and.reduce(present_masks) if present_masks else None)
+
+
+def _mask_scope(
+    records: Records, image: Image, scope: Scope, request: Request, *, own: bool, closed: bool = False
+) -> Mask | None:
+    if SEARCHABLE[image.kind].has_links:
+        return mask_seen_blocks(image, records, scope, request.filter)
+    return mask_covered_rows(image, scope, request.include, own=own, closed=closed)
 
 
 def _propose_views(
@@ -129,21 +141,23 @@ def _sum_statistics(parts: Sequence[Statistics]) -> Statistics:
 
 
 def _read_ids(records: Records, scope: Scope, space: SearchSpace) -> Iterator[tuple[Any, ...]]:
-    where = [*_within(scope, space), *space.owners()]
+    where = [*_within(records, scope, space), *space.owners()]
     return records.columns(space.owner.entity, scope.organization, ["id"], where)
 
 
 def _read_matching(records: Records, scope: Scope, request: Request, space: SearchSpace) -> Iterator[tuple[Any, ...]]:
     """Return the ids that pass the filter, only those of the scope unless `include` widens it."""
     conditions = resolve_filter(records, scope.organization, request.filter)
-    where = [*(_within(scope, space) if not request.include else ()), *conditions]
+    where = [*(_within(records, scope, space) if not request.include else ()), *conditions]
     if space.owner.has_column("namespace"):
         where.append(Where("namespace", Op.EQ, space.namespace))
     return records.columns(space.owner.entity, scope.organization, ["id"], where)
 
 
-def _within(scope: Scope, space: SearchSpace) -> list[Where]:
+def _within(records: Records, scope: Scope, space: SearchSpace) -> Sequence[Condition]:
     """Return the conditions for the rows of a scope. If the kind lacks a column of the scope, no row matches."""
+    if space.owner.has_links:
+        return read_block_access(records, scope).conditions
     conditions = make_equalities(scope.confine_to(space.namespace).limits)
     return (
         conditions

@@ -29,6 +29,7 @@ from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.image import Image
 from everhold.recall.image_views import KeyedImages, list_spaces, make_image_views
 from everhold.recall.judging import Bounds
+from everhold.recall.linked import make_block_check
 from everhold.recall.past import read_as_known
 from everhold.recall.pinned import list_pinned
 from everhold.recall.question import Question, read_question, read_times, rewrite_in_first_person
@@ -236,7 +237,10 @@ def _read_kind(
 ) -> Mapping[str, Entity]:
     """Return the records of one kind that the scope may see, by id."""
     ids = [candidate.owner_id for candidate in scored]
-    is_visible = make_visibility_check(scope, request.include)
+    if SEARCHABLE[kind].has_links:
+        is_visible = make_block_check(records, scope, request.filter)
+    else:
+        is_visible = make_visibility_check(scope, request.include)
     if kind != "memory":
         entities: dict[str, Entity] = records.get(SEARCHABLE[kind].entity, scope.organization, ids)
         return {owner_id: row for owner_id, row in entities.items() if is_visible(row)}

@@ -217,7 +217,7 @@ def _make_chunk(
             "dimensions": embedder.dimensions if vector is not None else 0,
             "vector": None if vector is None else _pack(vector),
             # An imported entity is known since its creation; a revised text is known since its revision.
-            "known_from": owner.updated_at if values.get("revision") else owner.created_at,
+            "known_from": owner.updated_at if values.get("revision") or kind.has_links else owner.created_at,
         }
     )
 

@@ -226,10 +226,12 @@ class IntegrityContract:
         value = {"revision": 1, "value": {"text": "", "aliases": []}, "known_from": NOON, "known_to": NOON}
         revision = make_row(Revision, "org", "r", owner_kind="memory", owner_id="m", **value)
         records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m")), Put(revision)])
+        block = {"value": "v", "limit": 9, "description": None, "template_name": None, "metadata": {}}
+        changes = {"owner_kind": "block", "value": block}
         with pytest.raises(BrokenReference):
-            records.commit([Patch(Revision, ("org", "r"), {"owner_kind": "block"})])
+            records.commit([Patch(Revision, ("org", "r"), changes)])
         records.commit([Put(make_row(Block, "org", "m", label="l", value="v"))])
-        records.commit([Patch(Revision, ("org", "r"), {"owner_kind": "block"}), Delete(Memory, ("org", "m"))])
+        records.commit([Patch(Revision, ("org", "r"), changes), Delete(Memory, ("org", "m"))])
         assert records.count(Revision, "org") == 1
 
     def test_a_deleted_row_may_still_be_referred_to(self, records: Records) -> None:

@@ -1,0 +1,106 @@
+"""Earlier versions of a block: list them, compare them, read one as of a time, and undo changes."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from difflib import unified_diff
+
+from everhold.blocks.editing import split_lines
+from everhold.blocks.pipeline import BlockEdit
+from everhold.errors import NotFound, Remedy, Verb
+from everhold.model import Block, Revision
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Where
+
+
+def read_revisions(records: Records, block: Block) -> list[Revision]:
+    """Return what a block was before each change, oldest first."""
+    where = [Where("owner_kind", Op.EQ, "block"), Where("owner_id", Op.EQ, block.id)]
+    return records.scan(Revision, block.organization_id, where, order="revision")
+
+
+def read_block_at(records: Records, block: Block, at: datetime) -> Block:
+    """Return a block as it was at a time; raise NotFound if it did not exist yet."""
+    if at < block.created_at:
+        raise NotFound(
+            f"block {block.label!r} did not exist at {at.isoformat()}",
+            value=at,
+            remedy=f"it was created at {block.created_at.isoformat()}",
+        )
+    where = [
+        Where("owner_kind", Op.EQ, "block"),
+        Where("owner_id", Op.EQ, block.id),
+        Where("known_from", Op.LE, at),
+        Where("known_to", Op.GT, at),
+    ]
+    revisions = records.scan(Revision, block.organization_id, where, limit=1)
+    return restore_values(block, revisions[0]) if revisions else block
+
+
+def restore_values(block: Block, revision: Revision) -> Block:
+    """Return a block as it was before the change that a revision is about."""
+    stamps = {
+        "version": revision.revision,
+        "updated_at": revision.known_from,
+        "last_updated_by_id": revision.last_updated_by_id,
+    }
+    return Block.build_complete({**block.__dict__, **revision.value, **stamps})
+
+
+def diff_versions(records: Records, block: Block, from_version: int | None, to_version: int | None) -> str:
+    """Return a unified diff of a block's value between two versions; by default the last change."""
+    revisions = read_revisions(records, block)
+    to = _require_version(block, revisions, block.version if to_version is None else to_version)
+    if from_version is None:
+        earlier = [revision.revision for revision in revisions if revision.revision < to.version]
+        from_version = earlier[-1] if earlier else to.version
+    start = _require_version(block, revisions, from_version)
+    lines = unified_diff(
+        split_lines(start.value),
+        split_lines(to.value),
+        f"{block.label} version {start.version}",
+        f"{block.label} version {to.version}",
+        lineterm="",
+    )
+    return "\n".join(lines)
+
+
+def _require_version(block: Block, revisions: Sequence[Revision], number: int) -> Block:
+    """Return a block at one of its versions."""
+    if number == block.version:
+        return block
+    revision = next((revision for revision in revisions if revision.revision == number), None)
+    if revision is None:
+        raise NotFound(
+            f"block {block.label!r} has no version {number}",
+            value=number,
+            remedy=Remedy("{} lists its versions", Verb("block_history")),
+        )
+    return restore_values(block, revision)
+
+
+def plan_undo(records: Records, block: Block, to_version: int | None) -> BlockEdit:
+    """Return the edit that restores a version, or without a number takes back the last change that is not undone."""
+    revisions = read_revisions(records, block)
+    if to_version is None:
+        place = _find_place(revisions)
+        if place == 0:
+            raise NotFound(f"block {block.label!r} has no change to undo", value=block.id, remedy="it is as created")
+        to_version = revisions[place - 1].revision
+    restored = next((revision for revision in revisions if revision.revision == to_version), None)
+    if restored is None:
+        _require_version(block, revisions, to_version)
+        return BlockEdit({})  # it is at that version
+    return BlockEdit(restored.value, restores=to_version)
+
+
+def _find_place(revisions: Sequence[Revision]) -> int:
+    """Return which of its versions a block equals, by its place among them: an undo leads back to an earlier one."""
+    place = len(revisions)
+    places = {revision.revision: number for number, revision in enumerate(revisions)}
+    while place:
+        number = revisions[place - 1].metadata.get("restores")
+        restored = places.get(number) if isinstance(number, int) else None
+        if restored is None or restored >= place:  # an import may hold anything
+            return place
+        place = restored
+    return place

@@ -1,0 +1,66 @@
+"""Which blocks a scope sees: one rule for the verbs, prompts and recall.
+
+A scope without dimensions sees every block of its organization. Any other scope sees the blocks of its user. It also
+sees the blocks that are linked to its agent, except those of other users. Templates without a user are visible to all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everhold.model import Block, BlockAgent, Scope
+from everhold.ports.records import Records
+from everhold.schema.conditions import is_match
+from everhold.schema.operations import AllOf, AnyOf, Condition, Op, Where
+
+
+@dataclass(frozen=True)
+class BlockAccess:
+    """The rule for one scope. `linked_ids` are the ids of the blocks that are linked to the scope's agent."""
+
+    scope: Scope
+    linked_ids: Sequence[str] = ()
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """The conditions for the blocks of the organization that the scope sees."""
+        user = self.scope.user
+        if not self.scope.columns:
+            return []
+        options: list[Condition] = [AllOf((Where("is_template", Op.EQ, True), Where("user_id", Op.EQ, None)))]
+        if user is not None:
+            options.append(Where("user_id", Op.EQ, user))
+        if self.linked_ids:
+            linked = Where("id", Op.IN, self.linked_ids)
+            options.append(linked if user is None else AllOf((linked, Where("user_id", Op.EQ, None))))
+        return [AnyOf(tuple(options))]
+
+    def can_see(self, block: Block) -> bool:
+        """Return whether the scope sees a block."""
+        return block.organization_id == self.scope.organization and is_match(block, self.conditions)
+
+
+def read_block_access(records: Records, scope: Scope, *, deleted: bool = False) -> BlockAccess:
+    """Return the rule for a scope; with `deleted`, links of deleted blocks count too."""
+    if scope.agent is None:
+        return BlockAccess(scope)
+    where = [Where("agent_id", Op.EQ, scope.agent)]
+    rows = records.columns(BlockAgent, scope.organization, ("block_id",), where, deleted=deleted)
+    return BlockAccess(scope, sorted({block_id for (block_id,) in rows}))
+
+
+def list_prompt_blocks(records: Records, scope: Scope) -> list[Block]:
+    """Return the blocks for a prompt of the scope's agent and user: those of the agent by label, then the user's own.
+
+    A scope that names neither has none.
+    """
+    access = read_block_access(records, scope)
+    linked = list(records.get(Block, scope.organization, access.linked_ids).values()) if access.linked_ids else []
+    own = []
+    if scope.user is not None:
+        own = records.scan(Block, scope.organization, [Where("user_id", Op.EQ, scope.user)])
+    ordered = [*sorted(linked, key=_get_order), *sorted(own, key=_get_order)]
+    return list({block.id: block for block in ordered if not block.is_template and access.can_see(block)}.values())
+
+
+def _get_order(block: Block) -> tuple[str, str]:
+    return block.label, block.id
