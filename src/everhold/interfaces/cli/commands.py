@@ -129,6 +129,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "state": ("agents", "states", "What an agent stores between calls; --agent and --session name it."),
     "session": ("sessions", "app", "Sessions and their messages; --session names one."),
     "messages": ("messages", "group", "Single messages of a session."),
+    "block": ("blocks", "app", "Core memory: texts that are always part of an agent's prompt."),
     "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),
     "model": ("care", "model", "The embedding model."),
     "eval": ("evaluations", "app", "Measure recall on data of your own."),

@@ -7,7 +7,13 @@ from everhold.interfaces.shared.failures import Failure, describe_failure
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 # Verbs whose command has another name.
-_COMMANDS = {"reopen_session": "session reopen"}
+_COMMANDS = {
+    "reopen_session": "session reopen",
+    "blocks": "block list",
+    "block_history": "block history",
+    "create_block": "block create",
+    "detach_block": "block detach",
+}
 # Options whose name differs from the argument's.
 _OPTIONS = {"organization": "--org"}
 
@@ -40,4 +46,4 @@ def spell_for_terminal(reference: Verb | Argument) -> str:
         command = _COMMANDS.get(reference.name) or reference.name.replace("_", "-")
         return f"`everhold {command}`"
     option = _OPTIONS.get(reference.name) or f"--{reference.name.replace('_', '-')}"
-    return option if reference.value in (None, True) else f"{option} {reference.value}"
+    return option if reference.value is None or reference.value is True else f"{option} {reference.value}"

@@ -8,13 +8,21 @@ from everhold.errors import InvalidInput
 
 def read_standard_input() -> list[str]:
     """Return the lines of standard input that are not blank."""
+    return [line.strip() for line in _read_all().splitlines() if line.strip()]
+
+
+def read_text(argument: str) -> str:
+    """Return the text of an argument; `-` stands for all of standard input, without the last line break."""
+    return _read_all().removesuffix("\n") if argument == "-" else argument
+
+
+def _read_all() -> str:
     try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig")
+        return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(
             f"standard input is not UTF-8 at byte {error.start}", remedy="convert it with iconv"
         ) from None
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def read_texts(arguments: Sequence[str]) -> list[str]:
