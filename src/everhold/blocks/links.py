@@ -2,7 +2,7 @@
 
 from everhold import clock
 from everhold.blocks.deps import BlockDeps
-from everhold.blocks.lookup import find_agents, require_block, require_owned
+from everhold.blocks.lookup import find_agents, require_block, require_free_label, require_owned
 from everhold.blocks.pipeline import make_link
 from everhold.errors import AlreadyExists, Argument, BrokenReference, Conflict, InvalidInput, NotFound, Remedy, Verb
 from everhold.model import Block, BlockAgent, Scope
@@ -25,6 +25,7 @@ def attach_block(deps: BlockDeps, scope: Scope, name: str, agent: str | None) ->
             )
         if agent_id in find_agents(deps.records, block):
             return block
+        require_free_label(deps.records, block, agent_id)
         now = clock.now()
         rows = deps.make_missing_rows(Scope(organization=scope.organization, agent=agent_id), now)
         line = deps.make_line(scope, "update", block, now, attached=agent_id)

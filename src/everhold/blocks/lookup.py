@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from everhold.errors import Argument, Conflict, InvalidInput, NotFound, Remedy, StaleVersion, Verb
+from everhold.errors import AlreadyExists, Argument, Conflict, InvalidInput, NotFound, Remedy, StaleVersion, Verb
 from everhold.model import Block, BlockAgent, Organization, Scope, User
 from everhold.model.base import Tracked
 from everhold.ports.block_access import BlockAccess, read_block_access
@@ -126,6 +126,22 @@ def require_unshared(records: Records, scope: Scope, block: Block) -> None:
             value=block.id,
             remedy=Remedy("detach it with {}, or use a scope without the agent", Verb("detach_block")),
         )
+
+
+def require_free_label(records: Records, block: Block, agent: str | None) -> None:
+    """Raise AlreadyExists if an agent has another block with this label for the same user."""
+    if agent is None or block.is_template:
+        return
+    linked_ids = read_block_access(records, Scope(organization=block.organization_id, agent=agent)).linked_ids
+    for other in records.get(Block, block.organization_id, linked_ids).values() if linked_ids else ():
+        if (other.label, other.user_id) == (block.label, block.user_id) and other.id != block.id:
+            raise AlreadyExists(
+                f"agent {agent!r} has a block with the label {block.label!r}",
+                value=other.id,
+                remedy="change that one, or use another label",
+                table="blocks",
+                rule="label",
+            )
 
 
 def find_agents(records: Records, block: Block) -> list[str]:

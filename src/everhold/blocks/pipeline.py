@@ -8,7 +8,13 @@ from typing import Any
 from everhold import clock
 from everhold.blocks.deps import BlockDeps
 from everhold.blocks.editing import check_length
-from everhold.blocks.lookup import require_block, require_changeable, require_template, require_version
+from everhold.blocks.lookup import (
+    require_block,
+    require_changeable,
+    require_free_label,
+    require_template,
+    require_version,
+)
 from everhold.errors import (
     AlreadyExists,
     Argument,
@@ -63,6 +69,7 @@ def create_block(deps: BlockDeps, scope: Scope, fields: Mapping[str, Any], templ
     def commit(_: int) -> Block:
         now = clock.now()
         block = _draft_block(deps, scope, values, now)
+        require_free_label(deps.records, block, scope.agent)
         place = Scope(
             organization=scope.organization, user=scope.user, agent=None if block.is_template else scope.agent
         )
