@@ -122,6 +122,8 @@ class Fuzzer:
                 missing = _STORED - len(view.list(limit=_STORED))
                 view.remember_many(f"{texts[n % len(texts)]} {n} {time.time_ns()}" for n in range(max(0, missing)))
                 self.views[1].say("Hello there")
+                if not view.blocks():
+                    view.create_block("human", "Alice likes tea\nShe lives in Paris")
         return Known(self.views[-1])
 
     def choose(self, number: int) -> tuple[random.Random, Target | Command]:

@@ -41,6 +41,8 @@ _TIMES = (
     "9999-12-31T23:59:59",
     "12:99",
 )
+# Options with which a command runs until Ctrl-C.
+_ENDLESS = ("follow",)
 _TYPED = ("", "y\n", "n\n", "recall tea\nlist\nquit\n", "\x00\n", "x" * 50_000, "remember hello\n'unclosed\n")
 
 
@@ -66,7 +68,7 @@ class Command(NamedTuple):
                 words += (
                     ["--store", store] if rng.random() < 0.9 else [rng.choice(option.opts), rng.choice(TEXTS)[:200]]
                 )
-            elif option.name == "yes" or rng.random() < 0.25:
+            elif option.name == "yes" or (option.name not in _ENDLESS and rng.random() < 0.25):
                 words.append(rng.choice([*option.opts, *option.secondary_opts]))
                 words += [] if option.is_flag else [_choose_word(rng, known, option)]
         return [*words, "--", *values] if rng.random() < 0.7 else [*words, *values]

@@ -19,6 +19,7 @@ class Known:
 
     def __init__(self, view: View) -> None:
         self.memory_ids = [memory.id for memory in view.list(limit=40)] or ["none"]
+        self.block_names = ["human", *(block.id for block in view.blocks(limit=5))]
         self.cursors = ["bm90aGluZw", "W10", "WzFlOTk5LCJ4Il0", "WzEsMl0", "W1tbW1tbW1tbW1tbW1tb", "ééé", "=" * 50]
         listed = view.list(limit=2).cursor
         self.cursors += [listed] if listed else []
@@ -26,7 +27,9 @@ class Known:
     def choose_value(self, name: str, rng: random.Random) -> Any:
         """Return a usual value of an argument of this name, or a text if there is no usual one."""
         choices = _USUAL.get(name)
-        if name in ("memory_id", "source_id", "target_id", "id", "key"):
+        if name == "name" and rng.random() < 0.5:
+            choices = self.block_names
+        elif name in ("memory_id", "source_id", "target_id", "id", "key"):
             choices = self.memory_ids
         elif name == "memory_ids":
             return rng.sample(self.memory_ids, k=min(3, len(self.memory_ids)))
@@ -101,6 +104,21 @@ _USUAL: Mapping[str, Sequence[Any]] = {
     "k": (1, 5, 1000),
     "limit": (1, 50, 10_000),
     "budget": (1, 200, 10_000_000),
+    "label": ("human", "persona"),
+    "template": ("kind",),
+    "template_name": ("kind",),
+    "value": ("tea", "one\ntwo\nthree"),
+    "old": ("tea", "one"),
+    "new": ("coffee", ""),
+    "first": (1, 2),
+    "last": (0, 1, 2),
+    "every": (True, False),
+    "from_version": (1, 2),
+    "to_version": (1, 2),
+    "expected_version": (1, 2),
+    "numbered": (True, False),
+    "templates": (True, False),
+    "is_template": (True, False),
     "depth": (1, 10),
     "hard": (True, False),
     "preview": (True, True, False),

@@ -58,6 +58,7 @@ class World:
                 if view.scope.session:
                     view.say(f"secret words of {' '.join([organization, *named.values()])}")
             self._open_sessions(organization)
+            self._create_blocks(organization)
         self.began = datetime.now(UTC)
         for organization in ORGANIZATIONS:
             self._mix(engine.scope(organization=organization))
@@ -71,6 +72,13 @@ class World:
             view.update_session(topic=f"secret topic of {session}", summary=f"secret summary of {session}")
             view.remember(f"secret tea of {session} in {organization}", metadata={"owner": session})
         self.engine.delete_session("deleted-of-bob", organization=organization)
+
+    def _create_blocks(self, organization: str) -> None:
+        """Create a block for each user and agent, with the same ids in both organizations, and change it."""
+        for user, agent in itertools.product(NAMES["user"], NAMES["agent"]):
+            view = self.engine.scope(organization=organization, user=user, agent=agent)
+            view.create_block("human", f"private core of {organization} {user} {agent}", id=f"block-{user}-{agent}")
+            view.append_block(f"block-{user}-{agent}", "and its private end")
 
     def _make_items(self, organization: str, named: dict[str, str], number: Iterable[int]) -> list[dict[str, Any]]:
         owner = " ".join([organization, *named.values()])

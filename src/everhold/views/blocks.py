@@ -142,8 +142,8 @@ class BlockVerbs(ScopedView):
     @log_as("update")
     def update_block(
         self,
-        /,
         name: BlockName,
+        /,
         *,
         reason: Body | None = None,
         expected_version: int | None = None,
