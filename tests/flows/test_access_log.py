@@ -114,6 +114,7 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("delete_session", lambda: view.delete_session(preview=True), [("read", None)]),
         ("delete_session", view.delete_session, [("delete", None)]),
         ("restore_session", view.restore_session, [("update", None)]),
+        *list_block_calls(view),
     ]  # fmt: skip
     assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED)
     without_log_as = {name for name in verbs_of(View) if "logged_operation" not in vars(getattr(View, name))}
@@ -129,6 +130,30 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
             assert began <= line.timestamp <= datetime.now(UTC)
             assert line.digest == compute_digest(line.__dict__)
             assert line.memory_id is None or line.request["memory"] == line.memory_id
+
+
+def list_block_calls(view: View) -> list[tuple[str, Callable[[], object], list[Expected]]]:
+    create, read, update, delete = ([(operation, None)] for operation in ("create", "read", "update", "delete"))
+    return [
+        ("create_block", lambda: view.create_block("human", "one"), create),
+        ("block", lambda: view.block("human"), read),
+        ("blocks", view.blocks, read),
+        ("write_block", lambda: view.write_block("human", "two"), update),
+        ("append_block", lambda: view.append_block("human", "three"), update),
+        ("replace_in_block", lambda: view.replace_in_block("human", "three", "3"), update),
+        ("rewrite_block_lines", lambda: view.rewrite_block_lines("human", 1, 1, "2"), update),
+        ("update_block", lambda: view.update_block("human", limit=100), update),
+        ("block_history", lambda: view.block_history("human"), read),
+        ("diff_block", lambda: view.diff_block("human"), read),
+        ("undo_block", lambda: view.undo_block("human"), update),
+        ("render_blocks", view.render_blocks, read),
+        ("block_agents", lambda: view.block_agents("human"), read),
+        ("detach_block", lambda: view.detach_block("human"), update),
+        ("attach_block", lambda: view.attach_block("human"), update),
+        ("delete_block", lambda: view.delete_block("human", preview=True), read),
+        ("delete_block", lambda: view.delete_block("human"), delete),
+        ("restore_block", lambda: view.restore_block("human"), update),
+    ]  # fmt: skip
 
 
 def find_conflict(engine: Everhold) -> str:

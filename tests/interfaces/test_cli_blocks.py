@@ -45,6 +45,12 @@ def test_sharing_and_templates(run: Run) -> None:
     assert run("block", "show", "p1", "--json").document["agents"] == ["tester"]
 
 
+def test_the_shell_shows_blocks(run: Run) -> None:
+    run("block", "create", "human", "Likes tea", *CODER)
+    assert "Likes tea" in run("shell", *CODER, typed="/blocks\n").out
+    assert "no blocks" in run("shell", "--agent", "tester", typed="/blocks\n").out
+
+
 def test_what_is_refused(run: Run) -> None:
     run("block", "create", "human", "a a", "--limit", "3", *CODER)
     over = run("block", "append", "human", "too long", *CODER)

@@ -1,5 +1,6 @@
 """Commands on blocks: texts that are always part of an agent's prompt."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -97,6 +98,11 @@ def list_blocks(
 ) -> CommandResult:
     """Show blocks, by label."""
     blocks = call.view.blocks(label=label, templates=templates, limit=limit)
+    return show_blocks(blocks, "no templates" if templates else "no blocks")
+
+
+def show_blocks(blocks: Sequence[Block], empty: str = "no blocks") -> CommandResult:
+    """Return blocks as a table, with the use of their limits."""
     table = show.make_table("label", "id", "user", "characters", "value")
     for block in blocks:
         table.add_row(
@@ -106,7 +112,6 @@ def list_blocks(
             f"{len(block.value):,}/{block.limit:,}",
             show.render_text(block.value, 80),
         )
-    empty = "no templates" if templates else "no blocks"
     return CommandResult({"blocks": blocks}, table if blocks else Text(empty, style="dim"))
 
 

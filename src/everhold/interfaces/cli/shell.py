@@ -137,6 +137,12 @@ def _list(call: Call, _: str) -> CommandResult:
     return show_memories(call, memories, numbered=True)
 
 
+def _show_blocks(call: Call, _: str) -> CommandResult:
+    from everhold.interfaces.cli.blocks import show_blocks  # few lines need it
+
+    return show_blocks(call.view.blocks())
+
+
 def _forget(call: Call, name: str) -> CommandResult:
     if not name:
         raise InvalidInput("/forget needs the number or the id of a memory", remedy="/list shows them")
@@ -192,6 +198,7 @@ COMMANDS: Mapping[str, Command] = {
     "/remember": Command(_remember, "store a text, also one that reads like a question", takes=" TEXT"),
     "/list": Command(_list, f"the newest {_LISTED} memories"),
     "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", takes=" NUMBER|ID"),
+    "/blocks": Command(_show_blocks, "core memory: the blocks of this scope (`everhold block` changes them)"),
     "/undo": Command(_undo, "take back the last sentence or change"),
     "/agents": Command(_list_agents, "the agents of the organization"),
     "/state": Command(_use_state, "the state of the --agent; with JSON, set it", takes=" [JSON]"),
