@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from benchmarks.bundles import Rows, tamper
-from everhold import Everhold, View
-from everhold.errors import EverholdError, InvalidInput, NotFound
+from everhold import Block, Everhold, View
+from everhold.blocks.pipeline import BlockEdit, change_block
+from everhold.errors import EverholdError, InvalidInput, NotFound, StaleVersion
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import Store, find_tables_with, make_store, records_of
 
@@ -173,3 +174,24 @@ def test_blocks_are_embedded_again_by_another_model(store: Store) -> None:
     assert "peas" not in repr(records_of(second).scan(type(changed), "default"))
     with pytest.raises(InvalidInput):
         again.append_block("human", "x" * 3000)
+
+
+def test_an_edit_between_reading_and_writing(store: Store) -> None:
+    coder = store.open().scope(**CODER)
+    coder.create_block("human", "a")
+    values: list[str] = []
+
+    def edit(block: Block) -> BlockEdit:
+        values.append(block.value)
+        if len(values) == 1:
+            coder.append_block("human", "other")
+        return BlockEdit({"value": f"{block.value} mine"})
+
+    with pytest.raises(StaleVersion, match="has changed since it was read and is at version 2 now") as refused:
+        change_block(coder._block_deps, coder.scope, "human", edit)
+    assert (refused.value.current_version, coder.block("human").value) == (2, "a\nother")
+    values.clear()
+    changed = change_block(coder._block_deps, coder.scope, "human", edit, is_relative=True)
+    assert values == ["a\nother", "a\nother\nother"]
+    assert changed.value == coder.block("human").value == "a\nother\nother mine"
+    assert [revision.revision for revision in coder.block_history("human")] == [1, 2, 3]
