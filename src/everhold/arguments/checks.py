@@ -300,7 +300,7 @@ PathText = Annotated[str, Checked(_check_path_text)]
 PageSize = Annotated[
     int, Checked(make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE}, and the cursor for more"))
 ]
-LineNumber = Annotated[int, Checked(_make_integer_check(0, MAX_INTEGER, "the number of a line, from 1"))]
+LineNumber = Annotated[int, Checked(make_integer_check(0, MAX_INTEGER, "the number of a line, from 1"))]
 EventNumber = Annotated[
     int, Checked(make_integer_check(0, MAX_INTEGER, "the number of the last event that was handled, or 0"))
 ]
