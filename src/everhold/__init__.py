@@ -21,6 +21,7 @@ _EXPORTS = {
     "episodes.reading": ("SpanSummary",),
     "errors": (
         "AlreadyExists",
+        "ArgumentFault",
         "BatchTooLarge",
         "BrokenReference",
         "Conflict",
@@ -28,6 +29,7 @@ _EXPORTS = {
         "EverholdError",
         "FileError",
         "IdempotencyMismatch",
+        "InvalidArguments",
         "InvalidInput",
         "InvalidSettings",
         "MalformedId",
@@ -71,6 +73,7 @@ _EXPORTS = {
         "Revision",
         "Scope",
         "Session",
+        "Tool",
         "User",
     ),
     "model.base": ("Entity",),
@@ -99,12 +102,14 @@ _EXPORTS = {
     "tenancy.deletion": ("Deleted",),
     "views.agents": ("AgentFields",),
     "views.blocks": ("BlockFields", "NewBlockFields"),
+    "tools.definitions": ("ToolList",),
     "views.accounts": ("OrganizationFields", "ProjectFields", "UserFields"),
     "events.event": ("ChangeEvent",),
     "events.reader": ("EventStream",),
     "events.subscription": ("Subscription",),
     "views.messages": ("MessageFields",),
     "views.sessions": ("ConversationFields", "SessionFields"),
+    "views.tools": ("DerivedToolFields", "NewToolFields", "ToolFields"),
     "views.view": ("AsyncView", "View"),
 }
 

@@ -11,6 +11,7 @@ from everhold.episodes.listing import EpisodeDetails, Episodes
 from everhold.episodes.reading import SpanSummary
 from everhold.errors import (
     AlreadyExists,
+    ArgumentFault,
     BatchTooLarge,
     BrokenReference,
     Conflict,
@@ -18,6 +19,7 @@ from everhold.errors import (
     EverholdError,
     FileError,
     IdempotencyMismatch,
+    InvalidArguments,
     InvalidInput,
     InvalidSettings,
     MalformedId,
@@ -64,6 +66,7 @@ from everhold.model import (
     Revision,
     Scope,
     Session,
+    Tool,
     User,
 )
 from everhold.model.base import Entity
@@ -90,11 +93,13 @@ from everhold.settings import Settings
 from everhold.settings_fields import SettingsFields
 from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
+from everhold.tools.definitions import ToolList
 from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
 from everhold.views.agents import AgentFields
 from everhold.views.blocks import BlockFields, NewBlockFields
 from everhold.views.messages import MessageFields
 from everhold.views.sessions import ConversationFields, SessionFields
+from everhold.views.tools import DerivedToolFields, NewToolFields, ToolFields
 from everhold.views.view import AsyncView, View
 
 __all__ = [
@@ -106,6 +111,7 @@ __all__ = [
     "AgentFile",
     "AgentState",
     "AlreadyExists",
+    "ArgumentFault",
     "AsyncEverhold",
     "AsyncView",
     "BatchTooLarge",
@@ -119,6 +125,7 @@ __all__ = [
     "Conversation",
     "ConversationFields",
     "Deleted",
+    "DerivedToolFields",
     "Embedder",
     "EmptyQuery",
     "Entity",
@@ -137,6 +144,7 @@ __all__ = [
     "Hits",
     "IdempotencyMismatch",
     "ImportResult",
+    "InvalidArguments",
     "InvalidInput",
     "InvalidSettings",
     "JobReport",
@@ -161,6 +169,7 @@ __all__ = [
     "ModelUnavailable",
     "Moved",
     "NewBlockFields",
+    "NewToolFields",
     "NotFound",
     "OpeningEngine",
     "Organization",
@@ -195,6 +204,9 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnavailable",
     "Subscription",
+    "Tool",
+    "ToolFields",
+    "ToolList",
     "UndoneRun",
     "UnknownField",
     "User",

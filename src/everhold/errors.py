@@ -5,6 +5,7 @@
     │   ├── MalformedId
     │   ├── UnknownField
     │   ├── EmptyQuery
+    │   ├── InvalidArguments  of a tool; `faults` lists each
     │   └── StoreMissing
     ├── NotFound              nothing of that name in this scope
     ├── SignInRefused         wrong address or password
@@ -126,6 +127,26 @@ class UnknownField(InvalidInput):
 
 class EmptyQuery(InvalidInput):
     """A recall without a question."""
+
+
+@dataclass(frozen=True)
+class ArgumentFault:
+    """What is wrong with one argument of a tool: its path, such as `filters[0].price`, the fact, and the remedy."""
+
+    path: str
+    fact: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.fact}; {self.remedy}"
+
+
+class InvalidArguments(InvalidInput):
+    """Arguments that do not fit the schema of a tool. `faults` has every fault, in the order of the schema."""
+
+    def __init__(self, fact: str, *, faults: tuple[ArgumentFault, ...], remedy: str | Remedy = "") -> None:
+        super().__init__(fact, remedy=remedy)
+        self.faults = faults
 
 
 class StoreMissing(InvalidInput):

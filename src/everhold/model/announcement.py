@@ -13,6 +13,7 @@ UNSEARCHED: Mapping[str, str] = {
     "Project": "projects",
     "Agent": "agents",
     "AgentState": "agent_states",
+    "Tool": "tools",
     "Session": "sessions",
     "Conversation": "conversations",
 }
@@ -24,12 +25,13 @@ ENTITY_NAMES: Mapping[str, str] = {
     "projects": "project",
     "agents": "agent",
     "agent_states": "agent_state",
+    "tools": "tool",
     "sessions": "session",
     "conversations": "conversation",
     "maintenance_runs": "maintenance_run",
 }
 # Nothing that is searched belongs to a row of these tables.
-_WITHOUT_DESCENDANTS = frozenset(("agent_states", "maintenance_runs"))
+_WITHOUT_DESCENDANTS = frozenset(("agent_states", "tools", "maintenance_runs"))
 # The column of a line that holds the id of such an entity itself.
 _OWN_COLUMNS = {"User": "user_id", "Project": "project_id", "Agent": "agent_id", "Session": "session_id"}
 

@@ -19,7 +19,7 @@ from everhold.errors import (
     StoreBusy,
     UnknownField,
 )
-from everhold.model import Agent, Block, Organization, Project, Session, User
+from everhold.model import Agent, Block, Organization, Project, Session, Tool, User
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Row, Tracked
 from everhold.model.fields import is_id
@@ -39,6 +39,7 @@ KINDS: Mapping[str, type[Tracked]] = {
     "agent": Agent,
     "session": Session,
     "block": Block,
+    "tool": Tool,
 }
 _KIND_NAMES = {entity: kind for kind, entity in KINDS.items()}
 _CALLER_FIELDS: Mapping[type[Row], Collection[str]] = {

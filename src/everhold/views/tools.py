@@ -1,14 +1,202 @@
 """The verbs on tools."""
 
-from everhold.arguments.verbs import check_verbs
-from everhold.views.awaited import AsyncFacade
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+from everhold import clock
+from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
+from everhold.arguments.verbs import check_verbs, log_as
+from everhold.errors import NotFound
+from everhold.model import Tool
+from everhold.model.access import make_access_line
+from everhold.schema.operations import Put
+from everhold.tenancy import deletion
+from everhold.tenancy.deletion import Deleted
+from everhold.tools import pipeline
+from everhold.tools.checking import check_arguments, parse_arguments
+from everhold.tools.definitions import ToolList, read_definition
+from everhold.tools.functions import read_function
+from everhold.tools.pipeline import ToolDeps
+from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
+
+
+class NewToolFields(TypedDict, total=False):
+    """The fields of a tool, without its name, that a caller may set when it is created."""
+
+    json_schema: Mapping[str, Any]
+    description: Body | None
+    source_type: str | None
+    source_code: Body | None
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+    id: Identifier
+
+
+class DerivedToolFields(NewToolFields, total=False):
+    """The fields of a tool that a caller may set although its source says them."""
+
+    name: str
+
+
+class ToolFields(TypedDict, total=False):
+    """The fields of a tool that a caller may change."""
+
+    name: str
+    json_schema: Mapping[str, Any]
+    description: Body | None
+    source_type: str | None
+    source_code: Body | None
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
 
 
 @check_verbs
 class ToolVerbs(ScopedView):
-    """The scope's tools."""
+    """The tools of the scope's organization, and which of them the scope's agent has.
+
+    A tool is named by its name or its id. A scope that names an agent changes no tool that another agent has, too.
+    """
+
+    @log_as("create")
+    def create_tool(
+        self, /, name: str, *, replace: bool = False, attach: bool = False, **fields: Unpack[NewToolFields]
+    ) -> Tool:
+        """Create a tool; `json_schema` describes its arguments.
+
+        Fields: json_schema, description, source_type, source_code, tags, metadata, id. With `replace`, a tool of this
+        name is changed instead, and left alone if it is the same. With `attach`, the scope's agent gets the tool.
+        AlreadyExists if the name is taken; InvalidInput if the schema is not one that arguments can be checked with.
+        """
+        return self._create({"name": name, **fields}, replace=replace, attach=attach)
+
+    @log_as("create")
+    def create_tool_from(
+        self,
+        /,
+        source: Mapping[str, Any] | Callable[..., Any],
+        *,
+        replace: bool = False,
+        attach: bool = False,
+        **fields: Unpack[DerivedToolFields],
+    ) -> Tool:
+        """Create a tool from a typed function, or from its definition as OpenAI, Anthropic or MCP write it.
+
+        A function gives its name, its docstring, its source, and a schema made of its annotations. The function is not
+        called. `fields`, those of `create_tool` and `name`, replace what the source says.
+        """
+        own = read_definition(source) if isinstance(source, Mapping) else read_function(source)
+        return self._create({**own, **fields}, replace=replace, attach=attach)
+
+    def _create(self, fields: Mapping[str, Any], *, replace: bool, attach: bool) -> Tool:
+        return pipeline.create_tool(self._tool_deps, self.scope, fields, replace=replace, attach=attach)
+
+    @log_as("read")
+    def tool(self, name: str) -> Tool:
+        """Return a tool by its name or id. NotFound if the organization has none."""
+        tool = pipeline.require_tool(self._parts.records, self.scope, name)
+        self._note("read", {"tool": tool.id})
+        return tool
+
+    @log_as("read")
+    def tools(
+        self,
+        *,
+        tag: str | None = None,
+        agent: Identifier | None = None,
+        attached: bool = True,
+        limit: PageSize = 100,
+        cursor: Cursor | None = None,
+    ) -> ToolList:
+        """Return the tools of the scope's agent, or of `agent`; without either, all of the organization, by id.
+
+        `tag` leaves out those without it. With `attached=False`, tools that the agent does not have are listed, too.
+        The result has `as_openai()` and `as_anthropic()`, which return what these APIs take as `tools`.
+        """
+        chosen = (agent or self.scope.agent) if attached else None
+        page = pipeline.list_tools(self._parts.records, self.scope, agent=chosen, tag=tag, limit=limit, cursor=cursor)
+        self._note("read", {"tools": len(page)})
+        return page
+
+    @log_as("read")
+    def check_call(self, tool: str, arguments: Mapping[str, Any] | Body) -> dict[str, Any]:
+        """Return the arguments for a tool, completed by the defaults of its schema; they may be JSON text.
+
+        InvalidArguments if they do not fit the schema: its message and its `faults` say for each what is wrong and what
+        is expected.
+        """
+        row = pipeline.require_tool(self._parts.records, self.scope, tool)
+        completed = check_arguments(row.name, row.json_schema, parse_arguments(arguments))
+        self._note("read", {"tool": row.id, "arguments": len(completed)})
+        return completed
+
+    @log_as("update")
+    def update_tool(self, /, tool: str, *, expected_version: int | None = None, **fields: Unpack[ToolFields]) -> Tool:
+        """Change fields of a tool. StaleVersion if it is not at `expected_version`.
+
+        Fields: name, json_schema, description, source_type, source_code, tags, metadata. Each replaces the old value.
+        """
+        return pipeline.update_tool(self._tool_deps, self.scope, tool, fields, expected_version)
+
+    @log_as("update")
+    def attach_tool(self, tool: str) -> Tool:
+        """Give the scope's agent a tool, which it may have already. Conflict if it has another of the same name."""
+        return pipeline.attach_tool(self._tool_deps, self.scope, tool)
+
+    @log_as("update")
+    def detach_tool(self, tool: str) -> Tool:
+        """Take a tool from the scope's agent; the tool stays. NotFound if the agent does not have it."""
+        return pipeline.detach_tool(self._tool_deps, self.scope, tool)
+
+    @log_as("delete")
+    def delete_tool(self, tool: str, *, hard: bool = False, preview: bool = False) -> Deleted:
+        """Hide a tool, also from the agents that have it, until `restore_tool`.
+
+        With `hard` it is purged; with `preview` its rows are only counted.
+        """
+        records, organization = self._parts.records, self.scope.organization
+        row = pipeline.require_tool(records, self.scope, tool, deleted=hard)
+        pipeline.require_own_tool(records, self.scope, row)
+        rows = {} if row.is_deleted else deletion.count_rows_under(records, "tool", organization, row.id)
+        if preview:
+            self._note("read", {"preview": sum(rows.values())})
+            return Deleted(rows, preview=True)
+        line = make_access_line(
+            self.scope, "delete", clock.now(), {"tool": row.id, "hard": hard}, interface=self._tool_deps.interface
+        )
+        deletion.delete(records, "tool", organization, row.id, hard=hard, line=Put(line))
+        return Deleted(rows)
+
+    @log_as("update")
+    def restore_tool(self, tool: str) -> Tool:
+        """Restore a deleted tool for the agents that had it. AlreadyExists if its name has been taken since."""
+        records = self._parts.records
+        row = pipeline.require_deleted_tool(records, self.scope, tool)
+        line = make_access_line(
+            self.scope, "update", clock.now(), {"tool": row.id, "restored": True}, interface=self._tool_deps.interface
+        )
+        deletion.restore(records, "tool", self.scope.organization, row.id, Put(line))
+        restored = records.get(Tool, self.scope.organization, [row.id]).get(row.id)
+        if restored is None:
+            raise NotFound(f"tool {tool!r} was deleted again", value=tool, remedy="restore it again")
+        return restored
+
+    @property
+    def _tool_deps(self) -> ToolDeps:
+        settings = self._parts.settings
+        return ToolDeps(self._parts.records, self._parts.write_deps.scope_rows, settings.text_bytes, settings.interface)
 
 
 class AsyncToolVerbs(AsyncFacade):
     """The verbs of `ToolVerbs`, awaited."""
+
+    create_tool = Awaited(ToolVerbs.create_tool)
+    create_tool_from = Awaited(ToolVerbs.create_tool_from)
+    tool = Awaited(ToolVerbs.tool)
+    tools = Awaited(ToolVerbs.tools)
+    check_call = Awaited(ToolVerbs.check_call)
+    update_tool = Awaited(ToolVerbs.update_tool)
+    attach_tool = Awaited(ToolVerbs.attach_tool)
+    detach_tool = Awaited(ToolVerbs.detach_tool)
+    delete_tool = Awaited(ToolVerbs.delete_tool)
+    restore_tool = Awaited(ToolVerbs.restore_tool)

@@ -1,0 +1,93 @@
+"""Read what a docstring says about a function and about each of its parameters.
+
+Three styles are read: Google's `Args:`, NumPy's `Parameters` with a line of dashes, and Sphinx's `:param name:`.
+"""
+
+import inspect
+import re
+from typing import NamedTuple
+
+_SECTION = re.compile(
+    r"(args|arguments|parameters|params|returns?|yields?|raises|examples?|notes?|attributes|see also|warnings?)\s*:?",
+    re.IGNORECASE,
+)
+_PARAMETERS = re.compile(r"(args|arguments|parameters|params)\s*:?", re.IGNORECASE)
+_GOOGLE_ITEM = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+_NUMPY_ITEM = re.compile(r"\*{0,2}(\w+)\s*(?::.*)?")
+_FIELD = re.compile(r":(\w+)(?:\s+[^:]*?)??(?:\s+\*{0,2}(\w+))?\s*:\s*(.*)")
+
+
+class Docstring(NamedTuple):
+    """The description of a function, and those of its parameters by name."""
+
+    description: str | None
+    parameters: dict[str, str]
+
+
+def read_docstring(text: str | None) -> Docstring:
+    """Return what a docstring says; what has no known form is part of the description."""
+    lines = inspect.cleandoc(text or "").splitlines()
+    description: list[str] = []
+    parameters: dict[str, str] = {}
+    at = 0
+    while at < len(lines):
+        if _FIELD.fullmatch(lines[at]):
+            at = _read_fields(lines, at, parameters)
+        elif _begins_section(lines, at):
+            end = _find_section_end(lines, at)
+            if _PARAMETERS.fullmatch(lines[at].strip()):
+                _read_items(lines, at, end, parameters)
+            at = end
+        else:
+            description.append(lines[at])
+            at += 1
+    return Docstring("\n".join(description).strip() or None, parameters)
+
+
+def _is_underlined(lines: list[str], at: int) -> bool:
+    return at + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[at + 1].strip()) is not None
+
+
+def _begins_section(lines: list[str], at: int) -> bool:
+    line = lines[at]
+    if line[:1].isspace() or not _SECTION.fullmatch(line.strip()):
+        return False
+    return line.rstrip().endswith(":") or _is_underlined(lines, at)
+
+
+def _find_section_end(lines: list[str], at: int) -> int:
+    """Return the line after a section: the next section, or the next line that is not part of an indented one."""
+    is_underlined = _is_underlined(lines, at)
+    for end in range(at + (2 if is_underlined else 1), len(lines)):
+        is_outside = bool(lines[end]) and not lines[end][:1].isspace() and not is_underlined
+        if is_outside or _begins_section(lines, end) or _FIELD.fullmatch(lines[end]):
+            return end
+    return len(lines)
+
+
+def _read_items(lines: list[str], at: int, end: int, parameters: dict[str, str]) -> None:
+    """Read the parameters of one section: an item begins at the section's own indentation."""
+    is_underlined = _is_underlined(lines, at)
+    body = [line for line in lines[at + (2 if is_underlined else 1) : end] if line.strip()]
+    margin = min((len(line) - len(line.lstrip()) for line in body), default=0)
+    pattern, name = (_NUMPY_ITEM if is_underlined else _GOOGLE_ITEM), None
+    for line in body:
+        item = pattern.fullmatch(line.strip()) if len(line) - len(line.lstrip()) == margin else None
+        if item is not None:
+            name = item[1]
+            parameters[name] = item[2].strip() if not is_underlined else ""
+        elif name is not None:
+            parameters[name] = f"{parameters[name]} {line.strip()}".strip()
+
+
+def _read_fields(lines: list[str], at: int, parameters: dict[str, str]) -> int:
+    """Read one `:param name: text` with the indented lines after it; return the line after it."""
+    field = _FIELD.fullmatch(lines[at])
+    assert field is not None
+    text, at = [field[3]], at + 1
+    while at < len(lines) and lines[at][:1].isspace():
+        text.append(lines[at].strip())
+        at += 1
+    if field[1] in ("param", "parameter", "arg", "argument") and field[2]:
+        parameters[field[2]] = " ".join(text).strip()
+    return at

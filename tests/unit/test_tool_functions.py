@@ -1,0 +1,230 @@
+"""Tools derived from functions and read from definitions."""
+
+import enum
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+from pydantic import BaseModel, Field
+
+from everhold.errors import InvalidInput
+from everhold.tools.checking import check_arguments, check_defaults
+from everhold.tools.definitions import read_definition
+from everhold.tools.docstrings import read_docstring
+from everhold.tools.functions import read_function
+
+_UNSET = object()
+
+
+class Unit(enum.Enum):
+    """A unit of temperature."""
+
+    CELSIUS = "c"
+    FAHRENHEIT = "f"
+
+
+@dataclass
+class Place:
+    latitude: float
+    longitude: float = 0.0
+
+
+class Options(TypedDict, total=False):
+    verbose: bool
+
+
+class Filter(BaseModel):
+    title: str
+    children: list["Filter"] = []
+
+
+async def search(
+    query: str,
+    limit: Annotated[int, Field(ge=1, le=100), "How many."] = 10,
+    unit: Unit = Unit.CELSIUS,
+    order: Literal["asc", "desc"] = "asc",
+    near: Place | None = None,
+    options: Options | None = None,
+    filters: list[Filter] = [],  # noqa: B006
+    weights: dict[str, float] | None = None,
+    since: date | int | None = None,
+    note: str = None,  # type: ignore[assignment]  # noqa: RUF013
+    pair: tuple[int, str] = (1, "a"),
+    anything: Any = _UNSET,
+) -> list[str]:
+    """Find things.
+
+    In several
+    lines.
+
+    Args:
+        query (str): What to look for,
+            in full.
+        note: A note: with a colon.
+
+    Returns:
+        Things.
+    """
+    return []
+
+
+def test_a_function_says_everything_about_a_tool() -> None:
+    fields = read_function(search)
+    assert (fields["name"], fields["description"]) == ("search", "Find things.\n\nIn several\nlines.")
+    assert fields["source_type"] == "python"
+    assert fields["source_code"].startswith("async def search(")
+    schema = fields["json_schema"]
+    check_defaults(schema)
+    null = {"type": "null"}
+    assert schema["properties"] == {
+        "query": {"type": "string", "description": "What to look for, in full."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "How many.", "default": 10},
+        "unit": {"$ref": "#/$defs/Unit", "default": "c"},
+        "order": {"type": "string", "enum": ["asc", "desc"], "default": "asc"},
+        "near": {"anyOf": [{"$ref": "#/$defs/Place"}, null], "default": None},
+        "options": {"anyOf": [{"$ref": "#/$defs/Options"}, null], "default": None},
+        "filters": {"type": "array", "items": {"$ref": "#/$defs/Filter"}, "default": []},
+        "weights": {
+            "anyOf": [{"type": "object", "additionalProperties": {"type": "number"}}, null],
+            "default": None,
+        },
+        "since": {"anyOf": [{"type": "string", "format": "date"}, {"type": "integer"}, null], "default": None},
+        "note": {"anyOf": [{"type": "string"}, null], "description": "A note: with a colon.", "default": None},
+        "pair": {
+            "type": "array",
+            "prefixItems": [{"type": "integer"}, {"type": "string"}],
+            "minItems": 2,
+            "maxItems": 2,
+            "default": [1, "a"],
+        },
+        "anything": {},
+    }
+    assert (schema["required"], schema["additionalProperties"]) == (["query"], False)
+    assert schema["$defs"]["Filter"]["properties"]["title"] == {"type": "string"}
+    completed = check_arguments("search", schema, {"query": "x", "filters": [{"title": "a"}]})
+    assert completed["filters"] == [{"title": "a", "children": []}]
+
+
+class Service:
+    def look_up(self, name: str, **others: int) -> None:
+        """Look up."""
+
+
+def test_methods_and_further_arguments() -> None:
+    schema = read_function(Service().look_up)["json_schema"]
+    assert schema == {
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+        "additionalProperties": {"type": "integer"},
+    }
+
+
+def untyped(city) -> None:  # type: ignore[no-untyped-def]
+    """Has no annotation."""
+
+
+def by_position(city: str, /) -> None:
+    """Takes no names."""
+
+
+def with_rest(*cities: str) -> None:
+    """Takes a list."""
+
+
+def with_object(city: "NeverImported") -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Names a type that nobody imported."""
+
+
+class Opaque:
+    pass
+
+
+def with_opaque(city: Opaque) -> None:
+    """Takes what JSON cannot hold."""
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (untyped, "parameter city of untyped has no annotation; add one, such as `: str`"),
+        (by_position, "by_position takes city by position only"),
+        (with_rest, "with_rest takes cities by position only"),
+        (with_object, "the annotations of with_object cannot be read"),
+        (with_opaque, "cannot be written as a JSON schema"),
+        (Opaque, "is not a function"),
+        (Opaque(), "is not a function"),
+    ],
+)
+def test_a_function_that_no_model_could_call_is_refused(function: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_function(function)
+
+
+GOOGLE = """Do it.
+
+Args:
+    a: First,
+        longer.
+    b (int, optional): Second.
+
+Returns:
+    x: Not this.
+"""
+NUMPY = """Do it.
+
+Parameters
+----------
+a : int
+    First,
+    longer.
+b : str, optional
+    Second.
+
+Returns
+-------
+x
+    Not this.
+"""
+SPHINX = """Do it.
+
+:param a: First,
+    longer.
+:param int b: Second.
+:returns: Not this.
+"""
+
+
+@pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
+def test_docstrings_of_three_styles(text: str) -> None:
+    assert read_docstring(text) == ("Do it.", {"a": "First, longer.", "b": "Second."})
+
+
+def test_a_docstring_without_parameters() -> None:
+    assert read_docstring(None) == (None, {})
+    assert read_docstring("Note: this is text.\n\nArgs are nice.") == ("Note: this is text.\n\nArgs are nice.", {})
+
+
+SCHEMA = {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"type": "function", "function": {"name": "f", "description": "d", "parameters": SCHEMA, "strict": True}},
+        {"type": "function", "name": "f", "description": "d", "parameters": SCHEMA},
+        {"name": "f", "description": "d", "input_schema": SCHEMA, "cache_control": {"type": "ephemeral"}},
+        {"name": "f", "description": "d", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
+        {"name": "f", "description": "d", "json_schema": SCHEMA, "tags": None},
+    ],
+)
+def test_definitions_of_others_are_read(definition: dict[str, Any]) -> None:
+    assert read_definition(definition) == {"name": "f", "description": "d", "json_schema": SCHEMA}
+
+
+def test_a_definition_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="the definition names no tool"):
+        read_definition({"description": "d"})
+    with pytest.raises(InvalidInput, match="no field 'descripton'; did you mean 'description'"):
+        read_definition({"name": "f", "descripton": "d"})
