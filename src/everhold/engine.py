@@ -18,9 +18,10 @@ from everhold import clock, settings
 from everhold.adapters.address import read_file, scheme_of
 from everhold.arguments.checks import Body, Identifier, JobName, PageSize, PathText
 from everhold.arguments.verbs import check_verbs
-from everhold.errors import Argument, InvalidInput, Remedy
+from everhold.errors import Argument, InvalidInput, InvalidSettings, Remedy
 from everhold.exchange import places
 from everhold.lazy_exports import ImportSection
+from everhold.model import Organization
 from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION, Scope
 from everhold.model.validation import validate_row
@@ -44,6 +45,8 @@ class Everhold(AccountVerbs):
 
     def __init__(self, built: "Parts") -> None:
         self._parts = built
+        if built.settings.layout == "julep":
+            self._require_single_organization()
         every_minutes = built.settings.maintenance.every_minutes
         if every_minutes is not None:
             built.maintenance = self._start_maintenance(timedelta(minutes=every_minutes))
@@ -56,6 +59,17 @@ class Everhold(AccountVerbs):
         thread = MaintenanceThread(every, find_last, lambda should_stop: self.maintain(should_stop=should_stop))
         thread.start()
         return thread
+
+    def _require_single_organization(self) -> None:
+        """Raise InvalidSettings if the store has other organizations: their data would be under the same names."""
+        names = self._parts.records.columns(Organization, None, ("id",), deleted=True)
+        others = [name for (name,) in names if name != DEFAULT_ORGANIZATION]
+        if others:
+            self.close()
+            raise InvalidSettings(
+                f"the store has the organization {others[0]!r}, and the layout 'julep' is for a single one",
+                remedy="set layout to everhold, or export that organization into another store and delete it",
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({hide_password(self.settings.storage)!r})"
@@ -96,6 +110,7 @@ class Everhold(AccountVerbs):
         session: Identifier | None = None,
     ) -> "everhold.View":
         """Return a view of one scope's data. Given dimensions must match; omitted ones are unrestricted."""
+        self._require_organization(organization)
         values = {"organization": organization, "project": project, "user": user, "agent": agent, "session": session}
         return everhold.View(self._parts, validate_row(Scope, values))
 
@@ -161,6 +176,7 @@ class Everhold(AccountVerbs):
             remedy = Remedy("leave out {}", Argument("user"))
             raise InvalidInput(f"{place.name} is a bundle and says whose each row is", value=user, remedy=remedy)
         into = header.organization if organization is None else organization
+        self._require_organization(into)
         put_back_archives(self._parts.session_deps, into)  # so that the bundle's rows are compared with them
         loaded = importing.import_bundle(self._parts.records, place, header, into, report)
         drop_all(self._parts.session_deps, into)

@@ -361,7 +361,8 @@ def make_session_cache(settings: Settings, records: Records) -> SessionCache:
         return InProcessSessions(ttl_seconds=chosen.ttl_seconds, history=chosen.history)
     from everhold.adapters.redis import RedisOptions, RedisSessions  # needs an extra
 
-    return RedisSessions(RedisOptions(settings.sessions, **chosen.model_dump()), partial(load_secret, records))
+    options = {**chosen.model_dump(), **({"prefix": ""} if settings.layout == "julep" else {})}
+    return RedisSessions(RedisOptions(settings.sessions, **options), partial(load_secret, records))
 
 
 def make_archive_files(settings: Settings, records: Records) -> ArchiveFiles | None:

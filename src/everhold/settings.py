@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, TypeGuard, get_args
+from typing import Annotated, Any, Literal, TypeGuard, get_args
 from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -36,6 +36,13 @@ from everhold.settings_sections import (
 )
 
 FILE = "everhold.yaml"
+# Where the layout "julep" keeps its data, unless other settings say otherwise.
+JULEP_LAYOUT: Mapping[str, Any] = {
+    "storage": "sqlite:///storage/memory.db",
+    "vectors": "chroma:///storage/chromadb",
+    "sessions": "redis://localhost:6379/0",
+    "chroma": {"prefix": "julep_memories"},
+}
 _SECRETS = ("api_key", "key")
 MAX_FILE_BYTES = 1_000_000
 _NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "ANONYMIZED_TELEMETRY": "False"}  # onnxruntime, Chroma
@@ -53,6 +60,7 @@ Address = Annotated[str, AfterValidator(_check_not_empty)]
 class Settings(SettingsSection):
     """Everything that can be chosen."""
 
+    layout: Literal["everhold", "julep"] = "everhold"
     storage: Address = "sqlite:///everhold.db"
     vectors: Address = "auto"
     sessions: Address = "auto"
@@ -90,7 +98,9 @@ def load(target: str | Path | None = None, **given: Any) -> Settings:
     if target is not None and file is None:
         values["storage"] = str(target)
     files = {name: str(file) for name in written if name not in given}
-    return validate_settings(merge_settings(values, given), variables, files)
+    values = merge_settings(values, given)
+    preset = JULEP_LAYOUT if values.get("layout") == "julep" else {}
+    return validate_settings(merge_settings(preset, values), variables, files)
 
 
 def _find_settings_file(target: str | Path | None) -> Path | None:
@@ -109,13 +119,16 @@ def find_storage_source(target: str | Path | None = None) -> str | None:
 def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of an `agent_config.yaml`: its `memory` names a SQLite file, a Chroma folder and a Redis.
 
-    Other sections of such a file are for other programs and are ignored.
+    The options of the connection to Redis may also be in a section `redis_config`, beside `memory` or in it. Other
+    sections of such a file are for other programs and are ignored.
     """
     if isinstance(values.get("storage"), str):
         raise InvalidSettings("`storage` and `memory` of one file both name a store", remedy="leave out one of them")
     memory = _read_section("memory", values["memory"])
     sqlite, chroma, redis = (_read_section(f"memory.{n}", memory.pop(n, None)) for n in ("sqlite", "chroma", "redis"))
-    converted: dict[str, Any] = {}
+    redis |= _read_section("redis_config", values.get("redis_config"))
+    redis |= _read_section("memory.redis_config", memory.pop("redis_config", None))
+    converted: dict[str, Any] = {"layout": values["layout"]} if "layout" in values else {}
     if "database" in sqlite:
         converted["storage"] = f"sqlite:///{quote(str(sqlite.pop('database')))}"
     pragmas = _read_section("memory.sqlite.pragmas", sqlite.pop("pragmas", None))
@@ -131,9 +144,11 @@ def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     if "embedding_model" in chroma:
         converted["embedding"] = {"model": chroma.pop("embedding_model")}
     if "host" in redis:
-        converted["sessions"] = f"redis://{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
-    if "ttl" in redis:
-        converted["redis"] = {"ttl_seconds": redis.pop("ttl")}
+        converted["sessions"] = _make_redis_address(redis)
+    converted["redis"] = {name: redis.pop(old) for old, name in _REDIS_OPTIONS.items() if old in redis}
+    for old in ("decode_responses", "retry_on_timeout"):
+        if redis.pop(old, True) is not True:
+            raise InvalidSettings(f"memory.redis.{old} is not true", remedy="leave it out: it is always so here")
     for place, left in (("", memory), (".sqlite", sqlite), (".sqlite.pragmas", pragmas), (".chroma", chroma),
                         (".redis", redis)):  # fmt: skip
         if left:
@@ -141,6 +156,13 @@ def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
                 f"memory{place} has no setting {next(iter(left))!r} that is understood here", remedy="leave it out"
             )
     return converted
+
+
+def _make_redis_address(redis: dict[str, Any]) -> str:
+    """Return the address of a Redis, and remove what it says from the options."""
+    user, password = (quote(str(redis.pop(name, "")), safe="") for name in ("username", "password"))
+    who = f"{user}:{password}@" if user or password else ""
+    return f"redis://{who}{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
 
 
 def _read_section(place: str, value: Any) -> dict[str, Any]:
@@ -160,6 +182,11 @@ def _convert_pragma(old: str, value: Any) -> tuple[str, Any]:
         raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {got}", remedy="write a whole number") from None
 
 
+_REDIS_OPTIONS = {
+    "ttl": "ttl_seconds",
+    "socket_timeout": "socket_seconds",
+    "health_check_interval": "health_seconds",
+}
 _KILO, _MEGA, _PAGE = 1000, 1024 * 1024, 4096
 _LEVELS = {"1": "NORMAL", "2": "FULL", "FALSE": "OFF", "TRUE": "ON"}
 # SQLite counts a cache in pages; a negative number counts kilobytes.
@@ -239,6 +266,14 @@ def _is_section(annotation: Any) -> TypeGuard[type[SettingsSection]]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    values = read_yaml_file(path)
+    sections = {"memory", *(name.partition(".")[0] for name in list_names() if "." in name)}
+    filled = {name: value for name, value in values.items() if value is not None or name not in sections}
+    return convert_agent_config(filled) if "memory" in filled else filled
+
+
+def read_yaml_file(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file; raise InvalidSettings if it cannot be read or holds something else."""
     from everhold.yaml_files import load_yaml  # slow to import, and needed only where there is a file
 
     try:
@@ -253,9 +288,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InvalidSettings(f"{path} is not YAML: {error}", remedy="correct it") from None
     if not isinstance(values, dict):
         raise InvalidSettings(f"{path} holds a {type(values).__name__}", remedy="write settings as `name: value` lines")
-    sections = {"memory", *(name.partition(".")[0] for name in list_names() if "." in name)}
-    filled = {name: value for name, value in values.items() if value is not None or name not in sections}
-    return convert_agent_config(filled) if "memory" in filled else filled
+    return values
 
 
 def _read_file(path: Path) -> str:

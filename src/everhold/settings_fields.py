@@ -15,6 +15,7 @@ Section = Setting[Mapping[str, Any]]
 class SettingsFields(TypedDict, total=False):
     """The fields of `Settings`. A section is a dictionary: `sqlite={"synchronous": "NORMAL"}`."""
 
+    layout: Setting[str]
     storage: Setting[str]
     vectors: Setting[str]
     sessions: Setting[str]

@@ -47,9 +47,10 @@ def choose_vectors(settings: Settings, records: Records, candidates: SearchIndex
     try:
         from everhold.adapters.chroma import ChromaVectors, read_address
 
-        chosen = ChromaVectors(
-            records, candidates.vectors, read_address(settings.vectors), **settings.chroma.model_dump()
-        )
+        address = read_address(settings.vectors)
+        if settings.layout == "julep":
+            address = replace(address, main_collection=settings.chroma.prefix)
+        chosen = ChromaVectors(records, candidates.vectors, address, **settings.chroma.model_dump())
     except BaseException:
         do_all(candidates.close, records.close)
         raise

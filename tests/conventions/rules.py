@@ -13,6 +13,8 @@ LONGEST_FUNCTION = 40
 ENVIRONMENT = re.compile(r"(^|\.)(environ|environb|getenv|putenv)$")
 CLOCKS = re.compile(r"(^|\.)(datetime\.(now|utcnow|today)|date\.today|time\.(time|time_ns|localtime|gmtime))$")
 CLOCK_NAMES = {"time": {"time", "time_ns", "localtime", "gmtime"}}
+# Modules whose names are those of another program's interface.
+NAMES_OF_OTHERS = ("julep.py",)
 VAGUE_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "impl"}
 WORDS_OF_A_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 VERSIONED = re.compile(r"(_v|V)\d+$")
@@ -119,6 +121,8 @@ def find_unfinished_or_guessed(modules: Iterable[Module]) -> Iterator[str]:
 
 def vague_names(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
+        if module.name in NAMES_OF_OTHERS:
+            continue
         for part in module.name.removesuffix(".py").split("/"):
             if _is_vague(part):
                 yield f"{module.name}: {part}"

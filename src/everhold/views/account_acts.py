@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from everhold import clock
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, InvalidInput
 from everhold.model import Scope, User
 from everhold.model.access import AccessEvent, LoggedOperation, make_access_line
+from everhold.model.scope import DEFAULT_ORGANIZATION
 
 if TYPE_CHECKING:
     from everhold.parts import Parts
@@ -101,8 +102,18 @@ class AccountActs:
         """Log a call that wrote nothing."""
         self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"account": kind, **request}))
 
+    def _require_organization(self, organization: str) -> None:
+        """Raise InvalidInput for an organization that the layout of the store has no names for."""
+        if self._parts.settings.layout == "julep" and organization != DEFAULT_ORGANIZATION:
+            raise InvalidInput(
+                f"the layout 'julep' has a single organization, {DEFAULT_ORGANIZATION!r}, and not {organization!r}",
+                value=organization,
+                remedy="leave out the organization, or set layout to everhold",
+            )
+
     @contextmanager
     def _log_failure(self, scope: Scope, operation: LoggedOperation, kind: str) -> Iterator[None]:
+        self._require_organization(scope.organization)
         try:
             yield
         except EverholdError as error:

@@ -19,6 +19,8 @@ class Address:
     host: str = ""
     port: int = _PORT
     tls: bool = False
+    main_collection: str | None = None
+    """The collection of memories, if it must have exactly this name and lie in the folder itself."""
 
     @property
     def shown(self) -> str:

@@ -15,13 +15,14 @@ from chromadb.errors import AuthorizationError, ChromaAuthError, ChromaError, In
 
 from everhold.adapters.chroma.address import Address
 from everhold.adapters.chroma.failures import ConnectionBroken, Damaged, ServerRestarted, Unavailable
-from everhold.adapters.chroma.folder import Folder, lock
+from everhold.adapters.chroma.folder import Folder, MainFolder, lock
 from everhold.adapters.chroma.search import ChunkEntry, Match
 from everhold.errors import InvalidInput
 
 _HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 128, "ef_search": 256, "max_neighbors": 16}
 _TEMPORARY = (ChromaAuthError, AuthorizationError, RateLimitError)
 _GET_BATCH = 10_000
+_OWN = {"made_by": "everhold"}
 
 # chromadb annotates its clients with a base class that has no `close`.
 Client = Any
@@ -43,7 +44,9 @@ class Collections:
             self.drop(name)
             self._open(name, fresh=True)
         with self._use_client(name) as client:
-            client.create_collection(name, embedding_function=None, configuration={"hnsw": _HNSW})
+            if name == self._address.main_collection and self._address.folder is None:
+                _drop_own(client, name)
+            client.create_collection(name, embedding_function=None, configuration={"hnsw": _HNSW}, metadata=_OWN)
 
     def count(self, name: str) -> int:
         with self._use_collection(name) as collection:
@@ -106,7 +109,7 @@ class Collections:
         """Delete a collection, if it exists."""
         if self._address.folder is not None:
             self._require_lock()
-            client, folder = self._opened.pop(name, (None, Folder(self._address.folder / name)))
+            client, folder = self._opened.pop(name, (None, self._find_folder(name)))
             if client is not None:
                 client.close()
             folder.remove()
@@ -177,8 +180,7 @@ class Collections:
 
     def _open(self, name: str, *, fresh: bool) -> tuple[Client, Folder]:
         self._require_lock()
-        assert self._address.folder is not None
-        folder = Folder(self._address.folder / name)
+        folder = self._find_folder(name)
         folder.create() if fresh else folder.open()
         try:
             client = chromadb.PersistentClient(path=folder.path, settings=Settings(anonymized_telemetry=False))
@@ -188,9 +190,23 @@ class Collections:
         self._opened[name] = (client, folder)
         return client, folder
 
+    def _find_folder(self, name: str) -> Folder:
+        assert self._address.folder is not None
+        is_main = name == self._address.main_collection
+        return MainFolder(self._address.folder) if is_main else Folder(self._address.folder / name)
+
     def _require_lock(self) -> None:
         if self._lock is None and self._address.folder is not None:
             self._lock = lock(self._address.folder)
+
+
+def _drop_own(client: Client, name: str) -> None:
+    """Delete a collection that we made. Raise Unavailable if another program made it."""
+    for collection in client.list_collections():
+        if collection.name == name:
+            if (collection.metadata or {}).get("made_by") != _OWN["made_by"]:
+                raise Unavailable(f"the server has a collection {name!r} of another program; rename it")
+            client.delete_collection(name)
 
 
 def _is_closed(idle_socket: socket.socket) -> bool:

@@ -9,6 +9,7 @@ calls change its index files. If a file changes between two calls, another progr
 import fcntl
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +19,8 @@ from everhold.files import open_lock, write_private
 
 _DIGESTS_FILE = "closed.json"
 _DATABASE = "chroma.sqlite3"
+_MARK = "everhold"
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAGIC = b"SQLite format 3\x00"
 
 Signature = tuple[tuple[str, int, int], ...]
@@ -32,7 +35,7 @@ class Folder:
 
     def create(self) -> None:
         """Create an empty folder; an existing one is deleted."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        self.remove()
         self.path.mkdir(parents=True, mode=0o700)
 
     def open(self) -> None:
@@ -41,26 +44,76 @@ class Folder:
             digests = json.loads((self.path / _DIGESTS_FILE).read_bytes())
         except (OSError, ValueError):
             raise Damaged(f"{self.path} does not exist or was not closed") from None
-        if digests != _compute_digests(self.path):
+        if digests != self._compute_digests():
             raise Damaged(f"files of {self.path} have changed since it was closed")
         (self.path / _DIGESTS_FILE).unlink()
 
     def check(self) -> None:
         """Raise Damaged if another program has changed a file since `sign`."""
-        if self._state != _compute_signature(self.path) or not _is_database(self.path / _DATABASE):
+        if self._state != self._compute_signature() or not _is_database(self.path / _DATABASE):
             raise Damaged(f"files of {self.path} were changed by another program")
 
     def sign(self) -> None:
         """Record the state of the files after our own changes."""
-        self._state = _compute_signature(self.path)
+        self._state = self._compute_signature()
 
     def close(self) -> None:
         """Write the digests of all files, so that the folder can be opened again."""
         self.check()
-        write_private(self.path / _DIGESTS_FILE, json.dumps(_compute_digests(self.path)).encode(), overwrite=True)
+        write_private(self.path / _DIGESTS_FILE, json.dumps(self._compute_digests()).encode(), overwrite=True)
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def _list_files(self) -> list[Path]:
+        return sorted(file for file in self.path.rglob("*") if file.is_file() and not _is_digests_file(file))
+
+    def _compute_digests(self) -> dict[str, str]:
+        digests = {}
+        for path in self._list_files():
+            with path.open("rb") as file:
+                digests[str(path.relative_to(self.path))] = hashlib.file_digest(file, "blake2b").hexdigest()
+        return digests
+
+    def _compute_signature(self) -> Signature:
+        """Return the inode of each file, and its time and size except for the database, which changes when read."""
+        try:
+            stats = [(path.name, path.stat()) for path in self._list_files()
+                     if not path.name.startswith(f"{_DATABASE}-")]  # fmt: skip
+        except OSError as error:
+            raise Damaged(f"files of {self.path} are gone ({error.strerror})") from None
+        return tuple(
+            (name, stat.st_ino, 0 if name == _DATABASE else stat.st_mtime_ns ^ stat.st_size) for name, stat in stats
+        )
+
+
+class MainFolder(Folder):
+    """A folder with one collection and, beside it, the folders of others.
+
+    Another program expects the collection right here, and may have put its own database here before: it is never
+    deleted.
+    """
+
+    def create(self) -> None:
+        """Remove our own files. Raise Unavailable if there is a database that is not ours."""
+        if (self.path / _DATABASE).exists() and not (self.path / _MARK).exists():
+            raise Unavailable(
+                f"{self.path} has a Chroma database of another program; move it away, or name another folder"
+            )
+        self.remove()
+        self.path.mkdir(parents=True, mode=0o700, exist_ok=True)
+        write_private(self.path / _MARK, b"Everhold writes the database in this folder.\n", overwrite=True)
+
+    def remove(self) -> None:
+        if (self.path / _MARK).exists():
+            for path in [*self._list_files(), self.path / _DIGESTS_FILE]:
+                path.unlink(missing_ok=True)
+
+    def _list_files(self) -> list[Path]:
+        """Return the files of Chroma: its database, and the indexes in folders whose names are UUIDs."""
+        indexes = (folder for folder in self.path.glob("*-*-*-*-*") if _UUID.fullmatch(folder.name))
+        files = [*self.path.glob(f"{_DATABASE}*"), *(file for folder in indexes for file in folder.rglob("*"))]
+        return sorted(file for file in files if file.is_file())
 
 
 def lock(folder: Path) -> IO[Any]:
@@ -75,27 +128,8 @@ def lock(folder: Path) -> IO[Any]:
     return file
 
 
-def _list_files(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith(_DIGESTS_FILE))
-
-
-def _compute_digests(path: Path) -> dict[str, str]:
-    digests = {}
-    for path_of_file in _list_files(path):
-        with path_of_file.open("rb") as file:
-            digests[str(path_of_file.relative_to(path))] = hashlib.file_digest(file, "blake2b").hexdigest()
-    return digests
-
-
-def _compute_signature(path: Path) -> Signature:
-    """Return the inode of each file, and its time and size except for the database, which changes when it is read."""
-    try:
-        stats = [(file.name, file.stat()) for file in _list_files(path) if not file.name.startswith(f"{_DATABASE}-")]
-    except OSError as error:
-        raise Damaged(f"files of {path} are gone ({error.strerror})") from None
-    return tuple(
-        (name, stat.st_ino, 0 if name == _DATABASE else stat.st_mtime_ns ^ stat.st_size) for name, stat in stats
-    )
+def _is_digests_file(path: Path) -> bool:
+    return path.name.startswith(_DIGESTS_FILE)
 
 
 def _is_database(path: Path) -> bool:

@@ -63,9 +63,12 @@ class Projection:
         batch: int,
         lease_seconds: float,
         stopped: Callable[[], bool],
+        is_main: bool = False,
     ) -> None:
         self._records, self._chroma, self._space, self._stopped = records, chroma, space, stopped
-        self.collection = space.collection(prefix)
+        # A collection with a fixed name is built again in its place: meanwhile the store answers.
+        self._is_in_place = is_main
+        self.collection = str(chroma.address.main_collection) if is_main else space.collection(prefix)
         self.state = State(records, f"{chroma.address.digest}/{self.collection}", lease_seconds)
         self._content = Content(records, chroma, space, batch, self._require_lease)
         self.attached: int | None = None
@@ -78,7 +81,7 @@ class Projection:
         self._check_at = clock.EPOCH
 
     def name(self, generation: int) -> str:
-        return f"{self.collection}-{generation}"
+        return self.collection if self._is_in_place else f"{self.collection}-{generation}"
 
     # queries
 
@@ -300,7 +303,7 @@ class Projection:
                 self._chroma.ask("count", self.name(building.generation))
                 return building
         generation = clock.micros(clock.now())
-        self.state.begin(generation, self._records.head())
+        self.state.begin(generation, self._records.head(), in_place=self._is_in_place)
         self._chroma.ask("create", self.name(generation))
         begun = self.state.get_building()
         if begun is None:
@@ -316,7 +319,8 @@ class Projection:
     def _drop_retired(self) -> None:
         for generation in self.state.list_retired():
             with suppress(CannotAnswer):  # it is tried again
-                self._chroma.ask("drop", self.name(generation))
+                if not self._is_in_place:
+                    self._chroma.ask("drop", self.name(generation))
                 self.state.forget_retired(generation)
 
     def _require_lease(self) -> None:

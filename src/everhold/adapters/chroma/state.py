@@ -118,12 +118,16 @@ class State:
         """Return whether lines of the feed that this generation has not seen may have been trimmed."""
         return serving.caught_up_at is not None and clock.now() - serving.caught_up_at > MAX_ABSENCE
 
-    def begin(self, generation: int, position: int) -> None:
-        """Begin another generation, which will follow the feed from a position."""
+    def begin(self, generation: int, position: int, *, in_place: bool = False) -> None:
+        """Begin another generation, which will follow the feed from a position.
+
+        With `in_place` it takes the place of the one that serves, which is retired.
+        """
         row = ProjectionState(
             projection=self._name, generation=generation, status="building", applied_sequence=position
         )
-        self._commit([*self._retire(self.get_building()), Put(row)])
+        replaced = self._retire(self.get_serving()) if in_place else []
+        self._commit([*self._retire(self.get_building()), *replaced, Put(row)])
 
     def abandon(self) -> None:
         """Retire the generation being built."""

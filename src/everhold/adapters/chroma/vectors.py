@@ -56,6 +56,7 @@ class ChromaVectors:
         self._projections: dict[CollectionSpace, Projection] = {}
         self._stop = GuardedEvent()
         self._wake = GuardedEvent()
+        self._main_space: CollectionSpace | None = None
         self._lock = threading.Lock()
         self._round_done = threading.Condition()
         self._is_first_round_done = False
@@ -66,7 +67,10 @@ class ChromaVectors:
 
         Chunks of other kinds and namespaces are kept there from the first search for them.
         """
-        self.projection(CollectionSpace(model, dimensions))
+        space = CollectionSpace(model, dimensions)
+        if self._chroma.address.main_collection is not None and self._main_space is None:
+            self._main_space = space
+        self.projection(space)
 
     def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         query = ChromaQuery(space.organization_id, space.users, vector, limit)
@@ -103,7 +107,12 @@ class ChromaVectors:
             projection = self._projections.get(space)
             if projection is None:
                 projection = self._projections[space] = Projection(
-                    self._records, self._chroma, space, stopped=self._stop.is_set, **self._options
+                    self._records,
+                    self._chroma,
+                    space,
+                    stopped=self._stop.is_set,
+                    is_main=space == self._main_space,
+                    **self._options,
                 )
                 self._is_first_round_done = False
             if not self._thread.is_alive() and not self._stop.is_set():

@@ -48,6 +48,7 @@ class RedisOptions:
     health_seconds: int = 30
     history: int = 100
     prefix: str = "everhold"
+    """How the names of keys begin. If it is empty, keys have no organization in their names; see `keys.py`."""
 
 
 class Link:
@@ -63,6 +64,11 @@ class Link:
         self._options = options
         address = _parse_address(options.url)
         self._cluster = address.scheme.endswith("+cluster")
+        if self._cluster and not options.prefix:
+            raise InvalidSettings(
+                "the layout 'julep' names keys that a Cluster keeps in different slots",
+                remedy="use one server, or the layout 'everhold'",
+            )
         self._url = options.url.replace("+cluster://", "://", 1)
         self._secrets = _check_parameters(address, self._url)
         self.host_and_port = f"{address.hostname}:{address.port or 6379}"

@@ -6,6 +6,9 @@
     everhold:{acme}:last_active        sorted set: ids by when each was last active
 
 Ids are percent-encoded, so that none holds a colon or a brace and can be taken for a part of another's key.
+
+An empty prefix is for a store with a single organization, on one server. Its keys are `session:s1`, `history:s1`,
+`active_sessions` and `last_active`, and ids are written as they are.
 """
 
 from dataclasses import dataclass
@@ -14,12 +17,12 @@ from urllib.parse import quote, unquote
 from everhold.ports.session_cache import SessionKey
 
 
-def encode_id(name: str) -> str:
-    return quote(name, safe="")
+def encode_id(name: str, prefix: str) -> str:
+    return quote(name, safe="") if prefix else name
 
 
-def decode_id(name: str) -> str:
-    return unquote(name)
+def decode_id(name: str, prefix: str) -> str:
+    return unquote(name) if prefix else name
 
 
 @dataclass(frozen=True)
@@ -31,21 +34,21 @@ class OrganizationKeys:
 
     @property
     def active(self) -> str:
-        return f"{self._base}:active_sessions"
+        return f"{self._base}active_sessions"
 
     @property
     def by_activity(self) -> str:
-        return f"{self._base}:last_active"
+        return f"{self._base}last_active"
 
     def session(self, session: str) -> str:
-        return f"{self._base}:session:{encode_id(session)}"
+        return f"{self._base}session:{encode_id(session, self.prefix)}"
 
     def history(self, session: str) -> str:
-        return f"{self._base}:history:{encode_id(session)}"
+        return f"{self._base}history:{encode_id(session, self.prefix)}"
 
     @property
     def _base(self) -> str:
-        return f"{self.prefix}:{{{encode_id(self.organization)}}}"
+        return f"{self.prefix}:{{{encode_id(self.organization, self.prefix)}}}:" if self.prefix else ""
 
 
 @dataclass(frozen=True)
@@ -66,4 +69,4 @@ class Keys:
 def keys_of(prefix: str, place: SessionKey) -> Keys:
     own = OrganizationKeys(prefix, place.organization)
     session = place.session
-    return Keys(own.session(session), own.history(session), own.active, own.by_activity, encode_id(session))
+    return Keys(own.session(session), own.history(session), own.active, own.by_activity, encode_id(session, prefix))

@@ -69,7 +69,7 @@ class RedisSessions:
     def list_active(self, organization: str) -> set[str]:
         key = OrganizationKeys(self._prefix, organization).active
         none: set[str] = set()
-        return self._reading.ask(lambda: _read_ids(self._link.plain.smembers(key)), none)
+        return self._reading.ask(lambda: self._read_ids(self._link.plain.smembers(key)), none)
 
     def list_recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
         key = OrganizationKeys(self._prefix, organization).by_activity
@@ -77,7 +77,8 @@ class RedisSessions:
         def read_recent() -> list[tuple[str, datetime]]:
             rows = self._link.plain.zrevrangebyscore(key, "+inf", clock.micros(since), withscores=True)
             moments = {member: moment for member, score in rows if (moment := _read_moment(score)) is not None}
-            return [(decode_id(member), moment) for member, moment in moments.items() if is_id(decode_id(member))]
+            names = {member: decode_id(member, self._prefix) for member in moments}
+            return [(names[member], moment) for member, moment in moments.items() if is_id(names[member])]
 
         return self._reading.ask(read_recent, [])
 
@@ -91,7 +92,7 @@ class RedisSessions:
         try:
             with uninterrupted:
                 # a server that is full, or a replica, refuses this
-                self._link.plain.set(f"{self._prefix}:probe", "", px=1)
+                self._link.plain.set(f"{self._prefix or 'everhold'}:probe", "", px=1)
         except FAILURES as failure:
             self._link.reset()
             return self._link.explain(failure)
@@ -194,7 +195,7 @@ class RedisSessions:
     def _clean(self, organization: str) -> int:
         keys = OrganizationKeys(self._prefix, organization)
         members = {*self._link.plain.smembers(keys.active), *self._link.plain.zrange(keys.by_activity, 0, -1)}
-        sessions = [decode_id(member) for member in sorted(members)]
+        sessions = [decode_id(member, self._prefix) for member in sorted(members)]
         return sum(
             self._clean_batch(keys, sessions[start : start + _BATCH]) for start in range(0, len(sessions), _BATCH)
         )
@@ -204,7 +205,7 @@ class RedisSessions:
         with self._link.plain.pipeline(transaction=True) as pipeline:
             pipeline.watch(*[keys.session(session) for session in sessions])
             expired = [
-                encode_id(session)
+                encode_id(session, self._prefix)
                 for session in sessions
                 if not pipeline.execute_command("EXISTS", keys.session(session))
             ]
@@ -224,6 +225,10 @@ class RedisSessions:
         used = sum(report["used_memory"] for report in reports)
         return Usage(used, sum(report["used_memory_peak"] for report in reports))
 
+    def _read_ids(self, members: Iterable[str]) -> set[str]:
+        """Return the ids in a set. Other programs may have added members that are not ids."""
+        return {name for member in members if is_id(name := decode_id(member, self._prefix))}
+
     def _list_entry(self, pipeline: Any, keys: Keys, last_active: datetime) -> Any:
         pipeline.sadd(keys.active, keys.member)
         pipeline.zadd(keys.by_activity, {keys.member: clock.micros(last_active)})
@@ -240,11 +245,6 @@ class RedisSessions:
         pipeline.execute_command("DEL", keys.session, keys.history)
         pipeline.srem(keys.active, keys.member)
         pipeline.zrem(keys.by_activity, keys.member)
-
-
-def _read_ids(members: Iterable[str]) -> set[str]:
-    """Return the ids in a set. Other programs may have added members that are not ids."""
-    return {name for name in map(decode_id, members) if is_id(name)}
 
 
 def _read_moment(score: float) -> datetime | None:
