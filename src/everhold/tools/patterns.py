@@ -55,7 +55,7 @@ def _make_size_error() -> InvalidInput:
     return InvalidInput("the pattern is too large", remedy="repeat shorter parts, fewer times")
 
 
-class Pattern:
+class LinearPattern:
     """A compiled pattern."""
 
     def __init__(self, text: str) -> None:
@@ -154,6 +154,6 @@ def _is_word(character: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def compile_pattern(text: str) -> Pattern:
+def compile_pattern(text: str) -> LinearPattern:
     """Return the compiled pattern; raise InvalidInput if it is malformed, too large, or outside the subset."""
-    return Pattern(text)
+    return LinearPattern(text)

@@ -131,6 +131,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "messages": ("messages", "group", "Single messages of a session."),
     "block": ("blocks", "app", "Core memory: texts that are always part of an agent's prompt."),
     "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),
+    "tool": ("tools", "app", "Tools that agents can call; --agent names an agent."),
     "model": ("care", "model", "The embedding model."),
     "eval": ("evaluations", "app", "Measure recall on data of your own."),
 }

@@ -151,6 +151,13 @@ def _forget(call: Call, name: str) -> CommandResult:
     return CommandResult({"memory": memory}, show.render_text(f"forgotten: {memory.text} (/undo restores it)"))
 
 
+def _list_tools(call: Call, _: str) -> CommandResult:
+    from everhold.interfaces.cli.tools import make_tools_table
+
+    tools = call.view.tools()
+    return CommandResult({"tools": tools.rows}, make_tools_table(tools))
+
+
 def _undo(call: Call, _: str) -> CommandResult:
     """Take back the last line that stored or changed something; if there is none, the last change in the store."""
     memory_id = call.history.pop() if call.history else None
@@ -199,6 +206,7 @@ COMMANDS: Mapping[str, Command] = {
     "/list": Command(_list, f"the newest {_LISTED} memories"),
     "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", takes=" NUMBER|ID"),
     "/blocks": Command(_show_blocks, "core memory: the blocks of this scope (`everhold block` changes them)"),
+    "/tools": Command(_list_tools, "the tools of the agent, or of the organization"),
     "/undo": Command(_undo, "take back the last sentence or change"),
     "/agents": Command(_list_agents, "the agents of the organization"),
     "/state": Command(_use_state, "the state of the --agent; with JSON, set it", takes=" [JSON]"),
