@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from benchmarks.bundles import read_rows, write_rows
 from everhold import Everhold, View
 from everhold.errors import (
     AlreadyExists,
@@ -222,6 +223,35 @@ def test_tools_survive_an_export(engine: Everhold, coder: View, tmp_path: Path) 
     assert [(copy.id, copy.name, copy.json_schema, copy.tags) for copy in copied] == [
         (tool.id, "search", SCHEMA, ["a"])
     ]
+
+
+def test_imported_tools_may_share_a_name(engine: Everhold, coder: View, tmp_path: Path) -> None:
+    coder.create_tool("search", id="theirs", attach=True)
+    copy = engine.scope(organization="copy", agent="coder")
+    copy.create_tool("search", id="ours")
+    engine.export(tmp_path / "all.jsonl")
+    engine.load(tmp_path / "all.jsonl", organization="copy")
+    assert copy.tool("search").id == "theirs"  # the one that the agent has
+    with pytest.raises(Conflict, match="2 tools are named 'search'; use an id: ours, theirs"):
+        engine.scope(organization="copy").tool("search")
+    with pytest.raises(Conflict, match="agent 'coder' has another tool named 'search'; detach it first"):
+        copy.attach_tool("ours")
+    copy.detach_tool("theirs")
+    assert copy.attach_tool("ours").id == "ours"
+
+
+def test_a_hostile_schema_in_a_bundle_is_harmless(engine: Everhold, coder: View, tmp_path: Path) -> None:
+    coder.create_tool("search", json_schema=SCHEMA, attach=True)
+    engine.export(tmp_path / "all.jsonl")
+    rows = read_rows(tmp_path / "all.jsonl")
+    [tool] = [line["row"] for line in rows if line["table"] == "tools"]
+    tool["json_schema"] = {"type": "object", "properties": {"a": {"pattern": "(?=a)"}}}
+    engine.load(write_rows(tmp_path / "hostile.jsonl", rows, "default"), organization="copy")
+    copy = engine.scope(organization="copy", agent="coder")
+    with pytest.raises(InvalidInput, match="a look-around"):
+        copy.check_call("search", {"a": "x"})
+    assert copy.update_tool("search", json_schema={}).version == 2
+    assert copy.check_call("search", {"a": "x"}) == {"a": "x"}
 
 
 def test_pages_of_tools(engine: Everhold, coder: View) -> None:

@@ -15,6 +15,7 @@ from everhold.julep import AgentReply, MemoryManager, create_agent, make_setting
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.chroma_store import SECONDS
 from tests.flows.test_chroma import vectors_of
+from tests.servers.chroma import ChromaServer
 from tests.servers.valkey import ValkeyServer
 
 CONFIG = """
@@ -215,6 +216,23 @@ def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
         assert [problem for problem in engine.doctor().problems if "of another program" in problem]
         assert len(engine.scope().recall("tea", minimum=0)) == 1
     assert theirs.get()["documents"] == ["theirs"]
+
+
+def test_the_collection_on_a_server(tmp_path: Path, chroma_server: ChromaServer) -> None:
+    client = chromadb.HttpClient(host="127.0.0.1", port=int(chroma_server.url.rpartition(":")[2]))
+    settings: dict[str, Any] = {"vectors": chroma_server.url, "sessions": "auto", "layout": "julep"}
+    with Everhold.open(f"{tmp_path}/a.db", embedder=FakeEmbedder(), **settings) as engine:
+        assert vectors_of(engine).wait(SECONDS)
+        engine.scope().remember("Alice likes tea")
+        vectors_of(engine).rebuild()
+        assert client.get_collection("julep_memories").get()["documents"] == ["Alice likes tea"]
+    client.delete_collection("julep_memories")
+    theirs = client.create_collection("julep_memories", embedding_function=None)
+    theirs.add(ids=["1"], embeddings=[[1.0, 0.0]], documents=["theirs"])
+    with Everhold.open(f"{tmp_path}/b.db", embedder=FakeEmbedder(), **settings) as engine:
+        assert [problem for problem in engine.doctor().problems if "of another program" in problem]
+    assert theirs.get()["documents"] == ["theirs"]
+    client.delete_collection("julep_memories")
 
 
 def test_a_store_with_several_organizations_is_refused(tmp_path: Path) -> None:

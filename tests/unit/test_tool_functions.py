@@ -206,6 +206,13 @@ def test_a_docstring_without_parameters() -> None:
     assert read_docstring("Note: this is text.\n\nArgs are nice.") == ("Note: this is text.\n\nArgs are nice.", {})
 
 
+@pytest.mark.parametrize("line", [":param " + "a " * 50_000, "a (" * 30_000, "a" + " " * 50_000 + "("])
+def test_a_long_line_is_text(line: str) -> None:
+    """A pattern that backtracks would take minutes."""
+    assert read_docstring(line) == (line.strip(), {})
+    assert read_docstring(f"Do.\n\nArgs:\n    a: First.\n    {line}").parameters["a"].startswith("First. ")
+
+
 SCHEMA = {"type": "object", "properties": {}}
 
 

@@ -14,7 +14,8 @@ _SECTION = re.compile(
 _PARAMETERS = re.compile(r"(args|arguments|parameters|params)\s*:?", re.IGNORECASE)
 _GOOGLE_ITEM = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 _NUMPY_ITEM = re.compile(r"\*{0,2}(\w+)\s*(?::.*)?")
-_FIELD = re.compile(r":(\w+)(?:\s+[^:]*?)??(?:\s+\*{0,2}(\w+))?\s*:\s*(.*)")
+# A longer line is text: the patterns above would take long on it.
+_MAX_ITEM_LENGTH = 500
 
 
 class Docstring(NamedTuple):
@@ -31,7 +32,7 @@ def read_docstring(text: str | None) -> Docstring:
     parameters: dict[str, str] = {}
     at = 0
     while at < len(lines):
-        if _FIELD.fullmatch(lines[at]):
+        if _split_field(lines[at]) is not None:
             at = _read_fields(lines, at, parameters)
         elif _begins_section(lines, at):
             end = _find_section_end(lines, at)
@@ -50,7 +51,7 @@ def _is_underlined(lines: list[str], at: int) -> bool:
 
 def _begins_section(lines: list[str], at: int) -> bool:
     line = lines[at]
-    if line[:1].isspace() or not _SECTION.fullmatch(line.strip()):
+    if line[:1].isspace() or len(line) > _MAX_ITEM_LENGTH or not _SECTION.fullmatch(line.strip()):
         return False
     return line.rstrip().endswith(":") or _is_underlined(lines, at)
 
@@ -60,7 +61,7 @@ def _find_section_end(lines: list[str], at: int) -> int:
     is_underlined = _is_underlined(lines, at)
     for end in range(at + (2 if is_underlined else 1), len(lines)):
         is_outside = bool(lines[end]) and not lines[end][:1].isspace() and not is_underlined
-        if is_outside or _begins_section(lines, end) or _FIELD.fullmatch(lines[end]):
+        if is_outside or _begins_section(lines, end) or _split_field(lines[end]) is not None:
             return end
     return len(lines)
 
@@ -72,7 +73,8 @@ def _read_items(lines: list[str], at: int, end: int, parameters: dict[str, str])
     margin = min((len(line) - len(line.lstrip()) for line in body), default=0)
     pattern, name = (_NUMPY_ITEM if is_underlined else _GOOGLE_ITEM), None
     for line in body:
-        item = pattern.fullmatch(line.strip()) if len(line) - len(line.lstrip()) == margin else None
+        can_begin = len(line) - len(line.lstrip()) == margin and len(line) <= _MAX_ITEM_LENGTH
+        item = pattern.fullmatch(line.strip()) if can_begin else None
         if item is not None:
             name = item[1]
             parameters[name] = item[2].strip() if not is_underlined else ""
@@ -80,14 +82,24 @@ def _read_items(lines: list[str], at: int, end: int, parameters: dict[str, str])
             parameters[name] = f"{parameters[name]} {line.strip()}".strip()
 
 
+def _split_field(line: str) -> tuple[list[str], str] | None:
+    """Return the words and the text of a line such as `:param int a: The first.`; None for any other line."""
+    if not line.startswith(":"):
+        return None
+    head, colon, text = line[1:].partition(":")
+    words = head.split() if len(head) <= _MAX_ITEM_LENGTH else []
+    return (words, text.strip()) if colon and words and words[0].isidentifier() else None
+
+
 def _read_fields(lines: list[str], at: int, parameters: dict[str, str]) -> int:
     """Read one `:param name: text` with the indented lines after it; return the line after it."""
-    field = _FIELD.fullmatch(lines[at])
+    field = _split_field(lines[at])
     assert field is not None
-    text, at = [field[3]], at + 1
+    words, first = field
+    text, at = [first], at + 1
     while at < len(lines) and lines[at][:1].isspace():
         text.append(lines[at].strip())
         at += 1
-    if field[1] in ("param", "parameter", "arg", "argument") and field[2]:
-        parameters[field[2]] = " ".join(text).strip()
+    if words[0] in ("param", "parameter", "arg", "argument") and len(words) > 1:
+        parameters[words[-1].lstrip("*")] = " ".join(text).strip()
     return at
