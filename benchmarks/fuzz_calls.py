@@ -124,6 +124,7 @@ class Fuzzer:
                 self.views[1].say("Hello there")
                 if not view.blocks():
                     view.create_block("human", "Alice likes tea\nShe lives in Paris")
+                view.create_tool("search", replace=True)
         return Known(self.views[-1])
 
     def choose(self, number: int) -> tuple[random.Random, Target | Command]:

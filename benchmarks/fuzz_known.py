@@ -36,7 +36,7 @@ class Known:
         elif name == "cursor":
             choices = self.cursors
         value = rng.choice(choices) if choices else rng.choice(TEXTS)
-        return value() if callable(value) and name not in ("progress", "reranker") else value
+        return value() if callable(value) and name not in ("progress", "reranker", "source") else value
 
 
 class PlainReranker:
@@ -70,6 +70,18 @@ VECTORS: Sequence[Any] = (
     _VECTOR[:5], [_VECTOR], np.ones((2, 192)), np.array([None] * _DIMENSIONS), np.ones(_DIMENSIONS, complex),
     np.zeros(0), np.array(5.0),
 )  # fmt: skip
+_SCHEMA = {
+    "type": "object",
+    "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "default": 5}},
+    "required": ["query"],
+}
+
+
+def _search(query: str, limit: int = 5) -> list[str]:
+    """Search."""
+    return [query] * limit
+
+
 _USERS = ("alice", "bob", "carol", "nobody")
 _USUAL: Mapping[str, Sequence[Any]] = {
     "organization": ("default", "other", "third"),
@@ -87,6 +99,9 @@ _USUAL: Mapping[str, Sequence[Any]] = {
     "expected_version": (0, 1, 2),
     "value": (*NESTED[:6], "tea", "one\ntwo\nthree"),
     "changes": NESTED[:6],
+    "tool": ("search", "nothing"),
+    "json_schema": (_SCHEMA, {}, {"type": "object", "properties": {"a": {"pattern": "(a+)+$"}}}),
+    "arguments": ({"query": "tea"}, '{"query": "tea", "limit": 3}', {"query": 5}, {"qeury": "x"}, "{", {}),
     "session": ("s1", "s2"),
     "session_id": ("s1", "s2"),
     "name": (*_USERS, "p1", "s1"),
@@ -145,7 +160,7 @@ _USUAL: Mapping[str, Sequence[Any]] = {
     "overwrite": (True, False),
     "path": ("bundle.jsonl", "notes.txt", "list.json", "nothing.jsonl", "agent.json", Path("bundle.jsonl")),
     "target": ("memory://", "second.db", "settings.yaml", "bomb.yaml"),
-    "source": ("second.db", "nothing.db"),
+    "source": ("second.db", "nothing.db", _search, {"name": "search_2", "input_schema": _SCHEMA}, {"name": "x y"}, len),
     "create": (True, False),
     "metadata": NESTED[:6],
     "content": NESTED[:6],
