@@ -1,8 +1,12 @@
-"""The verbs on tools."""
+"""The verbs on tools.
+
+Their modules are imported by the verbs, because most processes use none of them.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+import everhold
 from everhold import clock
 from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
@@ -12,13 +16,11 @@ from everhold.model.access import make_access_line
 from everhold.schema.operations import Put
 from everhold.tenancy import deletion
 from everhold.tenancy.deletion import Deleted
-from everhold.tools import pipeline
-from everhold.tools.checking import check_arguments, parse_arguments
-from everhold.tools.definitions import ToolList, read_definition
-from everhold.tools.functions import read_function
-from everhold.tools.pipeline import ToolDeps
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
+
+if TYPE_CHECKING:
+    from everhold.tools.pipeline import ToolDeps
 
 
 class NewToolFields(TypedDict, total=False):
@@ -85,15 +87,22 @@ class ToolVerbs(ScopedView):
         A function gives its name, its docstring, its source, and a schema made of its annotations. The function is not
         called. `fields`, those of `create_tool` and `name`, replace what the source says.
         """
+        from everhold.tools.definitions import read_definition
+        from everhold.tools.functions import read_function
+
         own = read_definition(source) if isinstance(source, Mapping) else read_function(source)
         return self._create({**own, **fields}, replace=replace, attach=attach)
 
     def _create(self, fields: Mapping[str, Any], *, replace: bool, attach: bool) -> Tool:
+        from everhold.tools import pipeline
+
         return pipeline.create_tool(self._tool_deps, self.scope, fields, replace=replace, attach=attach)
 
     @log_as("read")
     def tool(self, name: str) -> Tool:
         """Return a tool by its name or id. NotFound if the organization has none."""
+        from everhold.tools import pipeline
+
         tool = pipeline.require_tool(self._parts.records, self.scope, name)
         self._note("read", {"tool": tool.id})
         return tool
@@ -107,12 +116,14 @@ class ToolVerbs(ScopedView):
         attached: bool = True,
         limit: PageSize = 100,
         cursor: Cursor | None = None,
-    ) -> ToolList:
+    ) -> "everhold.ToolList":
         """Return the tools of the scope's agent, or of `agent`; without either, all of the organization, by id.
 
         `tag` leaves out those without it. With `attached=False`, tools that the agent does not have are listed, too.
         The result has `as_openai()` and `as_anthropic()`, which return what these APIs take as `tools`.
         """
+        from everhold.tools import pipeline
+
         chosen = (agent or self.scope.agent) if attached else None
         page = pipeline.list_tools(self._parts.records, self.scope, agent=chosen, tag=tag, limit=limit, cursor=cursor)
         self._note("read", {"tools": len(page)})
@@ -125,6 +136,9 @@ class ToolVerbs(ScopedView):
         InvalidArguments if they do not fit the schema: its message and its `faults` say for each what is wrong and what
         is expected.
         """
+        from everhold.tools import pipeline
+        from everhold.tools.checking import check_arguments, parse_arguments
+
         row = pipeline.require_tool(self._parts.records, self.scope, tool)
         completed = check_arguments(row.name, row.json_schema, parse_arguments(arguments))
         self._note("read", {"tool": row.id, "arguments": len(completed)})
@@ -136,16 +150,22 @@ class ToolVerbs(ScopedView):
 
         Fields: name, json_schema, description, source_type, source_code, tags, metadata. Each replaces the old value.
         """
+        from everhold.tools import pipeline
+
         return pipeline.update_tool(self._tool_deps, self.scope, tool, fields, expected_version)
 
     @log_as("update")
     def attach_tool(self, tool: str) -> Tool:
         """Give the scope's agent a tool, which it may have already. Conflict if it has another of the same name."""
+        from everhold.tools import pipeline
+
         return pipeline.attach_tool(self._tool_deps, self.scope, tool)
 
     @log_as("update")
     def detach_tool(self, tool: str) -> Tool:
         """Take a tool from the scope's agent; the tool stays. NotFound if the agent does not have it."""
+        from everhold.tools import pipeline
+
         return pipeline.detach_tool(self._tool_deps, self.scope, tool)
 
     @log_as("delete")
@@ -154,6 +174,8 @@ class ToolVerbs(ScopedView):
 
         With `hard` it is purged; with `preview` its rows are only counted.
         """
+        from everhold.tools import pipeline
+
         records, organization = self._parts.records, self.scope.organization
         row = pipeline.require_tool(records, self.scope, tool, deleted=hard)
         pipeline.require_own_tool(records, self.scope, row)
@@ -170,6 +192,8 @@ class ToolVerbs(ScopedView):
     @log_as("update")
     def restore_tool(self, tool: str) -> Tool:
         """Restore a deleted tool for the agents that had it. AlreadyExists if its name has been taken since."""
+        from everhold.tools import pipeline
+
         records = self._parts.records
         row = pipeline.require_deleted_tool(records, self.scope, tool)
         line = make_access_line(
@@ -182,7 +206,9 @@ class ToolVerbs(ScopedView):
         return restored
 
     @property
-    def _tool_deps(self) -> ToolDeps:
+    def _tool_deps(self) -> "ToolDeps":
+        from everhold.tools.pipeline import ToolDeps
+
         settings = self._parts.settings
         return ToolDeps(self._parts.records, self._parts.write_deps.scope_rows, settings.text_bytes, settings.interface)
 
