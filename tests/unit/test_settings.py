@@ -333,3 +333,16 @@ def test_every_setting_is_a_typed_keyword_argument() -> None:
         Everhold.open("memory://", timezon="UTC")  # type: ignore[call-arg]
     with pytest.raises(InvalidSettings, match="setting sqlite"):
         Everhold.open("memory://", sqlite=3)  # type: ignore[arg-type]
+
+
+def test_a_layout_is_a_preset_that_other_settings_replace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    preset = load(layout="julep")
+    assert (preset.storage, preset.vectors) == ("sqlite:///storage/memory.db", "chroma:///storage/chromadb")
+    assert (preset.sessions, preset.chroma.prefix) == ("redis://localhost:6379/0", "julep_memories")
+    monkeypatch.setenv("EVERHOLD_LAYOUT", "julep")
+    chosen = load("other.db", sessions="auto", chroma={"batch": 10})
+    assert (chosen.layout, chosen.storage, chosen.sessions) == ("julep", "other.db", "auto")
+    assert (chosen.chroma.prefix, chosen.chroma.batch) == ("julep_memories", 10)
+    with pytest.raises(InvalidSettings, match="layout"):
+        load(layout="julip")
