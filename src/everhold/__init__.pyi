@@ -33,6 +33,7 @@ from everhold.errors import (
     SchemaTooNew,
     SignInRefused,
     StaleVersion,
+    StepFailed,
     StoreBusy,
     StoreDamaged,
     StoreError,
@@ -54,9 +55,13 @@ from everhold.model import (
     Agent,
     AgentState,
     Block,
+    ActionProposal,
+    ActionResult,
     Change,
     Conversation,
+    Cycle,
     Episode,
+    Execution,
     MaintenanceRun,
     Memory,
     Message,
@@ -88,6 +93,10 @@ from everhold.remember.merge import Merged, MergedPair
 from everhold.remember.relate import Related
 from everhold.remember.undo_run import SkippedChange, UndoneRun
 from everhold.report import Report
+from everhold.runs.comparing import RunComparison, StepPair
+from everhold.runs.procedures import Procedure, ProcedureStep
+from everhold.runs.recollections import Recollection, Recollections
+from everhold.runs.steps import RunStep
 from everhold.sessions.messages import Added, Messages
 from everhold.settings import Settings
 from everhold.settings_fields import SettingsFields
@@ -98,6 +107,7 @@ from everhold.views.accounts import OrganizationFields, ProjectFields, UserField
 from everhold.views.agents import AgentFields
 from everhold.views.blocks import BlockFields, NewBlockFields
 from everhold.views.messages import MessageFields
+from everhold.views.run import AsyncRun, Run
 from everhold.views.sessions import ConversationFields, SessionFields
 from everhold.views.tools import DerivedToolFields, NewToolFields, ToolFields
 from everhold.views.view import AsyncView, View
@@ -105,6 +115,8 @@ from everhold.views.view import AsyncView, View
 __all__ = [
     "AccessLog",
     "AccountPage",
+    "ActionProposal",
+    "ActionResult",
     "Added",
     "Agent",
     "AgentFields",
@@ -113,6 +125,7 @@ __all__ = [
     "AlreadyExists",
     "ArgumentFault",
     "AsyncEverhold",
+    "AsyncRun",
     "AsyncView",
     "BatchTooLarge",
     "Block",
@@ -124,6 +137,7 @@ __all__ = [
     "Context",
     "Conversation",
     "ConversationFields",
+    "Cycle",
     "Deleted",
     "DerivedToolFields",
     "Embedder",
@@ -135,6 +149,7 @@ __all__ = [
     "EventStream",
     "Everhold",
     "EverholdError",
+    "Execution",
     "Extracted",
     "FileError",
     "FilterArguments",
@@ -175,15 +190,22 @@ __all__ = [
     "Organization",
     "OrganizationFields",
     "Period",
+    "Procedure",
+    "ProcedureStep",
     "Project",
     "ProjectFields",
     "Recipe",
+    "Recollection",
+    "Recollections",
     "Related",
     "Relationship",
     "Remedy",
     "Report",
     "Reranker",
     "Revision",
+    "Run",
+    "RunComparison",
+    "RunStep",
     "SchemaTooNew",
     "Scope",
     "SectionUse",
@@ -195,6 +217,8 @@ __all__ = [
     "SkippedChange",
     "SpanSummary",
     "StaleVersion",
+    "StepFailed",
+    "StepPair",
     "StepProgress",
     "StoreBusy",
     "StoreDamaged",

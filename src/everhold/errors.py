@@ -27,6 +27,7 @@
     │   ├── ModelDamaged
     │   └── ModelUnavailable   retry
     ├── FileError             a file could not be written; no part of it was left behind
+    ├── StepFailed            a step of a run failed when it was recorded
     ├── InvalidSettings
     └── MissingExtra
 
@@ -262,6 +263,10 @@ class FileError(EverholdError, OSError):
     def __init__(self, fact: str, *, value: Any = None, remedy: str | Remedy = "", code: int | None = None) -> None:
         super().__init__(fact, value=value, remedy=remedy)
         self.errno = code
+
+
+class StepFailed(EverholdError):
+    """A step of a run failed with an error of the program's own when it was recorded."""
 
 
 class InvalidSettings(EverholdError, ValueError):

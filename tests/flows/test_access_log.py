@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from everhold import Everhold, View
-from everhold.errors import EverholdError, StoreFull
+from everhold import Everhold, Run, View
+from everhold.errors import Conflict, EverholdError, StoreFull
 from everhold.model import AccessLog, Episode, Relationship
 from everhold.model.access import compute_digest
 from everhold.schema.operations import Op, Where
@@ -71,6 +71,12 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("window", lambda: view.window("first"), [("search", None)]),
         ("timeline", lambda: view.timeline("first"), [("search", None)]),
         ("overview", lambda: view.overview("first"), [("search", None)]),
+        ("run", lambda: view.run("Make tea", id="r1"), [("create", None)]),
+        ("resume", view.resume, [("read", None)]),
+        ("get_run", lambda: view.get_run("r1"), [("read", None)]),
+        ("runs", view.runs, [("read", None)]),
+        ("how_to", lambda: view.how_to("Make tea"), [("search", None)]),
+        ("recall_with_results", lambda: view.recall_with_results("first"), [("search", None)]),
         ("revise", lambda: view.revise(first.id, text="First again"), [("update", "m1")]),
         ("tag", lambda: view.tag(first.id, "u"), [("update", "m1")]),
         ("untag", lambda: view.untag(first.id, "u"), [("update", "m1")]),
@@ -154,6 +160,39 @@ def list_block_calls(view: View) -> list[tuple[str, Callable[[], object], list[E
         ("delete_block", lambda: view.delete_block("human"), delete),
         ("restore_block", lambda: view.restore_block("human"), update),
     ]  # fmt: skip
+def test_every_verb_of_a_run_has_its_line(store: Store) -> None:
+    engine = store.open(interface="a test")
+    view = engine.scope(organization="acme", user="alice", agent="bot", session="s1", project="p")
+    run = view.run("Make tea")
+    calls: list[tuple[str, Callable[[], object], list[str]]] = [
+        ("propose", lambda: run.propose("boil"), ["create"]),
+        ("complete", lambda: run.complete(error="cold"), ["update"]),
+        ("retry", run.retry, ["create"]),
+        ("pause", run.pause, ["update"]),
+        ("complete", lambda: run.complete("hot", memories=["The kettle works"]), ["update", "create"]),
+        ("fork", lambda: run.fork(0), ["create"]),
+        ("steps", run.steps, ["read"]),
+        ("story", run.story, ["read"]),
+        ("compare", lambda: run.compare(run.id), ["read"]),
+        ("known_at", lambda: run.known_at(1, "kettle"), ["search"]),
+        ("finish", run.finish, ["update", "create"]),
+        ("fail", lambda: view.run("Make coffee").fail("No beans"), ["create", "update"]),
+        ("cancel", lambda: view.run("Make coffee").cancel(), ["create", "update"]),
+    ]
+    assert {verb for verb, _, _ in calls} == verbs_of(Run) - {"step"}
+    for verb, call, expected in calls:
+        lines = lines_after(engine, view, call)
+        assert [line.operation for line in lines] == expected, verb
+        assert all(line.request["run"] for line in lines if line.memory_id is None), verb
+        who = {(line.organization_id, line.user_id, line.agent_id, line.session_id) for line in lines}
+        assert who == {("acme", "alice", "bot", "s1")}, verb
+    [line] = lines_after(engine, view, lambda: refuse(run.propose))
+    assert (line.operation, line.success, line.error_message) == ("create", False, "Conflict")
+
+
+def refuse(verb: Callable[[], object]) -> None:
+    with pytest.raises(Conflict):
+        verb()
 
 
 def find_conflict(engine: Everhold) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from everhold import Everhold, View, clock
+from everhold import Everhold, Run, View, clock
 from everhold.errors import AlreadyExists, Conflict, NotFound
 from everhold.model import Cycle, Execution, Memory, Message, Project, Session
 from everhold.model.base import Row
@@ -222,6 +222,8 @@ class Town:
         acts: list[Callable[[], object]] = [
             lambda: view.remember(text, tags=["t"], idempotency_key=chance.choice((None, "k"))),
             lambda: view.remember(f"I live in {chance.choice(['Rome', 'Oslo'])}", kind="conversation"),
+            lambda: self._work(view.run(text, id=chance.choice((None, "r1", "r2"))), text),
+            lambda: self._work(view.resume(), text),
         ]
         if view.scope.session:
             acts += [lambda: view.say(text), lambda: view.update_session(topic=text)]
@@ -235,17 +237,26 @@ class Town:
             ]
         chance.choice(acts)()
 
+    def _work(self, run: Run, text: str) -> None:
+        if run.pending is None:
+            run.propose("think", {"about": text})
+        run.complete(text, memories=[f"The run said: {text}"])
+        if self.chance.random() < 0.3:
+            run.fork(run.steps()[-1].cycle_index)
+        if self.chance.random() < 0.3:
+            run.finish(text)
+
 
 KEPT = (
     "organizations", "users", "projects", "agents", "sessions", "messages", "memories", "memory_tags", "chunks",
-    "revisions", "changes",
+    "revisions", "changes", "executions", "cycles",
 )  # fmt: skip
 NOT_COMPARED = [entity for entity, table in CATALOG.items() if table.name not in KEPT]
 
 
 def find_named_memories(row: Row) -> set[str | None]:
     values = row.__dict__
-    return {values.get("memory_id"), values.get("owner_id"), *values.get("memory_ids", ())}
+    return {values.get("memory_id"), values.get("owner_id"), values.get("execution_id"), *values.get("memory_ids", ())}
 
 
 def read_rows_of_others(engine: Everhold, victim: str) -> dict[str, dict[Any, Row]]:
@@ -265,7 +276,7 @@ def read_rows_of_others(engine: Everhold, victim: str) -> dict[str, dict[Any, Ro
             return bool(values["user_id"] == victim)
         return values.get("session_id") in own_sessions or ("email" in values and values["id"] == victim)
 
-    own_ids = {row.id for name in ("memories", "messages") for row in rows[name].values() if is_own(row)}
+    own_ids = {row.id for name in ("memories", "messages", "executions") for row in rows[name].values() if is_own(row)}
     kept: dict[str, dict[Any, Row]] = {}
     for name in KEPT:
         kept[name] = {

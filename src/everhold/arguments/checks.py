@@ -41,6 +41,7 @@ MAX_HITS = 1_000
 MAX_BUDGET = 10_000_000
 MAX_WALK_DEPTH = 10
 MAX_NEIGHBOURS = 100
+MAX_RESULTS = 100
 MAX_WORKERS = 1_024
 
 
@@ -306,6 +307,14 @@ EventNumber = Annotated[
 ]
 HitCount = Annotated[int, Checked(make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
 NeighbourCount = Annotated[int, Checked(make_integer_check(0, MAX_NEIGHBOURS))]
+HitCount = Annotated[int, Checked(_make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
+NeighbourCount = Annotated[int, Checked(_make_integer_check(0, MAX_NEIGHBOURS))]
+ResultCount = Annotated[int, Checked(_make_integer_check(0, MAX_RESULTS))]
+CycleNumber = Annotated[int, Checked(_make_integer_check(0, MAX_INTEGER, "the number of a cycle"))]
+StatusOfRun = Annotated[
+    Literal["running", "paused", "succeeded", "failed", "cancelled"],
+    Checked(_make_choice_check("running", "paused", "succeeded", "failed", "cancelled")),
+]
 MinimumScore = Annotated[float, Checked(_check_minimum)]
 Only = Annotated[Literal["session"], Checked(make_choice_check("session"))]
 WindowStrategy = Annotated[

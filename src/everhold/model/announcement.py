@@ -16,6 +16,7 @@ UNSEARCHED: Mapping[str, str] = {
     "Tool": "tools",
     "Session": "sessions",
     "Conversation": "conversations",
+    "Execution": "executions",
 }
 # What the entity of a table is called in an event.
 ENTITY_NAMES: Mapping[str, str] = {
@@ -28,10 +29,12 @@ ENTITY_NAMES: Mapping[str, str] = {
     "tools": "tool",
     "sessions": "session",
     "conversations": "conversation",
+    "executions": "run",
     "maintenance_runs": "maintenance_run",
 }
 # Nothing that is searched belongs to a row of these tables.
 _WITHOUT_DESCENDANTS = frozenset(("agent_states", "tools", "maintenance_runs"))
+_WITHOUT_DESCENDANTS = frozenset(("agent_states", "executions", "maintenance_runs"))
 # The column of a line that holds the id of such an entity itself.
 _OWN_COLUMNS = {"User": "user_id", "Project": "project_id", "Agent": "agent_id", "Session": "session_id"}
 

@@ -7,15 +7,23 @@ from everhold.model.fields import Count, Id, Json, JsonList, JsonObject, Label, 
 
 
 class Execution(Entity):
-    """One task given to an agent."""
+    """One run: a task given to an agent, or to a program without one.
+
+    A fork has the run that it continues in `parent_id`, and in `fork_index` the number of the last cycle it shares.
+    """
 
     message_id: Id | None = None
     session_id: Id | None = None
     agent_id: Id | None = None
+    user_id: Id | None = None
+    project_id: Id | None = None
+    parent_id: Id | None = None
+    fork_index: Count | None = None
     task: Text
     status: Label = "running"
     started_at: Time
     ended_at: Time | None = None
+    output: Json = None
     error: Text | None = None
 
 
@@ -23,6 +31,7 @@ class Cycle(Entity):
     """One iteration of an agent or one step of an execution, with the snapshot to resume from.
 
     `cycle_index` counts the cycles of the agent. If there is no agent, it counts the cycles of the execution.
+    `parent_id` is the failed cycle that this one retries, or for the first cycle of a fork the cycle it goes on from.
     """
 
     agent_id: Id | None = None
@@ -45,6 +54,9 @@ class ActionProposal(Entity):
     criticism: Text | None = None
     workspace_cues: JsonList = Field(default_factory=list)
     raw: Json = None
+    idempotency_key: Name | None = None
+    """What the tool gets, so that it acts once however often it is called. All attempts of an action share it."""
+    attempt: Count = 1
 
 
 class ActionResult(Entity):

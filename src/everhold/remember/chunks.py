@@ -216,6 +216,7 @@ def _make_chunk(
             "terms": _join_terms(kind.get_value(owner, "aliases") or (), at, piece),
             "dimensions": embedder.dimensions if vector is not None else 0,
             "vector": None if vector is None else _pack(vector),
+            "score": values.get("score"),
             # An imported entity is known since its creation; a revised text is known since its revision.
             "known_from": owner.updated_at if values.get("revision") or kind.has_links else owner.created_at,
         }

@@ -71,7 +71,9 @@ class Draft(NamedTuple):
     vectors: CallerVectors = NO_VECTORS
 
 
-def make_draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
+def make_draft(
+    scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int, cycle_id: str | None = None
+) -> Draft:
     """Return the draft of a validated memory, made from a sentence or from fields by name."""
     if not isinstance(item, str | Mapping):
         raise InvalidInput(f"{format_value(item)} is not a memory", value=item, remedy="pass a text, or fields by name")
@@ -94,6 +96,7 @@ def make_draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_
         "updated_at": now,
         "created_by_id": scope.actor,
         "reach": _find_reach(scope),
+        "cycle_id": cycle_id,
         **scope.columns,
     }
     caller_values = {name: value for name, value in fields.items() if value is not None}

@@ -43,6 +43,9 @@ MAX_REPETITIONS = 200
 _RETRIES = replace(CONFLICTS, attempts=8)
 _SESSIONS = get_table(Session).name
 
+# Makes further operations for the commit of a write.
+MakeOperations = Callable[[], Sequence[Operation]]
+
 
 @dataclass(frozen=True)
 class WriteDeps:
@@ -62,13 +65,23 @@ class WriteDeps:
     """Operations that every commit begins with, so that they and the memories are stored together or not at all."""
 
 
-def remember(deps: WriteDeps, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
-    """Store up to BATCH memories in one commit and return each as it is stored now."""
+def remember(
+    deps: WriteDeps,
+    scope: Scope,
+    items: Sequence[str | Mapping[str, Any]],
+    *,
+    cycle_id: str | None = None,
+    also: MakeOperations = tuple,
+) -> list[Memory]:
+    """Store up to BATCH memories in one commit and return each as it is stored now.
+
+    `cycle_id` names the cycle of a run that they belong to. `also` is that of `store`.
+    """
     now = clock.now()
-    all_drafts = [make_draft(scope, item, now, deps.text_bytes) for item in items]
+    all_drafts = [make_draft(scope, item, now, deps.text_bytes, cycle_id) for item in items]
     unique_drafts = all_drafts if len(all_drafts) == 1 else _drop_repeats(all_drafts)
     vectors = {draft.memory.id: name_models(draft.vectors, deps.chunking) for draft in all_drafts if draft.vectors}
-    stored = store(deps, scope, read_drafts(unique_drafts, deps.reading), now, vectors)
+    stored = store(deps, scope, read_drafts(unique_drafts, deps.reading), now, vectors, also)
     if len(unique_drafts) == len(all_drafts):
         return stored
     by_id = {draft.memory.id: memory for draft, memory in zip(unique_drafts, stored, strict=True)}
@@ -81,15 +94,26 @@ def store(
     drafts: Sequence[Draft],
     now: datetime,
     vectors: Mapping[str, CallerVectors] = NO_CALLER_VECTORS,
+    also: MakeOperations = tuple,
 ) -> list[Memory]:
-    """Store drafts in one commit and return each as it is stored now, without facts that were read from others."""
+    """Store drafts in one commit and return each as it is stored now, without facts that were read from others.
+
+    `also` returns further operations for the commit. It is called at every attempt: if another writer was faster, it
+    reads again what its operations depend on.
+    """
     chunks: dict[str, list[Chunk]] = {}  # shared by all attempts, so that no text is embedded twice
 
     def commit(duplicates: Duplicates) -> list[Memory]:
         plan = plan_write(deps.records, scope, drafts, duplicates, deps.reading, now)
         _add_chunks(deps, plan, chunks, vectors)
+        further = also()
         try:
             deps.records.commit([*deps.first_operations, *_make_operations(deps, scope, plan, chunks, now)])
+            deps.records.commit(_make_operations(deps, scope, plan, chunks, now, further))
+        except AlreadyExists as error:
+            if further and error.table in {get_table(type(added.row)).name for added in further if type(added) is Put}:
+                raise TryAgain("another writer was faster") from error
+            raise
         except BrokenReference as error:
             deps.scope_rows.invalidate()  # another process has deleted a row of the scope since it was confirmed
             raise TryAgain("rows of the scope are missing") from error
@@ -174,11 +198,16 @@ def _explain_taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExis
 
 
 def _make_operations(
-    deps: WriteDeps, scope: Scope, plan: WritePlan, chunks: Mapping[str, list[Chunk]], now: datetime
+    deps: WriteDeps,
+    scope: Scope,
+    plan: WritePlan,
+    chunks: Mapping[str, list[Chunk]],
+    now: datetime,
+    further: Sequence[Operation],
 ) -> list[Operation]:
     # A store applies operations in order: hashes are free, and the rows that memories refer to exist, before the
     # memories are added.
-    operations = [*release_hashes(scope, plan.ended), *deps.scope_rows.make_missing_rows(scope, now)]
+    operations = [*release_hashes(scope, plan.ended), *deps.scope_rows.make_missing_rows(scope, now), *further]
     drafts, known = plan.drafts, plan.known
     repeats: dict[str, list[Draft]] = defaultdict(list)
     for draft in drafts:

@@ -1,1 +1,1 @@
-"""Runs of a task: cycles of proposed actions and their results, which survive a crash."""
+"""Runs of agents and programs that survive a crash: their cycles, their history and what was learned from them."""

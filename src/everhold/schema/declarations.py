@@ -166,13 +166,23 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare(
             "Execution",
             "executions",
-            lookups=(_index("message_id"), _index("session_id"), _index("agent_id", "started_at"), _index("status")),
-            references=(_organization, _belong("message_id", "messages"), _session, _agent),
+            lookups=(
+                _index("message_id"), _index("session_id"), _index("agent_id", "started_at"), _index("status"),
+                _index("user_id", "started_at"), _index("project_id"), _index("parent_id"),
+            ),
+            references=(
+                _organization, _belong("message_id", "messages"), _session, _agent, _user, _project,
+                _mention("parent_id", "executions"),
+            ),
         ),
         _declare(
             "Cycle",
             "cycles",
-            lookups=(_index("execution_id"), _index("parent_id")),
+            lookups=(
+                _index("execution_id", "cycle_index"), _index("parent_id"),
+                # Not only of live rows: a restored cycle needs its number back.
+                _index("agent_id", "cycle_index"),
+            ),
             uniques=(
                 Unique("agent_cycle", ("agent_id", "cycle_index"), when="agent_id"),
                 Unique("execution_cycle", ("execution_id", "cycle_index"), unless="agent_id"),

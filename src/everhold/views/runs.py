@@ -1,14 +1,155 @@
-"""The verbs on runs."""
+"""The verbs on the runs of a scope, and what an agent recalls."""
 
-from everhold.arguments.verbs import check_verbs
-from everhold.views.awaited import AsyncFacade
+from collections.abc import Sequence
+
+from everhold.arguments.checks import (
+    Body,
+    HitCount,
+    Identifier,
+    MinimumScore,
+    PageSize,
+    Question,
+    ResultCount,
+    StatusOfRun,
+)
+from everhold.arguments.verbs import check_verbs, log_as
+from everhold.errors import ModelError, NotFound
+from everhold.model import Execution, Memory
+from everhold.model.memory import LONG_TERM
+from everhold.model.scope import SHORT_TERM
+from everhold.recall.filters import make_filter
+from everhold.recall.kinds import check_namespaces
+from everhold.recall.pipeline import recall
+from everhold.recall.recipe import MEANING
+from everhold.recall.request import Request
+from everhold.runs import lifecycle
+from everhold.runs.deps import make_run_scope, require_run
+from everhold.runs.procedures import Procedure, read_procedure
+from everhold.runs.recollections import Recollections, find_by_stored_score, find_recent_results, merge_results
+from everhold.sessions.messages import find_readable
+from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
+from everhold.views.run import AsyncRun, Run, make_run_deps
+
+# The least cosine of two tasks of which one tells how to do the other.
+MIN_SIMILARITY = 0.25
 
 
 @check_verbs
 class RunVerbs(ScopedView):
     """The scope's runs."""
 
+    @log_as("create")
+    def run(
+        self,
+        task: Body,
+        *,
+        message: Identifier | None = None,
+        id: Identifier | None = None,
+        idempotency_key: Identifier | None = None,
+    ) -> Run:
+        """Begin a run of a task and return it.
+
+        With the `id` or the `idempotency_key` of a run with the same task, that run is returned, as it is now: a
+        program that begins its run this way goes on with it after a crash. `message` is the message that asked for it.
+        Conflict if the scope's agent is paused or terminated.
+        """
+        if message is not None and not find_readable(self._parts.session_deps, self.scope, [message]):
+            raise NotFound(f"no message {message!r} in this scope", value=message, remedy="check its id")
+        execution = lifecycle.start_run(
+            make_run_deps(self._parts), self.scope, task, message_id=message, run_id=id, idempotency_key=idempotency_key
+        )
+        return self._open(execution)
+
+    @log_as("update")
+    def resume(self, run_id: Identifier | None = None) -> Run:
+        """Return a run that is not finished, by default the latest, with the action to go on with in `pending`.
+
+        A paused run goes on. NotFound if there is none; Conflict if the run has ended.
+        """
+        execution = lifecycle.resume_run(make_run_deps(self._parts), self.scope, run_id)
+        self._note("read", {"run": execution.id})
+        return self._open(execution)
+
+    @log_as("read")
+    def get_run(self, run_id: Identifier) -> Run:
+        """Return a run of the scope, whatever its status."""
+        execution = require_run(self._parts.records, self.scope, run_id)
+        self._note("read", {"run": run_id})
+        return self._open(execution)
+
+    @log_as("read")
+    def runs(self, *, status: StatusOfRun | None = None, limit: PageSize = 50) -> list[Execution]:
+        """Return the scope's runs, latest first; with `status` only those that are running, paused, succeeded, …"""
+        statuses = () if status is None else (status,)
+        rows = lifecycle.list_runs(make_run_deps(self._parts), self.scope, statuses=statuses, limit=limit)
+        self._note("read", {"runs": len(rows)})
+        return rows
+
+    @log_as("search")
+    def how_to(self, task: Question, *, k: HitCount = 3, minimum: MinimumScore = MIN_SIMILARITY) -> list[Procedure]:
+        """Return how tasks like this one were done before, by runs that succeeded, the most similar task first."""
+        request = Request(task, k, make_filter(kind="procedural"), minimum=minimum, recipe=MEANING)
+        hits = recall(self._parts.find_recall_deps(None), self.scope, request)
+        procedures = [procedure for hit in hits if (procedure := read_procedure(hit.memory, hit.score)) is not None]
+        summary = {"k": k, "procedures": len(procedures), "length": len(task)}
+        self._note("search", summary, [procedure.memory.id for procedure in procedures])
+        return procedures
+
+    @log_as("search")
+    def recall_with_results(
+        self,
+        query: Question,
+        *,
+        k: HitCount = 10,
+        results: ResultCount = 5,
+        minimum: MinimumScore | None = None,
+        namespace: str | Sequence[str] | None = (SHORT_TERM, LONG_TERM),
+    ) -> Recollections:
+        """Return the memories that answer a question, best first, then the latest results of the scope's runs.
+
+        Short-term and long-term memories are searched. A result from which a memory in the answer was derived comes
+        with that memory. If the embedding model does not answer, memories are ordered by their stored scores instead.
+        """
+        namespaces = check_namespaces(namespace, ("memory",))
+        request = Request(query, k, minimum=minimum, namespaces=namespaces)
+        is_fallback = False
+        try:
+            hits = recall(self._parts.find_recall_deps(None), self.scope, request)
+            scored: list[tuple[Memory, float | None]] = [(hit.memory, hit.score) for hit in hits]
+        except ModelError:
+            is_fallback = True
+            scored = find_by_stored_score(self._parts.records, self.scope, namespaces, k)
+        steps = find_recent_results(make_run_deps(self._parts), self.scope, results)
+        merged = merge_results(scored, steps, is_fallback=is_fallback)
+        summary = {"k": k, "hits": len(scored), "results": len(steps), "length": len(query)}
+        self._note("search", summary, [memory.id for memory, _ in scored])
+        return merged
+
+    def _open(self, execution: Execution) -> Run:
+        return Run(self._parts, make_run_scope(execution), execution)
+
 
 class AsyncRunVerbs(AsyncFacade):
     """The verbs of `RunVerbs`, awaited."""
+
+    runs = Awaited(RunVerbs.runs)
+    how_to = Awaited(RunVerbs.how_to)
+    recall_with_results = Awaited(RunVerbs.recall_with_results)
+
+    async def run(
+        self, task: str, *, message: str | None = None, id: str | None = None, idempotency_key: str | None = None
+    ) -> AsyncRun:
+        """Begin a run of a task and return it, as `RunVerbs.run` does."""
+        begin = Awaited(RunVerbs.run).__get__(self, type(self))
+        return AsyncRun(await begin(task, message=message, id=id, idempotency_key=idempotency_key), self._pool)
+
+    async def resume(self, run_id: str | None = None) -> AsyncRun:
+        """Return a run that is not finished, by default the latest, as `RunVerbs.resume` does."""
+        resume = Awaited(RunVerbs.resume).__get__(self, type(self))
+        return AsyncRun(await resume(run_id), self._pool)
+
+    async def get_run(self, run_id: str) -> AsyncRun:
+        """Return a run of the scope, whatever its status."""
+        get = Awaited(RunVerbs.get_run).__get__(self, type(self))
+        return AsyncRun(await get(run_id), self._pool)

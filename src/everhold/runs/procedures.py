@@ -1,0 +1,89 @@
+"""Procedural memory: how a task was done, from a run that succeeded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from everhold.model import Execution, Memory
+from everhold.runs.steps import RunStep
+from everhold.schema.codec import encode_json
+
+# A procedure is an outline to follow. Longer values are in the cycles of the run.
+_MAX_STEPS, _MAX_NAMED, _MAX_LETTERS, _MAX_TASK_LETTERS = 200, 20, 500, 2000
+
+
+@dataclass(frozen=True)
+class ProcedureStep:
+    """One action of a procedure: the tool, its arguments, and a summary of what it gave."""
+
+    tool: str | None
+    arguments: Mapping[str, Any]
+    summary: str | None = None
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """How a task was done before: the task, its steps in order, and how similar the task is to the question."""
+
+    task: str
+    steps: tuple[ProcedureStep, ...]
+    score: float
+    memory: Memory
+    run_id: str | None = None
+    summary: str | None = None
+
+
+def draft_procedure(execution: Execution, history: Sequence[RunStep], summary: str | None) -> dict[str, Any] | None:
+    """Return the fields of the memory of how a run did its task; None if it did nothing."""
+    done = [step for step in history if step.status == "succeeded"]
+    if not done:
+        return None
+    steps = [
+        {"tool": step.tool, "arguments": _shorten(step.arguments), "summary": _cut(step.result and step.result.summary)}
+        for step in done[:_MAX_STEPS]
+    ]
+    # The names of the tools tell apart two ways to do the same task. The same way again reinforces the memory.
+    names = [name for name, _ in groupby(step.tool for step in done) if name][:_MAX_NAMED]
+    text = f"{execution.task[:_MAX_TASK_LETTERS]}\nDone with: {', '.join(names)}" if names else execution.task
+    content = {"task": execution.task[:_MAX_TASK_LETTERS], "steps": steps, "summary": _cut(summary)}
+    return {
+        "kind": "procedural", "text": text, "content": content, "provenance": {"run": execution.id}
+    }  # fmt: skip
+
+
+def _cut(text: Any) -> str | None:
+    return text if not isinstance(text, str) or len(text) <= _MAX_LETTERS else f"{text[: _MAX_LETTERS - 1]}…"
+
+
+def _shorten(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with long values cut."""
+    return {
+        name: value if len(written := encode_json(value)) <= _MAX_LETTERS else _cut(written)
+        for name, value in arguments.items()
+    }
+
+
+def read_procedure(memory: Memory, score: float) -> Procedure | None:
+    """Return the procedure in a memory; None if the memory has no steps."""
+    steps = memory.content.get("steps")
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        return None
+    run_id, task, summary = memory.provenance.get("run"), memory.content.get("task"), memory.content.get("summary")
+    return Procedure(
+        task if isinstance(task, str) else memory.text,
+        tuple(_read_step(step) for step in steps),
+        score,
+        memory,
+        run_id if isinstance(run_id, str) else None,
+        summary if isinstance(summary, str) else None,
+    )
+
+
+def _read_step(step: Mapping[str, Any]) -> ProcedureStep:
+    tool, arguments, summary = step.get("tool"), step.get("arguments"), step.get("summary")
+    return ProcedureStep(
+        tool if isinstance(tool, str) else None,
+        arguments if isinstance(arguments, dict) else {},
+        summary if isinstance(summary, str) else None,
+    )

@@ -1,0 +1,83 @@
+"""Match the calls of a program's steps with those that its run has recorded."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from everhold.errors import Conflict, StepFailed
+from everhold.model import Execution
+from everhold.ports.records import Records
+from everhold.runs.steps import RunStep, group_attempts, load_history
+from everhold.schema.codec import encode_json
+
+# The errors that are raised again as what they were, so that a program that handles one does so again.
+_REBUILT = {
+    kind.__name__: kind
+    for kind in (
+        ArithmeticError, AssertionError, AttributeError, ConnectionError, FileNotFoundError, IndexError, KeyError,
+        LookupError, OSError, PermissionError, RuntimeError, TimeoutError, TypeError, ValueError, ZeroDivisionError,
+    )
+}  # fmt: skip
+_MAX_MESSAGE = 2000
+
+
+class Recording:
+    """The recorded steps of a run, in order, and which of them the program has reached.
+
+    Several attempts of one action in a row are one step.
+    """
+
+    def __init__(self, records: Records, execution: Execution) -> None:
+        self._run_id = execution.id
+        self._steps = [group[-1] for group in group_attempts(load_history(records, execution))]
+        self._position = 0
+
+    def find(self, tool: str, arguments: Mapping[str, Any]) -> RunStep | None:
+        """Return the recorded step that the next call repeats; None if the call is new.
+
+        Conflict if the program does something else than what is recorded.
+        """
+        if self._position == len(self._steps):
+            return None
+        step = self._steps[self._position]
+        if step.tool == tool and encode_json(step.arguments) == encode_json(arguments):
+            return step
+        if step.status == "failed" and self._position == len(self._steps) - 1:
+            self._position += 1  # the program has handled the failure and goes on
+            return None
+        raise Conflict(
+            f"step {self._position} of run {self._run_id!r} was {step.tool!r} with other arguments or another "
+            f"function than the call of {tool!r} now",
+            value=tool,
+            remedy="let the program make the same calls in the same order, or begin another run",
+        )
+
+    def is_last(self, step: RunStep) -> bool:
+        """Return whether nothing was recorded after a step."""
+        return self._steps[-1] is step
+
+    def advance(self) -> None:
+        """Go on to the next step."""
+        self._position += 1
+
+    def record(self, step: RunStep) -> None:
+        """Note what the program did now: the next step, or another attempt of the current one."""
+        self._steps[self._position :] = [step]
+        if step.status == "succeeded":
+            self._position += 1
+
+
+def describe_failure(error: BaseException) -> dict[str, str]:
+    """Return an error as a result holds it."""
+    message = str(error)[:_MAX_MESSAGE].encode("utf-8", "replace").decode().replace("\x00", "")
+    return {"type": type(error).__name__, "message": message}
+
+
+def rebuild_failure(step: RunStep) -> Exception:
+    """Return the error that a recorded step failed with: a built-in one as itself, another one as StepFailed."""
+    recorded = step.error if isinstance(step.error, dict) else {}
+    name, message = str(recorded.get("type", "error")), str(recorded.get("message", ""))
+    if name in _REBUILT:
+        return _REBUILT[name](message)
+    return StepFailed(
+        f"step {step.tool!r} failed with {name} when the run was recorded", value=step.tool, remedy="see its story"
+    )

@@ -1,0 +1,159 @@
+"""Functions as steps of a run: each call is recorded, and a call that was recorded is not made again."""
+
+import functools
+import inspect
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+from everhold.errors import InvalidInput
+from everhold.model import ActionResult
+from everhold.model.validation import complete_row
+from everhold.runs.replay import Recording, describe_failure, rebuild_failure
+from everhold.runs.steps import RunStep
+from everhold.schema.codec import decode_json, encode_json
+
+if TYPE_CHECKING:
+    from everhold.views.run import Run
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Work = Callable[[], Any]
+_KEY = "idempotency_key"
+
+
+class StepRecorder:
+    """Records the calls of a run's steps, which a program makes one after the other."""
+
+    def __init__(self, run: "Run", load: Callable[[], Recording]) -> None:
+        self._run, self._load = run, load
+        self._recording: Recording | None = None
+        self._lock = threading.Lock()
+
+    def begin(self, function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> "StepCall":
+        """Return the call that a program is about to make, which may be recorded already."""
+        tool, arguments = _describe_call(function, args, named)
+        with self._lock:
+            if self._recording is None:
+                self._recording = self._load()
+            return StepCall(self._run, self._recording, self._find_or_propose(self._recording, tool, arguments))
+
+    def _find_or_propose(self, recording: Recording, tool: str, arguments: Mapping[str, Any]) -> RunStep:
+        step = recording.find(tool, arguments)
+        if step is None:
+            return self._run.propose(tool, arguments)
+        if step.status == "succeeded":
+            recording.advance()
+        elif not step.is_open and not recording.is_last(step):
+            recording.advance()
+            raise rebuild_failure(step)
+        elif not step.is_open:
+            # A fork may begin with a step that failed in another run: it is no attempt of that run.
+            is_own = step.cycle.execution_id == self._run.id
+            return self._run.retry() if is_own else self._run.propose(tool, arguments)
+        return step
+
+
+class StepCall:
+    """One call of a step, and the context in which its function runs. An error there ends the step as failed.
+
+    An interrupt is no error: the step stays open, and is called again when the run is resumed.
+    """
+
+    def __init__(self, run: "Run", recording: Recording, step: RunStep) -> None:
+        self._run, self._recording = run, recording
+        self.step = step
+        self.is_done = not step.is_open
+        self._started = time.perf_counter()
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):
+            failure = describe_failure(error)
+            self._recording.record(self._run.complete(error=failure, duration=self._measure()))
+
+    def _measure(self) -> float:
+        return time.perf_counter() - self._started
+
+    def complete(self, output: Any) -> Any:
+        """Store what the function returned, and return it in the form that a resumed run will return."""
+        duration = self._measure()
+        complete_row(ActionResult, {"output": output}, {})  # explains what JSON cannot hold
+        self._recording.record(self._run.complete(output, duration=duration))
+        return decode_json(encode_json(output))
+
+    def add_key(self, function: Callable[..., Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the named arguments of a call, with the idempotency key if the function takes one."""
+        takes_key = _KEY in inspect.signature(function).parameters
+        return {**named, _KEY: self.step.idempotency_key} if takes_key else dict(named)
+
+
+def _describe_call(
+    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Return the name of a function and its arguments by name, without the idempotency key."""
+    signature = inspect.signature(function)
+    own = {name: value for name, value in named.items() if name != _KEY}
+    bound = signature.bind_partial(*args, **own)
+    bound.apply_defaults()
+    arguments = {name: value for name, value in bound.arguments.items() if name != _KEY}
+    return getattr(function, "__name__", type(function).__name__), arguments
+
+
+def record_calls(recorder: StepRecorder, function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function whose calls are steps of a run."""
+    if inspect.iscoroutinefunction(function):
+        raise InvalidInput("the function is a coroutine function", remedy="use a run of AsyncEverhold")
+
+    @functools.wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        begun = recorder.begin(function, args, named)
+        if begun.is_done:
+            return cast("R", begun.step.output)
+        with begun:
+            output = function(*args, **begun.add_key(function, named))
+        return cast("R", begun.complete(output))
+
+    return call
+
+
+def record_awaited_calls(
+    recorder: StepRecorder, function: Callable[..., Any], run_in_pool: Callable[[Work], Coroutine[Any, Any, Any]]
+) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Make a coroutine function whose calls are steps of a run, of a coroutine function or a plain one."""
+    is_plain = not inspect.iscoroutinefunction(function)
+
+    @functools.wraps(function)
+    async def call(*args: Any, **named: Any) -> Any:
+        begun = await run_in_pool(functools.partial(recorder.begin, function, args, named))
+        if begun.is_done:
+            return begun.step.output
+        keyed = begun.add_key(function, named)
+        async with _AwaitedCall(begun, run_in_pool):
+            if is_plain:
+                output = await run_in_pool(functools.partial(function, *args, **keyed))
+            else:
+                output = await function(*args, **keyed)
+        return await run_in_pool(functools.partial(begun.complete, output))
+
+    return call
+
+
+class _AwaitedCall:
+    """The context of a call in a program with an event loop, which does not wait for the store."""
+
+    def __init__(self, begun: StepCall, run_in_pool: Callable[[Work], Coroutine[Any, Any, Any]]) -> None:
+        self._begun, self._run_in_pool = begun, run_in_pool
+
+    async def __aenter__(self) -> None:
+        self._begun.__enter__()
+
+    async def __aexit__(self, *raised: Any) -> None:
+        if raised[0] is not None:
+            await self._run_in_pool(functools.partial(self._begun.__exit__, *raised))
