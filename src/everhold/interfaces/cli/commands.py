@@ -132,6 +132,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "block": ("blocks", "app", "Core memory: texts that are always part of an agent's prompt."),
     "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),
     "tool": ("tools", "app", "Tools that agents can call; --agent names an agent."),
+    "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
     "model": ("care", "model", "The embedding model."),
     "eval": ("evaluations", "app", "Measure recall on data of your own."),
 }

@@ -13,6 +13,11 @@ _COMMANDS = {
     "block_history": "block history",
     "create_block": "block create",
     "detach_block": "block detach",
+    "resume_agent": "agent resume",
+    "create_agent": "agent create",
+    "run": "run start",
+    "runs": "run list",
+    **{verb: f"run {verb}" for verb in ("propose", "complete", "resume", "retry", "fork", "cancel")},
 }
 # Options whose name differs from the argument's.
 _OPTIONS = {"organization": "--org"}

@@ -95,7 +95,7 @@ def _parse_value(field: str, text: str, zone: ZoneInfo, option: str) -> Any:
     try:
         if kind is datetime:
             return parse_time(text, zone, f"{option} {field}")
-        return _CONVERSIONS.get(kind, _parse_scalar)(text)
+        return _CONVERSIONS.get(kind, parse_scalar)(text)
     except (ValueError, KeyError) as error:
         if isinstance(error, InvalidInput):
             raise
@@ -119,8 +119,8 @@ def _strip_annotation(annotation: Any) -> Any:
     return annotation
 
 
-def _parse_scalar(text: str) -> Any:
-    """Return what a place inside JSON is compared with: JSON if the text is JSON, else the text."""
+def parse_scalar(text: str) -> Any:
+    """Return the value of a text that may be JSON: what it says if it is JSON, else the text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
