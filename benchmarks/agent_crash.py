@@ -1,0 +1,188 @@
+"""Does an agent that is killed lose an action, or take one twice?
+
+    python -m benchmarks.agent_crash                           # 200 kills on SQLite, 200 on PostgreSQL
+    python -m benchmarks.agent_crash --kills 20 --store sqlite
+    python -m benchmarks.agent_crash --kills 2 --plant ignored-keys    # a bug that must be caught: exits with 1
+
+The agent of examples/autonomous_agent.py works through its task in a store and a folder of its own. It is killed by
+SIGKILL at a random moment, up to three times, and started again until the task is done. Then its files, its mails, its
+cycles and its memories must be those of an agent that was never killed.
+"""
+
+import argparse
+import json
+import multiprocessing
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from benchmarks.agent_worker import AGENT, open_store, work
+from benchmarks.maintenance_crash import PostgresTemplate, SqliteTemplate, Template
+from benchmarks.report import Report
+from everhold import Everhold
+from everhold.model import ActionProposal, ActionResult, Cycle, Memory
+from tests.servers.postgres import PostgresServer
+
+KILLS: Final = {"sqlite": 200, "postgres": 200}
+MAX_KILLS_PER_TASK: Final = 3
+OPEN_SECONDS: Final = 60.0
+IGNORED_KEYS: Final = "ignored-keys"
+BARS: Final = dict.fromkeys(
+    ("other_files", "other_mails", "other_cycles", "other_memories", "unfinished", "damage"), ("==", 0)
+)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a finished agent leaves behind."""
+
+    files: dict[str, bytes]
+    mails: list[str]
+    cycles: list[tuple[int, str | None, str]]
+    memories: list[str]
+    status: str
+
+
+@dataclass
+class Outcome:
+    """The kills on one kind of store, and the problems that were found, in words."""
+
+    kills: int = 0
+    tasks: int = 0
+    pending: int = 0
+    """How often the agent was killed between a proposal and its result."""
+    problems: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in BARS})
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        counts = {name: len(problems) for name, problems in self.problems.items()}
+        return {"kills": self.kills, "tasks": self.tasks, "killed_with_a_pending_action": self.pending, **counts}
+
+    @property
+    def wrong(self) -> list[str]:
+        """The first ten problems."""
+        return [problem for problems in self.problems.values() for problem in problems][:10]
+
+
+def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
+    """Kill agents so often and return the outcome."""
+    outcome, rng = Outcome(), random.Random(seed)
+    with _make_template(store) as (template, folder):
+        expected, seconds = _work_undisturbed(template, folder / "expected")
+        number = 0
+        while outcome.kills < kills:
+            number += 1
+            storage, own = template.copy(number), folder / str(number)
+            own.mkdir()
+            for _ in range(min(rng.randint(1, MAX_KILLS_PER_TASK), kills - outcome.kills)):
+                _kill_worker(storage, own, rng.uniform(0, 1.1 * seconds), ignores_keys=plant == IGNORED_KEYS)
+                outcome.kills += 1
+                outcome.pending += _has_pending_action(storage)
+            work(storage, own, ignores_keys=plant == IGNORED_KEYS)
+            outcome.tasks += 1
+            with open_store(storage) as engine:
+                _check(outcome, f"task {number}", expected, _read_traces(engine, own), engine)
+    return outcome
+
+
+@contextmanager
+def _make_template(store: str) -> Iterator[tuple[Template, Path]]:
+    """Yield an empty store to copy, and a folder."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="everhold-agent-")))
+        template: Template = (
+            SqliteTemplate(folder) if store == "sqlite" else PostgresTemplate(stack.enter_context(PostgresServer()))
+        )
+        open_store(template.storage).close()
+        yield template, folder
+
+
+def _work_undisturbed(template: Template, folder: Path) -> tuple[Traces, float]:
+    folder.mkdir()
+    storage = template.copy(0)
+    with open_store(storage):
+        pass  # so that the time of the work is without that of the first opening
+    started = time.perf_counter()
+    work(storage, folder)
+    seconds = time.perf_counter() - started
+    with open_store(storage) as engine:
+        return _read_traces(engine, folder), seconds
+
+
+def _kill_worker(storage: str, folder: Path, seconds: float, *, ignores_keys: bool) -> None:
+    """Start an agent and kill it so many seconds after it has opened the store."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.agent_worker"])
+    is_open = context.Event()
+    process = context.Process(target=work, args=(storage, folder, is_open), kwargs={"ignores_keys": ignores_keys})
+    process.start()
+    if not is_open.wait(OPEN_SECONDS):
+        process.kill()
+        raise TimeoutError(f"the agent did not open {storage} within {OPEN_SECONDS} seconds")
+    process.join(60 if ignores_keys else seconds)  # the planted bug kills its process by itself
+    process.kill()
+    process.join()
+
+
+def _has_pending_action(storage: str) -> bool:
+    with open_store(storage) as engine:
+        unfinished = engine.scope(agent=AGENT).runs(status="running")
+        return any(engine.scope(agent=AGENT).get_run(row.id).pending is not None for row in unfinished)
+
+
+def _read_traces(engine: Everhold, folder: Path) -> Traces:
+    files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+    mails = sorted(json.loads(path.read_bytes())["to"] for path in (folder / "mailbox").iterdir())
+    records = engine._parts.records
+    proposals = {row.cycle_id: row for row in records.scan(ActionProposal, "default")}
+    results = {row.cycle_id: row for row in records.scan(ActionResult, "default")}
+    cycles = [
+        (cycle.cycle_index, proposals[cycle.id].tool, results[cycle.id].status if cycle.id in results else "none")
+        for cycle in records.scan(Cycle, "default", order="cycle_index")
+    ]
+    memories = sorted(memory.text for memory in records.scan(Memory, "default"))
+    [run] = engine.scope(agent=AGENT).runs()
+    return Traces(files, mails, cycles, memories, run.status)
+
+
+def _check(outcome: Outcome, name: str, expected: Traces, found: Traces, engine: Everhold) -> None:
+    comparisons = {
+        "other_files": (expected.files, found.files),
+        "other_mails": (expected.mails, found.mails),
+        "other_cycles": (expected.cycles, found.cycles),
+        "other_memories": (expected.memories, found.memories),
+        "unfinished": (expected.status, found.status),
+    }
+    for kind, (before, after) in comparisons.items():
+        if before != after:
+            outcome.problems[kind].append(f"{name}: {kind}: {after!r:.300}")
+    outcome.problems["damage"] += [f"{name}: {problem}" for problem in engine.doctor().problems]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, help="kills per store; without it 200")
+    parser.add_argument("--store", choices=(*KILLS, "all"), default="all")
+    parser.add_argument("--plant", choices=(IGNORED_KEYS,), help="put a bug in and see that it is caught")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    report = Report("agent_crash")
+    total: dict[str, int] = {}
+    for store in KILLS if options.store == "all" else (options.store,):
+        kills = KILLS[store] if options.kills is None else options.kills
+        outcome = run(store, kills, plant=options.plant, seed=options.seed)
+        report.add(store, {**outcome.figures, "wrong": outcome.wrong})
+        total = {name: total.get(name, 0) + count for name, count in outcome.figures.items()}
+    for name, count in total.items():
+        report.add(name, count, *BARS.get(name, ()))
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
