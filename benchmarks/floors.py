@@ -65,7 +65,7 @@ _K = 10
 _RANK_OFFSET = 60
 
 
-def _connect(path: Path, synchronous: Literal["FULL", "NORMAL"], tables: str) -> sqlite3.Connection:
+def connect(path: Path, synchronous: Literal["FULL", "NORMAL"], tables: str) -> sqlite3.Connection:
     """Create a file with these tables and the engine's pragmas."""
     settings = Sqlite()
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=512)
@@ -87,7 +87,7 @@ class Floor:
     """A hand-written store of memories in one file."""
 
     def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
-        self._connection = _connect(path, synchronous, _TABLES)
+        self._connection = connect(path, synchronous, _TABLES)
 
     def remember(self, user: str, text: str, vector: Vector) -> None:
         """Store one memory in one transaction."""
@@ -128,7 +128,7 @@ class MessageFloor:
     """A hand-written store of messages in one file, with one user's sessions."""
 
     def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
-        self._connection = _connect(path, synchronous, _SESSION_TABLES)
+        self._connection = connect(path, synchronous, _SESSION_TABLES)
 
     def say(self, user: str, session: str, text: str, vector: Vector) -> None:
         """Store one message as the last of its session, in one transaction."""
