@@ -90,15 +90,7 @@ def make_draft(
         fields["text"] = content.get("text", "") if isinstance(content, Mapping) else ""
     kind = fields.get("kind", "observation")
     fields["kind"] = KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind
-    own = {
-        "organization_id": scope.organization,
-        "created_at": now,
-        "updated_at": now,
-        "created_by_id": scope.actor,
-        "reach": _find_reach(scope),
-        "cycle_id": cycle_id,
-        **scope.columns,
-    }
+    own = _make_own_values(scope, now, cycle_id)
     caller_values = {name: value for name, value in fields.items() if value is not None}
     _check_names(caller_values)
     if "id" not in caller_values:
@@ -115,6 +107,19 @@ def make_draft(
     if vectors and not memory.text.strip():
         raise InvalidInput("there is a vector, but no text that it belongs to", remedy="pass a text, or no vector")
     return Draft(memory, _clean_tags(tags, memory), key, vectors=vectors)
+
+
+def _make_own_values(scope: Scope, now: datetime, cycle_id: str | None) -> dict[str, Any]:
+    """Return the fields of a memory that its scope and the engine set."""
+    return {
+        "organization_id": scope.organization,
+        "created_at": now,
+        "updated_at": now,
+        "created_by_id": scope.actor,
+        "reach": _find_reach(scope),
+        "cycle_id": cycle_id,
+        **scope.columns,
+    }
 
 
 def read_vectors(value: Any) -> CallerVectors:

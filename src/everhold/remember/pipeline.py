@@ -119,6 +119,7 @@ def store(
             raise TryAgain("rows of the scope are missing") from error
         except StaleVersion as error:
             raise TryAgain("a memory that is replaced has changed") from error
+        _commit(deps, _make_operations(deps, scope, plan, chunks, now, further), further)
         deps.scope_rows.confirm(scope)
         return _read_stored(deps.records, scope, plan)
 
@@ -140,6 +141,21 @@ def store(
             raise TryAgain("another writer stored the same text, key or session") from error
 
     return retry("store memories", attempt, _RETRIES, give_up=partial(_explain_failure, scope))
+
+
+def _commit(deps: WriteDeps, operations: Sequence[Operation], further: Sequence[Operation]) -> None:
+    """Commit a write; raise TryAgain if another writer changed what it depends on."""
+    try:
+        deps.records.commit(operations)
+    except AlreadyExists as error:
+        if error.table in {get_table(type(added.row)).name for added in further if isinstance(added, Put)}:
+            raise TryAgain("another writer was faster") from error
+        raise
+    except BrokenReference as error:
+        deps.scope_rows.invalidate()  # another process has deleted a row of the scope since it was confirmed
+        raise TryAgain("rows of the scope are missing") from error
+    except StaleVersion as error:
+        raise TryAgain("a row that is changed was changed by another writer") from error
 
 
 def _explain_failure(scope: Scope, error: Exception) -> Exception:
