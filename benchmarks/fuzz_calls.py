@@ -21,9 +21,9 @@ import yaml
 from benchmarks.fuzz_commands import Command, find_commands, run_command
 from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import CallersOwn, choose_hostile
-from everhold import AsyncEverhold, Everhold, View, embedders, parts, settings
+from everhold import AsyncEverhold, Everhold, Run, View, embedders, parts, settings
 from everhold.adapters.minilm import install
-from everhold.errors import EverholdError, format_value
+from everhold.errors import EverholdError, NotFound, format_value
 from everhold.settings_sections import DEFAULT_MODEL
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.view import AsyncView
@@ -75,7 +75,9 @@ class Target(NamedTuple):
     hints: dict[str, Any]
 
 
-OWNERS: dict[str, type] = {"engine": Everhold, "view": View, "async engine": AsyncEverhold, "async view": AsyncView}
+OWNERS: dict[str, type] = {
+    "engine": Everhold, "view": View, "run": Run, "async engine": AsyncEverhold, "async view": AsyncView
+}  # fmt: skip
 _SYNCHRONOUS = {"async engine": Everhold, "async view": View}
 
 
@@ -188,10 +190,19 @@ class Fuzzer:
             return asyncio.run(
                 _await_result(getattr(AsyncView(view, self.asynchronous._pool), target.name)(*positional, **named))
             )
-        result = getattr(view if target.owner == "view" else self.engine, target.name)(*positional, **named)
+        owner: Any = {"view": view, "engine": self.engine}.get(target.owner) or _open_run(view)
+        result = getattr(owner, target.name)(*positional, **named)
         if target.name == "recall":
             return list(result)
         return _close_engine(result)
+
+
+def _open_run(view: View) -> Run:
+    """Return a run that takes proposals and results."""
+    try:
+        return view.resume()
+    except NotFound:
+        return view.run("Call verbs")
 
 
 def _find_position(target: Target, name: str) -> int:

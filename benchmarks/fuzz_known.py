@@ -21,6 +21,7 @@ class Known:
         self.memory_ids = [memory.id for memory in view.list(limit=40)] or ["none"]
         self.block_names = ["human", *(block.id for block in view.blocks(limit=5))]
         self.cursors = ["bm90aGluZw", "W10", "WzFlOTk5LCJ4Il0", "WzEsMl0", "W1tbW1tbW1tbW1tbW1tb", "ééé", "=" * 50]
+        self.run_ids = [run.id for run in view.runs(limit=20)] or ["none"]
         listed = view.list(limit=2).cursor
         self.cursors += [listed] if listed else []
 
@@ -31,6 +32,8 @@ class Known:
             choices = self.block_names
         elif name in ("memory_id", "source_id", "target_id", "id", "key"):
             choices = self.memory_ids
+        elif name in ("run_id", "other_run"):
+            choices = self.run_ids
         elif name == "memory_ids":
             return rng.sample(self.memory_ids, k=min(3, len(self.memory_ids)))
         elif name == "cursor":
@@ -105,6 +108,17 @@ _USUAL: Mapping[str, Sequence[Any]] = {
     "session": ("s1", "s2"),
     "session_id": ("s1", "s2"),
     "name": (*_USERS, "p1", "s1"),
+    "tool": ("read", "write", None),
+    "arguments": (*NESTED, {"path": "a"}),
+    "memories": (lambda: ["one", {"kind": "plan", "text": "two"}], lambda: [5], lambda: [{"text": ""}], ()),
+    "cycle_index": (0, 1, 2, 10**12),
+    "results": (0, 5, 100),
+    "status": ("running", "failed", "succeeded"),
+    "duration": (0.5, -1.0, 3),
+    "plan": (["a", {"b": 1}], ()),
+    "artifacts": (["f1"], ()),
+    "output": (*NESTED, "done", 5),
+    "error": (None, "broken", {"code": 5}),
     "password": ("long enough", "x"),
     "email": ("a@x.org", "nobody@x.org"),
     "items": (
