@@ -204,8 +204,10 @@ def _commit(deps: RunDeps, operations: Sequence[Operation], after: Execution) ->
 
 def _require_status(execution: Execution, allowed: Sequence[str], status: str) -> None:
     if execution.status not in allowed:
+        is_other_end = execution.status == status
         raise Conflict(
-            f"run {execution.id!r} has the status {execution.status!r} and cannot become {status!r}",
+            f"run {execution.id!r} has the status {execution.status!r}"
+            f"{' with another output' if is_other_end else f' and cannot become {status!r}'}",
             value=execution.id,
             remedy=Remedy("begin another one, or call {}", Verb("fork")),
         )

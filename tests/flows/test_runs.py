@@ -1,0 +1,250 @@
+"""Runs beyond one call: one commit for a result and its memories, other processes, awaited verbs, exports."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everhold import AsyncEverhold, Everhold, RunStep, View
+from everhold.errors import Conflict, InvalidInput, ModelUnavailable, StoreFull
+from everhold.model import ActionResult, Cycle, Execution, Memory
+from everhold.schema.operations import Operation, Put
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests.engines import Store, records_of
+
+
+class FailingEmbedder(FakeEmbedder):
+    """Stops answering when it is told to."""
+
+    is_down = False
+
+    def embed(self, texts: Sequence[str]) -> list[Any]:
+        if self.is_down:
+            raise ModelUnavailable("the model does not answer")
+        return super().embed(texts)
+
+
+def test_a_result_is_stored_with_its_memories_or_not_at_all(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = store.open()
+    run = engine.scope(agent="coder").run("Build")
+    run.propose("build")
+    records = records_of(engine)
+    committed: list[Sequence[Operation]] = []
+    commit = records.commit
+
+    def count_or_fail(operations: Sequence[Operation]) -> None:
+        committed.append(operations)
+        if len(committed) == 1:
+            raise StoreFull("the disk is full")
+        commit(operations)
+
+    monkeypatch.setattr(records, "commit", count_or_fail)
+    with pytest.raises(StoreFull):
+        run.complete("built", memories=["The build is slow", {"kind": "plan", "text": "Cache it"}])
+    assert not records.scan(ActionResult, "default")
+    assert not records.scan(Memory, "default")
+    assert run.pending is not None
+    run.complete("built", memories=["The build is slow", {"kind": "plan", "text": "Cache it"}])
+    kinds = {type(operation.row) for operation in committed[1] if isinstance(operation, Put)}
+    assert {ActionResult, Memory} <= kinds
+    assert len(committed) == 2
+    run.finish("done")
+    last = [type(operation.row) for operation in committed[2] if isinstance(operation, Put)]
+    assert Memory in last
+    assert len(committed) == 3
+
+
+def test_memories_that_are_known_do_not_keep_a_result_out(store: Store) -> None:
+    coder = store.open().scope(agent="coder")
+    coder.remember("The build is slow")
+    run = coder.run("Build")
+    for memories in (["The build is slow"], ["The build is slow", "The disk is full"]):
+        run.propose("build")
+        step = run.complete("built", memories=memories)
+        assert [memory.text for memory in step.memories] == memories
+    assert len(coder.list()) == 2
+    run.propose("build")
+    with pytest.raises(InvalidInput):
+        run.complete("built", memories=["fine", {"knd": "plan", "text": "x"}])
+    assert run.pending is not None
+
+
+def test_one_of_several_results_is_stored(store: Store) -> None:
+    """Two processes believe that they perform the same action."""
+    views = [store.open().scope(agent="coder") for _ in range(2)]
+    run = views[0].run("Build", id="r1")
+    for number in range(8):
+        run.propose("build", {"number": number})
+        handles = [view.resume("r1") for view in views]
+        start = threading.Barrier(2)
+        outcomes: list[RunStep | Conflict] = []
+
+        def complete(index: int, handles: Any = handles, start: Any = start, outcomes: Any = outcomes) -> None:
+            start.wait()
+            try:
+                outcomes.append(handles[index].complete(f"by {index}", memories=[f"{index} did it"]))
+            except Conflict as error:
+                outcomes.append(error)
+
+        threads = [threading.Thread(target=complete, args=(index,)) for index in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Conflict", "RunStep"]
+        run = views[0].resume("r1")
+        assert run.pending is None
+    records = records_of(store.opened[0])
+    assert len(records.scan(ActionResult, "default")) == len(records.scan(Cycle, "default")) == 8
+
+
+def test_one_of_several_proposals_is_open(store: Store) -> None:
+    """Two processes go on with one run and propose different actions."""
+    views = [store.open().scope(agent="coder") for _ in range(2)]
+    views[0].run("Build", id="r1")
+    for number in range(8):
+        handles = [view.resume("r1") for view in views]
+        start = threading.Barrier(2)
+        refused: list[Conflict] = []
+
+        def propose(index: int, handles: Any = handles, start: Any = start, refused: Any = refused) -> None:
+            start.wait()
+            try:
+                handles[index].propose(f"tool-{index}")
+            except Conflict as error:
+                refused.append(error)
+
+        threads = [threading.Thread(target=propose, args=(index,)) for index in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(refused) == 1
+        assert views[0].resume("r1").complete(number).cycle_index == number
+
+
+def test_recall_falls_back_to_stored_scores(store: Store) -> None:
+    embedder = FailingEmbedder()
+    coder = store.open(embedder).scope(agent="coder")
+    run = coder.run("Build")
+    run.propose("build")
+    run.complete(
+        "built",
+        summary="Built",
+        memories=[
+            {"text": "The build is slow", "score": 0.2},
+            {"text": "The cache is cold", "score": 0.9},
+            {"text": "The log is long", "namespace": "short-term"},
+        ],
+    )
+    embedder.is_down = True
+    recalled = coder.recall_with_results("what is slow?", k=2)
+    assert recalled.is_fallback
+    assert [(item.text, item.score) for item in recalled] == [("The cache is cold", 0.9), ("The build is slow", 0.2)]
+    assert recalled[0].step is not None
+
+
+def test_the_same_verbs_awaited(sqlite_store: Store) -> None:
+    async def flow() -> None:
+        engine = sqlite_store.open()
+        sqlite_store.opened.remove(engine)
+        async with AsyncEverhold(engine) as everhold:
+            coder = everhold.scope(agent="coder")
+            run = await coder.run("Build", id="r1")
+            await run.propose("build")
+            assert (run.pending.tool, run.status) == ("build", "running")  # type: ignore[union-attr]
+            assert run.idempotency_key == (await coder.resume()).idempotency_key
+            assert (await run.complete("built")).output == "built"
+            fork = await run.fork(0)
+            assert (fork.execution.parent_id, fork.task) == ("r1", "Build")
+            await run.finish()
+            assert "succeeded" in await (await coder.get_run("r1")).story()
+            assert await _count_calls(coder) == ["a 1", "b 2"]
+            assert await _count_calls(coder) == []
+
+    asyncio.run(flow())
+
+
+async def _count_calls(coder: Any) -> list[str]:
+    run = await coder.run("Loop", id="loop")
+    calls: list[str] = []
+
+    @run.step
+    async def first(number: int, idempotency_key: str = "") -> int:
+        assert idempotency_key == run.idempotency_key
+        calls.append(f"a {number}")
+        return number
+
+    @run.step
+    def second(number: int) -> int:
+        calls.append(f"b {number}")
+        return number
+
+    assert await first(1) + await second(2) == 3
+    await run.finish()
+    return calls
+
+
+def test_a_step_of_a_loop_takes_no_coroutine_function(sqlite_store: Store) -> None:
+    run = sqlite_store.open().scope(agent="coder").run("Loop")
+
+    async def work() -> None: ...
+
+    with pytest.raises(InvalidInput, match="use a run of AsyncEverhold"):
+        run.step(work)
+
+    @run.step
+    def make_set() -> set[int]:
+        return {1}
+
+    with pytest.raises(InvalidInput, match="JSON cannot hold a set"):
+        make_set()
+    assert run.pending is not None
+
+
+def test_runs_are_exported_and_moved(sqlite_store: Store, tmp_path: Path) -> None:
+    engine = sqlite_store.open()
+    coder = engine.scope(agent="coder", user="alice")
+    run = coder.run("Build", id="r1")
+    run.propose("build", {"target": "web"})
+    run.complete("built", memories=["The build is slow"])
+    fork = run.fork(0, id="r2")
+    fork.propose("push")
+    run.finish("done")
+    bundle = tmp_path / "bundle.jsonl"
+    engine.export(bundle)
+    for name in ("loaded", "moved"):
+        target = f"sqlite:///{tmp_path / name}.db"
+        if name == "moved":
+            Everhold.move(sqlite_store.storage, target)
+        other = sqlite_store.open(storage=target)
+        if name == "loaded":
+            other.load(bundle)
+        check_copy(other.scope(agent="coder", user="alice"), run.story(), fork.story())
+        assert not other.doctor().problems
+
+
+def check_copy(view: View, story: str, forked: str) -> None:
+    assert view.get_run("r1").story() == story
+    resumed = view.resume("r2")
+    assert resumed.story() == forked
+    assert resumed.pending is not None
+    assert resumed.pending.tool == "push"
+    assert [step.tool for step in view.how_to("build")[0].steps] == ["build"]
+
+
+def test_an_imported_run_that_is_its_own_ancestor_ends(sqlite_store: Store) -> None:
+    engine = sqlite_store.open()
+    coder = engine.scope(agent="coder")
+    run = coder.run("Build", id="r1")
+    run.propose("build")
+    run.complete("built")
+    row = run.execution
+    hostile = row.evolve(id="r2", parent_id="r2", fork_index=5, version=1)
+    records_of(engine).commit([Put(hostile)])
+    assert coder.get_run("r2").steps() == []
+    assert coder.get_run("r2").propose("push").cycle_index == 1
+    assert records_of(engine).get(Execution, "default", ["r2"])["r2"].parent_id == "r2"
