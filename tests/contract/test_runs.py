@@ -287,6 +287,38 @@ def test_a_restored_run_has_its_numbers_back(engine: Everhold) -> None:
     assert len(records.scan(ActionProposal, "default", deleted=True)) == 1
 
 
+def test_a_run_is_deleted_and_restored(engine: Everhold, gardener: View) -> None:
+    message = gardener.say("Please water")
+    run = gardener.run("Water", id="r1", message=message.id)
+    run.propose("water")
+    run.complete("wet", memories=["Bed 1 is wet"])
+    fork = run.fork(0)
+    preview = gardener.delete_run("r1", preview=True)
+    assert preview.rows == {"executions": 1, "cycles": 1, "action_proposals": 1, "action_results": 1}
+    assert gardener.delete_run("r1").rows == preview.rows
+    for refused in (gardener.get_run, gardener.resume, gardener.delete_run):
+        with pytest.raises(NotFound):
+            refused("r1")
+    with pytest.raises(IdempotencyMismatch):
+        gardener.run("Water", id="r1", message=message.id)
+    assert [row.id for row in gardener.runs()] == [fork.id]
+    assert fork.steps() == []
+    assert [memory.text for memory in gardener.list()] == ["Bed 1 is wet"]
+    with pytest.raises(NotFound):
+        engine.scope(user="bob").restore_run("r1")
+    assert gardener.restore_run("r1").story() == run.story()
+    assert [step.output for step in fork.steps()] == ["wet"]
+    with pytest.raises(NotFound, match="run 'r1' is not deleted"):
+        gardener.restore_run("r1")
+    gardener.delete_message(message.id)
+    with pytest.raises(NotFound, match="run 'r1' was deleted with its message"):
+        gardener.restore_run("r1")
+    gardener.restore_message(message.id)
+    gardener.delete_run("r1", hard=True)
+    assert gardener.list()[0].cycle_id is None
+    assert records_of(engine).get(Execution, "default", [fork.id])[fork.id].parent_id is None
+
+
 def test_runs_are_seen_by_their_scope_only(engine: Everhold, gardener: View) -> None:
     run = gardener.run("Water the roses", id="run-1")
     run.propose("water")

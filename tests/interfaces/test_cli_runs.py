@@ -47,6 +47,9 @@ def test_forks_are_compared(run: Run) -> None:
     assert run("run", "compare", "r1", "r2", *CODER, "--json").document["shared"] == 1
     assert "The count was 0" in run("run", "known-at", "1", "what was the count?", "r1", *CODER).out
     assert "has failed" in run("run", "fail", "No more", "--run", "r2", *CODER).out
+    assert "cycles" in run("run", "delete", "r2", "--preview", *CODER).out
+    assert "deleted run r2" in run("run", "delete", "r2", "--yes", *CODER).out
+    assert "restored run r2" in run("run", "restore", "r2", *CODER).out
     assert "was cancelled" in run("run", "cancel", "--run", "r1", "--reason", "Enough", *CODER).out
 
 

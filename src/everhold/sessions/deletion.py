@@ -5,7 +5,7 @@ from datetime import datetime
 
 from everhold import clock
 from everhold.errors import NotFound, StaleVersion, StoreBusy
-from everhold.model import Agent, Conversation, Message, Project, Scope, Session, User
+from everhold.model import Agent, Conversation, Execution, Message, Project, Scope, Session, User
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Entity
@@ -26,6 +26,7 @@ _OWNERS: dict[str, type[Entity]] = {
     "user_id": User,
     "project_id": Project,
     "agent_id": Agent,
+    "message_id": Message,
 }
 
 
@@ -79,7 +80,7 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
     return deps.records.get(Message, message.organization_id, [message.id])[message.id]
 
 
-def require_own_deletion(records: Records, row: Message | Session, kind: str) -> None:
+def require_own_deletion(records: Records, row: Message | Session | Execution, kind: str) -> None:
     """Raise NotFound if a row was deleted with its owner: restoring it would restore the owner too."""
     for column, entity in _OWNERS.items():
         owner = _find(records, entity, row.organization_id, row.__dict__.get(column))

@@ -19,7 +19,7 @@ from everhold.errors import (
     StoreBusy,
     UnknownField,
 )
-from everhold.model import Agent, Block, Organization, Project, Session, Tool, User
+from everhold.model import Agent, Block, Execution, Organization, Project, Session, Tool, User
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Row, Tracked
 from everhold.model.fields import is_id
@@ -40,6 +40,7 @@ KINDS: Mapping[str, type[Tracked]] = {
     "session": Session,
     "block": Block,
     "tool": Tool,
+    "run": Execution,
 }
 _KIND_NAMES = {entity: kind for kind, entity in KINDS.items()}
 _CALLER_FIELDS: Mapping[type[Row], Collection[str]] = {
@@ -133,6 +134,7 @@ def _explain_taken(error: AlreadyExists, entity: type[Row], name: str, current: 
 
 def require_row(records: Records, kind: str, organization_id: str, name: str, *, deleted: bool = False) -> Tracked:
     """Return an organization, user, project, agent or session; raise NotFound if it does not exist."""
+    """Return an organization, user, project, session or run; raise NotFound if it does not exist."""
     entity = KINDS.get(kind)
     if entity is None:
         raise InvalidInput(f"no kind {kind!r} to delete or restore", value=kind, remedy=suggest_name(kind, KINDS))

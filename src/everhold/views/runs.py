@@ -1,7 +1,9 @@
 """The verbs on the runs of a scope, and what an agent recalls."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from everhold import clock
 from everhold.arguments.checks import (
     Body,
     HitCount,
@@ -15,6 +17,7 @@ from everhold.arguments.checks import (
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import ModelError, NotFound
 from everhold.model import Execution, Memory
+from everhold.model.access import LoggedOperation, make_access_line
 from everhold.model.memory import LONG_TERM
 from everhold.model.scope import SHORT_TERM
 from everhold.recall.filters import make_filter
@@ -26,9 +29,14 @@ from everhold.runs import lifecycle
 from everhold.runs.deps import make_run_scope, require_run
 from everhold.runs.procedures import Procedure, read_procedure
 from everhold.runs.recollections import Recollections, find_by_stored_score, find_recent_results, merge_results
+from everhold.schema.operations import Put
+from everhold.sessions.deletion import require_own_deletion
 from everhold.sessions.messages import find_readable
+from everhold.tenancy import deletion
+from everhold.tenancy.deletion import Deleted
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
+from everhold.views.deletion import count_rows
 from everhold.views.run import AsyncRun, Run, make_run_deps
 
 # The least cosine of two tasks of which one tells how to do the other.
@@ -86,6 +94,38 @@ class RunVerbs(ScopedView):
         self._note("read", {"runs": len(rows)})
         return rows
 
+    @log_as("delete")
+    def delete_run(self, run_id: Identifier, *, hard: bool = False, preview: bool = False) -> Deleted:
+        """Hide a run with its cycles until `restore_run`. The memories derived in it stay.
+
+        With `hard` it is purged; with `preview` its rows are only counted. A fork no longer has what it shared.
+        """
+        records = self._parts.records
+        execution = require_run(records, self.scope, run_id, deleted=hard)
+        organization = execution.organization_id
+        rows = count_rows(self._parts, "run", organization, run_id, hard=hard)
+        if preview:
+            self._note("read", {"run": run_id, "preview": sum(rows.values())})
+            return Deleted(rows, preview=True)
+        line = self._make_line("delete", {"run": run_id, "hard": hard})
+        deletion.delete(records, "run", organization, run_id, hard=hard, line=line)
+        return Deleted(rows)
+
+    @log_as("update")
+    def restore_run(self, run_id: Identifier) -> Run:
+        """Restore a deleted run with exactly what its deletion hid."""
+        records = self._parts.records
+        execution = require_run(records, self.scope, run_id, deleted=True)
+        if execution.deletion_id is not None:
+            require_own_deletion(records, execution, "run")
+        line = self._make_line("update", {"run": run_id, "restored": True})
+        deletion.restore(records, "run", execution.organization_id, run_id, line)
+        return self._open(require_run(records, self.scope, run_id))
+
+    def _make_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:
+        interface = self._parts.settings.interface
+        return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
+
     @log_as("search")
     def how_to(self, task: Question, *, k: HitCount = 3, minimum: MinimumScore = MIN_SIMILARITY) -> list[Procedure]:
         """Return how tasks like this one were done before, by runs that succeeded, the most similar task first."""
@@ -134,6 +174,7 @@ class AsyncRunVerbs(AsyncFacade):
     """The verbs of `RunVerbs`, awaited."""
 
     runs = Awaited(RunVerbs.runs)
+    delete_run = Awaited(RunVerbs.delete_run)
     how_to = Awaited(RunVerbs.how_to)
     recall_with_results = Awaited(RunVerbs.recall_with_results)
 
@@ -153,3 +194,8 @@ class AsyncRunVerbs(AsyncFacade):
         """Return a run of the scope, whatever its status."""
         get = Awaited(RunVerbs.get_run).__get__(self, type(self))
         return AsyncRun(await get(run_id), self._pool)
+
+    async def restore_run(self, run_id: str) -> AsyncRun:
+        """Restore a deleted run with exactly what its deletion hid."""
+        restore = Awaited(RunVerbs.restore_run).__get__(self, type(self))
+        return AsyncRun(await restore(run_id), self._pool)

@@ -1,5 +1,6 @@
 """Commands on runs and their cycles."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from rich.text import Text
 from everhold.errors import NotFound, Remedy, Verb
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.deleting import Hard, Preview, Yes, run_deletion
 from everhold.interfaces.cli.groups import Object
 from everhold.interfaces.shared.inputs import parse_list, parse_object, parse_scalar
 from everhold.interfaces.shared.times import format_local
@@ -219,6 +221,25 @@ def compare(
         table.add_row(str(pair.number), _describe(pair.first), _describe(pair.second), note)
     document = {"shared": compared.shared, "steps": compared.steps, "runs": [compared.first, compared.second]}
     return CommandResult(document, table)
+
+
+@command(app, "delete")
+def delete(
+    call: Call,
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    hard: Hard = False,
+    yes: Yes = False,
+    preview: Preview = False,
+) -> CommandResult:
+    """Delete a run with its cycles. Shows what will be deleted and asks first."""
+    return run_deletion(partial(call.view.delete_run, run_id), f"run {run_id}", hard=hard, yes=yes, preview=preview)
+
+
+@command(app, "restore")
+def restore(call: Call, run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> CommandResult:
+    """Restore a deleted run."""
+    run = call.view.restore_run(run_id)
+    return _show_run(run.execution, f"restored run {run.id}")
 
 
 @command(app, "how-to")
