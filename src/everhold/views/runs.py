@@ -1,8 +1,12 @@
-"""The verbs on the runs of a scope, and what an agent recalls."""
+"""The verbs on the runs of a scope, and what an agent recalls.
+
+Few processes have runs, and all of them should start fast: what only these verbs need is imported when one is called.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+import everhold
 from everhold import clock
 from everhold.arguments.checks import (
     Body,
@@ -16,7 +20,7 @@ from everhold.arguments.checks import (
 )
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import ModelError, NotFound
-from everhold.model import Execution, Memory
+from everhold.model import Memory
 from everhold.model.access import LoggedOperation, make_access_line
 from everhold.model.memory import LONG_TERM
 from everhold.model.scope import SHORT_TERM
@@ -25,10 +29,6 @@ from everhold.recall.kinds import check_namespaces
 from everhold.recall.pipeline import recall
 from everhold.recall.recipe import MEANING
 from everhold.recall.request import Request
-from everhold.runs import lifecycle
-from everhold.runs.deps import make_run_scope, require_run
-from everhold.runs.procedures import Procedure, read_procedure
-from everhold.runs.recollections import Recollections, find_by_stored_score, find_recent_results, merge_results
 from everhold.schema.operations import Put
 from everhold.sessions.deletion import require_own_deletion
 from everhold.sessions.messages import find_readable
@@ -37,7 +37,6 @@ from everhold.tenancy.deletion import Deleted
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 from everhold.views.deletion import count_rows
-from everhold.views.run import AsyncRun, Run, make_run_deps
 
 # The least cosine of two tasks of which one tells how to do the other.
 MIN_SIMILARITY = 0.25
@@ -55,42 +54,53 @@ class RunVerbs(ScopedView):
         message: Identifier | None = None,
         id: Identifier | None = None,
         idempotency_key: Identifier | None = None,
-    ) -> Run:
+    ) -> "everhold.Run":
         """Begin a run of a task and return it.
 
         With the `id` or the `idempotency_key` of a run with the same task, that run is returned, as it is now: a
         program that begins its run this way goes on with it after a crash. `message` is the message that asked for it.
         Conflict if the scope's agent is paused or terminated.
         """
+        from everhold.runs.lifecycle import start_run
+        from everhold.views.run import make_run_deps
+
         if message is not None and not find_readable(self._parts.session_deps, self.scope, [message]):
             raise NotFound(f"no message {message!r} in this scope", value=message, remedy="check its id")
-        execution = lifecycle.start_run(
+        execution = start_run(
             make_run_deps(self._parts), self.scope, task, message_id=message, run_id=id, idempotency_key=idempotency_key
         )
         return self._open(execution)
 
     @log_as("update")
-    def resume(self, run_id: Identifier | None = None) -> Run:
+    def resume(self, run_id: Identifier | None = None) -> "everhold.Run":
         """Return a run that is not finished, by default the latest, with the action to go on with in `pending`.
 
         A paused run goes on. NotFound if there is none; Conflict if the run has ended.
         """
-        execution = lifecycle.resume_run(make_run_deps(self._parts), self.scope, run_id)
+        from everhold.runs.lifecycle import resume_run
+        from everhold.views.run import make_run_deps
+
+        execution = resume_run(make_run_deps(self._parts), self.scope, run_id)
         self._note("read", {"run": execution.id})
         return self._open(execution)
 
     @log_as("read")
-    def get_run(self, run_id: Identifier) -> Run:
+    def get_run(self, run_id: Identifier) -> "everhold.Run":
         """Return a run of the scope, whatever its status."""
+        from everhold.runs.deps import require_run
+
         execution = require_run(self._parts.records, self.scope, run_id)
         self._note("read", {"run": run_id})
         return self._open(execution)
 
     @log_as("read")
-    def runs(self, *, status: StatusOfRun | None = None, limit: PageSize = 50) -> list[Execution]:
+    def runs(self, *, status: StatusOfRun | None = None, limit: PageSize = 50) -> "list[everhold.Execution]":
         """Return the scope's runs, latest first; with `status` only those that are running, paused, succeeded, …"""
+        from everhold.runs.lifecycle import list_runs
+        from everhold.views.run import make_run_deps
+
         statuses = () if status is None else (status,)
-        rows = lifecycle.list_runs(make_run_deps(self._parts), self.scope, statuses=statuses, limit=limit)
+        rows = list_runs(make_run_deps(self._parts), self.scope, statuses=statuses, limit=limit)
         self._note("read", {"runs": len(rows)})
         return rows
 
@@ -100,6 +110,8 @@ class RunVerbs(ScopedView):
 
         With `hard` it is purged; with `preview` its rows are only counted. A fork no longer has what it shared.
         """
+        from everhold.runs.deps import require_run
+
         records = self._parts.records
         execution = require_run(records, self.scope, run_id, deleted=hard)
         organization = execution.organization_id
@@ -112,8 +124,10 @@ class RunVerbs(ScopedView):
         return Deleted(rows)
 
     @log_as("update")
-    def restore_run(self, run_id: Identifier) -> Run:
+    def restore_run(self, run_id: Identifier) -> "everhold.Run":
         """Restore a deleted run with exactly what its deletion hid."""
+        from everhold.runs.deps import require_run
+
         records = self._parts.records
         execution = require_run(records, self.scope, run_id, deleted=True)
         if execution.deletion_id is not None:
@@ -127,8 +141,12 @@ class RunVerbs(ScopedView):
         return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
     @log_as("search")
-    def how_to(self, task: Question, *, k: HitCount = 3, minimum: MinimumScore = MIN_SIMILARITY) -> list[Procedure]:
+    def how_to(
+        self, task: Question, *, k: HitCount = 3, minimum: MinimumScore = MIN_SIMILARITY
+    ) -> "list[everhold.Procedure]":
         """Return how tasks like this one were done before, by runs that succeeded, the most similar task first."""
+        from everhold.runs.procedures import read_procedure
+
         request = Request(task, k, make_filter(kind="procedural"), minimum=minimum, recipe=MEANING)
         hits = recall(self._parts.find_recall_deps(None), self.scope, request)
         procedures = [procedure for hit in hits if (procedure := read_procedure(hit.memory, hit.score)) is not None]
@@ -145,12 +163,15 @@ class RunVerbs(ScopedView):
         results: ResultCount = 5,
         minimum: MinimumScore | None = None,
         namespace: str | Sequence[str] | None = (SHORT_TERM, LONG_TERM),
-    ) -> Recollections:
+    ) -> "everhold.Recollections":
         """Return the memories that answer a question, best first, then the latest results of the scope's runs.
 
         Short-term and long-term memories are searched. A result from which a memory in the answer was derived comes
         with that memory. If the embedding model does not answer, memories are ordered by their stored scores instead.
         """
+        from everhold.runs.recollections import find_by_stored_score, find_recent_results, merge_results
+        from everhold.views.run import make_run_deps
+
         namespaces = check_namespaces(namespace, ("memory",))
         request = Request(query, k, minimum=minimum, namespaces=namespaces)
         is_fallback = False
@@ -166,7 +187,10 @@ class RunVerbs(ScopedView):
         self._note("search", summary, [memory.id for memory, _ in scored])
         return merged
 
-    def _open(self, execution: Execution) -> Run:
+    def _open(self, execution: "everhold.Execution") -> "everhold.Run":
+        from everhold.runs.deps import make_run_scope
+        from everhold.views.run import Run
+
         return Run(self._parts, make_run_scope(execution), execution)
 
 
@@ -180,22 +204,27 @@ class AsyncRunVerbs(AsyncFacade):
 
     async def run(
         self, task: str, *, message: str | None = None, id: str | None = None, idempotency_key: str | None = None
-    ) -> AsyncRun:
+    ) -> "everhold.AsyncRun":
         """Begin a run of a task and return it, as `RunVerbs.run` does."""
         begin = Awaited(RunVerbs.run).__get__(self, type(self))
-        return AsyncRun(await begin(task, message=message, id=id, idempotency_key=idempotency_key), self._pool)
+        return self._wrap(await begin(task, message=message, id=id, idempotency_key=idempotency_key))
 
-    async def resume(self, run_id: str | None = None) -> AsyncRun:
+    async def resume(self, run_id: str | None = None) -> "everhold.AsyncRun":
         """Return a run that is not finished, by default the latest, as `RunVerbs.resume` does."""
         resume = Awaited(RunVerbs.resume).__get__(self, type(self))
-        return AsyncRun(await resume(run_id), self._pool)
+        return self._wrap(await resume(run_id))
 
-    async def get_run(self, run_id: str) -> AsyncRun:
+    async def get_run(self, run_id: str) -> "everhold.AsyncRun":
         """Return a run of the scope, whatever its status."""
         get = Awaited(RunVerbs.get_run).__get__(self, type(self))
-        return AsyncRun(await get(run_id), self._pool)
+        return self._wrap(await get(run_id))
 
-    async def restore_run(self, run_id: str) -> AsyncRun:
+    async def restore_run(self, run_id: str) -> "everhold.AsyncRun":
         """Restore a deleted run with exactly what its deletion hid."""
         restore = Awaited(RunVerbs.restore_run).__get__(self, type(self))
-        return AsyncRun(await restore(run_id), self._pool)
+        return self._wrap(await restore(run_id))
+
+    def _wrap(self, run: "everhold.Run") -> "everhold.AsyncRun":
+        from everhold.views.run import AsyncRun
+
+        return AsyncRun(run, self._pool)
