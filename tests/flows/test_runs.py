@@ -101,6 +101,52 @@ def test_one_of_several_results_is_stored(store: Store) -> None:
     assert len(records.scan(ActionResult, "default")) == len(records.scan(Cycle, "default")) == 8
 
 
+def test_a_result_is_never_stored_for_another_action(store: Store) -> None:
+    coder = store.open().scope(agent="coder")
+    late = coder.run("Build", id="r1")
+    late.propose("build")
+    other = coder.resume("r1")
+    other.complete("built")
+    other.propose("push")
+    with pytest.raises(Conflict, match="waits for a result; cycle 0 has succeeded"):
+        late.complete("not built")
+    assert late.complete("built").tool == "build"
+    with pytest.raises(Conflict, match="cycle 1 of run 'r1' was proposed by another process"):
+        late.complete("pushed")
+    assert coder.resume("r1").complete("pushed").tool == "push"
+
+
+def test_changes_of_runs_are_events(store: Store) -> None:
+    engine = store.open()
+    coder = engine.scope(agent="coder", user="alice")
+    run = coder.run("Build", id="r1")
+    run.propose("build")
+    run.complete("built")
+    run.finish(remember=False)
+    coder.delete_run("r1")
+    told = [(event.operation, event.id) for event in coder.events() if event.entity == "run"]
+    assert told == [*[("put", "r1")] * 4, ("delete", "r1")]
+    assert not [event for event in engine.scope(user="bob").events() if event.entity == "run"]
+
+
+def test_an_imported_cycle_may_lack_its_proposal_or_result(sqlite_store: Store) -> None:
+    engine = sqlite_store.open()
+    coder = engine.scope(agent="coder")
+    run = coder.run("Build", id="r1")
+    step = run.propose("build")
+    run.complete("built")
+    records = records_of(engine)
+    bare = step.cycle.evolve(id="c1", cycle_index=1, status="succeeded", version=1)
+    still_open = step.cycle.evolve(id="c2", cycle_index=2, status="running", version=1)
+    records.commit([Put(bare), Put(still_open)])
+    run = coder.resume("r1")
+    assert [(step.tool, step.is_open) for step in run.steps()] == [("build", False), (None, False), (None, True)]
+    assert "nothing()" in run.story()
+    assert run.pending is not None
+    run.complete("done")
+    assert run.propose("push").cycle_index == 3
+
+
 def test_one_of_several_proposals_is_open(store: Store) -> None:
     """Two processes go on with one run and propose different actions."""
     views = [store.open().scope(agent="coder") for _ in range(2)]

@@ -200,15 +200,14 @@ def complete(
     items: Sequence[str | Mapping[str, Any]],
     pending: RunStep | None,
 ) -> RunStep:
-    """Store the result of a run's open proposal and the memories derived from it, in one commit.
+    """Store the result of the pending step of a run and the memories derived from it, in one commit.
 
-    `pending` is that proposal, if the caller knows it. If the last proposal has the same result already, that step is
-    returned; Conflict if it has another.
+    If the step has the same result already, it is returned; Conflict if it has another. Without a pending step the same
+    holds for the run's last step.
     """
-    step = pending or _find_last_step(deps, scope, execution)
-    if not step.is_open:
-        return _require_same_result(deps, execution, step.cycle, content)
-    cycle = step.cycle
+    if pending is None:
+        return _require_same_result(deps, execution, _require_last_cycle(deps, scope, execution), content)
+    cycle = pending.cycle
     result = make_result(cycle, content, max(clock.now(), cycle.updated_at))
 
     def make_operations() -> list[Operation]:
@@ -220,13 +219,14 @@ def complete(
     try:
         memories = deps.remember(make_run_scope(execution), items, cycle_id=cycle.id, also=make_operations)
     except _ResultExistsError:
-        return complete(deps, scope, execution, content, items, None)
+        require_run(deps.records, scope, execution.id)
+        return _require_same_result(deps, execution, cycle, content)
     completed = cycle.evolve(status=result.status, updated_at=result.created_at, version=cycle.version + 1)
-    return RunStep(completed, step.proposal, result, tuple(memories))
+    return RunStep(completed, pending.proposal, result, tuple(memories))
 
 
-def _find_last_step(deps: RunDeps, scope: Scope, execution: Execution) -> RunStep:
-    """Return the last step of a run; raise NotFound if the run is gone, Conflict if nothing was proposed."""
+def _require_last_cycle(deps: RunDeps, scope: Scope, execution: Execution) -> Cycle:
+    """Return the last cycle of a run; raise NotFound if the run is gone, Conflict if nothing was proposed."""
     require_run(deps.records, scope, execution.id)
     cycle = find_last_cycle(deps.records, execution)
     if cycle is None:
@@ -235,7 +235,7 @@ def _find_last_step(deps: RunDeps, scope: Scope, execution: Execution) -> RunSte
             value=execution.id,
             remedy=Remedy("call {} first", Verb("propose")),
         )
-    return load_steps(deps.records, [cycle])[0]
+    return cycle
 
 
 def make_completion(deps: RunDeps, execution: Execution, cycle: Cycle, result: ActionResult) -> list[Operation]:
@@ -259,11 +259,18 @@ def make_result(cycle: Cycle, content: Mapping[str, Any], now: datetime) -> Acti
 
 
 def _require_same_result(deps: RunDeps, execution: Execution, cycle: Cycle, content: Mapping[str, Any]) -> RunStep:
-    step = load_steps(deps.records, [cycle], with_memories=True)[0]
+    current = deps.records.get(Cycle, cycle.organization_id, [cycle.id]).get(cycle.id, cycle)
+    [step] = load_steps(deps.records, [current], with_memories=True)
     result = step.result
+    if step.is_open:
+        raise Conflict(
+            f"cycle {cycle.cycle_index} of run {execution.id!r} was proposed by another process",
+            value=execution.id,
+            remedy=Remedy("call {} to go on with it", Verb("resume")),
+        )
     if result is None or not _is_same(result, make_result(cycle, content, result.created_at), _REPORTED):
         raise Conflict(
-            f"no proposal of run {execution.id!r} waits for a result; cycle {cycle.cycle_index} has {cycle.status}",
+            f"no proposal of run {execution.id!r} waits for a result; cycle {cycle.cycle_index} has {step.status}",
             value=execution.id,
             remedy=Remedy("call {} for the next action", Verb("propose")),
         )

@@ -51,7 +51,7 @@ class RunStep:
     @property
     def is_open(self) -> bool:
         """Whether the action has no result yet."""
-        return self.result is None
+        return self.result is None and self.cycle.status == "running"
 
     @property
     def status(self) -> str:
@@ -92,10 +92,25 @@ def load_steps(records: Records, cycles: Sequence[Cycle], *, with_memories: bool
     for memory in _scan(records, Memory, organization, ids) if with_memories else ():
         memories.setdefault(memory.cycle_id, []).append(memory)
     return [
-        RunStep(cycle, proposals[cycle.id], results.get(cycle.id), _in_order(memories.get(cycle.id, ())))
+        RunStep(
+            cycle,
+            proposals.get(cycle.id) or _make_blank_proposal(cycle),
+            results.get(cycle.id),
+            _in_order(memories.get(cycle.id, ())),
+        )
         for cycle in cycles
-        if cycle.id in proposals
     ]
+
+
+def _make_blank_proposal(cycle: Cycle) -> ActionProposal:
+    """Return the proposal of an imported cycle that came without one."""
+    return ActionProposal(
+        id=cycle.id,
+        organization_id=cycle.organization_id,
+        cycle_id=cycle.id,
+        created_at=cycle.created_at,
+        updated_at=cycle.updated_at,
+    )
 
 
 def _scan(records: Records, entity: Any, organization: str, cycle_ids: Sequence[str]) -> list[Any]:
