@@ -20,7 +20,7 @@ from benchmarks.tenancy_world import (
 )
 from everhold import Everhold, View, clock
 from everhold.errors import AlreadyExists, EverholdError, InvalidInput, NotFound
-from everhold.model import Job, Memory, Message, Scope
+from everhold.model import Execution, Job, Memory, Message, Scope
 from everhold.ports.records import Records
 from everhold.remember import forget
 from everhold.schema.operations import Delete, Operation, Put
@@ -75,6 +75,40 @@ def use_session(world: World, view: View) -> int:
     contexts = [other.context("secret tea", budget=200).text for other in (session_view, unknown)]
     require(contexts[0] == contexts[1], session_view.scope)
     return 0
+
+
+# runs
+
+
+def use_run(world: World, view: View) -> int:
+    """Read a run. A foreign one must be refused like one that does not exist, and never appear among one's own."""
+    run_id = world.rng.choice(sorted(world.run_ids))
+    execution = world.engine._parts.records.get(Execution, view.scope.organization, [run_id]).get(run_id)
+    own = view.runs(limit=100)
+    for row in own:
+        require(view.scope.can_read(row), (view.scope, row))
+    if execution is not None and view.scope.can_read(execution):
+        steps = view.get_run(run_id).steps()
+        require({step.output for step in steps} <= {None, f"secret output of {view.scope.organization}"}, steps)
+        return len(steps)
+    verb = world.rng.choice(list_run_verbs(view, run_id, own[0].id))
+    require(require_refusal(verb) == f"no run {run_id!r} in this scope; see runs()", (view.scope, run_id))
+    visible = {row.id for row in own}
+    for item in view.recall_with_results("secret output", results=20):
+        require(item.step is None or item.step.cycle.execution_id in visible, (view.scope, item))
+    return 0
+
+
+def list_run_verbs(view: View, run_id: str, own_id: str) -> list[Callable[[], object]]:
+    return [
+        lambda: view.get_run(run_id),
+        lambda: view.resume(run_id),
+        lambda: view.delete_run(run_id),
+        lambda: view.delete_run(run_id, hard=True),
+        lambda: view.delete_run(run_id, preview=True),
+        lambda: view.restore_run(run_id),
+        lambda: view.get_run(own_id).compare(run_id),
+    ]
 
 
 def can_use(scope: Scope, owner: Mapping[str, str]) -> bool:

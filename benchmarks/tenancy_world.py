@@ -48,6 +48,7 @@ class World:
         self.engine, self.rng = engine, rng
         combinations = [dict(zip(NAMES, values, strict=True)) for values in itertools.product(*NAMES.values())]
         self.views: list[View] = []
+        self.run_ids: set[str] = set()
         number = itertools.count()
         for organization in ORGANIZATIONS:
             for names in combinations:
@@ -55,6 +56,7 @@ class World:
                 view = engine.scope(organization=organization, **named)
                 self.views.append(view)
                 view.remember_many(self._make_items(organization, named, number))
+                self._add_run(view, named)
                 if view.scope.session:
                     view.say(f"secret words of {' '.join([organization, *named.values()])}")
             self._open_sessions(organization)
@@ -63,6 +65,14 @@ class World:
         for organization in ORGANIZATIONS:
             self._mix(engine.scope(organization=organization))
         self.read_truth()
+
+    def _add_run(self, view: View, named: dict[str, str]) -> None:
+        """Begin a run whose id both organizations have, with one cycle that is complete and one that is open."""
+        run = view.run(f"secret task of {view.scope.organization}", id=" ".join(["run", *named.values()]))
+        self.run_ids.add(run.id)
+        run.propose("secret tool")
+        run.complete(f"secret output of {view.scope.organization}")
+        run.propose("secret tool")
 
     def _open_sessions(self, organization: str) -> None:
         """Begin sessions that have an owner, and delete one of them."""
