@@ -13,6 +13,7 @@ import argparse
 import json
 import multiprocessing
 import random
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ from tests.servers.postgres import PostgresServer
 KILLS: Final = {"sqlite": 200, "postgres": 200}
 MAX_KILLS_PER_TASK: Final = 3
 OPEN_SECONDS: Final = 60.0
+WORK_SECONDS: Final = 60.0
+UNDISTURBED: Final = 3
 IGNORED_KEYS: Final = "ignored-keys"
 BARS: Final = dict.fromkeys(
     ("other_files", "other_mails", "other_cycles", "other_memories", "unfinished", "damage"), ("==", 0)
@@ -75,13 +78,16 @@ def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> O
     outcome, rng = Outcome(), random.Random(seed)
     with _make_template(store) as (template, folder):
         expected, seconds = _work_undisturbed(template, folder / "expected")
-        number = 0
+        number = UNDISTURBED
         while outcome.kills < kills:
             number += 1
             storage, own = template.copy(number), folder / str(number)
             own.mkdir()
-            for _ in range(min(rng.randint(1, MAX_KILLS_PER_TASK), kills - outcome.kills)):
-                _kill_worker(storage, own, rng.uniform(0, 1.1 * seconds), ignores_keys=plant == IGNORED_KEYS)
+            for left in range(min(rng.randint(1, MAX_KILLS_PER_TASK), kills - outcome.kills), 0, -1):
+                # Sooner if more kills are to follow, so that something is left to do.
+                moment = rng.uniform(0, seconds / left)
+                if not _kill_worker(storage, own, moment, ignores_keys=plant == IGNORED_KEYS):
+                    break
                 outcome.kills += 1
                 outcome.pending += _has_pending_action(storage)
             work(storage, own, ignores_keys=plant == IGNORED_KEYS)
@@ -104,30 +110,37 @@ def _make_template(store: str) -> Iterator[tuple[Template, Path]]:
 
 
 def _work_undisturbed(template: Template, folder: Path) -> tuple[Traces, float]:
-    folder.mkdir()
-    storage = template.copy(0)
-    with open_store(storage):
-        pass  # so that the time of the work is without that of the first opening
-    started = time.perf_counter()
+    """Return what an agent leaves behind that is not killed, and how long it takes after it has opened the store."""
+    seconds = []
+    for number in range(UNDISTURBED):  # the first one is slow
+        own, storage = folder / str(number), template.copy(number)
+        own.mkdir(parents=True)
+        started = time.perf_counter()
+        assert not _kill_worker(storage, own, WORK_SECONDS, ignores_keys=False)
+        seconds.append(time.perf_counter() - started)
+    storage = template.copy(UNDISTURBED)
     work(storage, folder)
-    seconds = time.perf_counter() - started
     with open_store(storage) as engine:
-        return _read_traces(engine, folder), seconds
+        return _read_traces(engine, folder), min(seconds)
 
 
-def _kill_worker(storage: str, folder: Path, seconds: float, *, ignores_keys: bool) -> None:
-    """Start an agent and kill it so many seconds after it has opened the store."""
+def _kill_worker(storage: str, folder: Path, seconds: float, *, ignores_keys: bool) -> bool:
+    """Start an agent and kill it so many seconds after it has opened the store; return whether it was at work."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.agent_worker"])
+    # All that it imports, so that it is killed at work and not while it starts.
+    context.set_forkserver_preload(
+        ["benchmarks.agent_worker", "benchmarks.maintenance_crash", "everhold.views.view", "everhold.views.run"]
+    )
     is_open = context.Event()
     process = context.Process(target=work, args=(storage, folder, is_open), kwargs={"ignores_keys": ignores_keys})
     process.start()
     if not is_open.wait(OPEN_SECONDS):
         process.kill()
         raise TimeoutError(f"the agent did not open {storage} within {OPEN_SECONDS} seconds")
-    process.join(60 if ignores_keys else seconds)  # the planted bug kills its process by itself
+    process.join(WORK_SECONDS if ignores_keys else seconds)  # the planted bug kills its process by itself
     process.kill()
     process.join()
+    return process.exitcode == -signal.SIGKILL
 
 
 def _has_pending_action(storage: str) -> bool:

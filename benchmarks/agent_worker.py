@@ -33,6 +33,9 @@ def load_example() -> ModuleType:
     return sys.modules[name]
 
 
+load_example()
+
+
 def open_store(storage: str) -> Everhold:
     settings = build_settings(storage, sqlite={"synchronous": "NORMAL"}, postgres={"pool_size": 2, "retries": 1})
     return open_engine(settings, MODEL, MODEL)
