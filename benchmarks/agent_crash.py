@@ -164,13 +164,13 @@ def _read_traces(engine: Everhold, folder: Path) -> Traces:
     return Traces(files, mails, cycles, memories, run.status)
 
 
-def _check(outcome: Outcome, name: str, expected: Traces, found: Traces, engine: Everhold) -> None:
+def _check(outcome: Outcome, name: str, expected: Traces, actual: Traces, engine: Everhold) -> None:
     comparisons = {
-        "other_files": (expected.files, found.files),
-        "other_mails": (expected.mails, found.mails),
-        "other_cycles": (expected.cycles, found.cycles),
-        "other_memories": (expected.memories, found.memories),
-        "unfinished": (expected.status, found.status),
+        "other_files": (expected.files, actual.files),
+        "other_mails": (expected.mails, actual.mails),
+        "other_cycles": (expected.cycles, actual.cycles),
+        "other_memories": (expected.memories, actual.memories),
+        "unfinished": (expected.status, actual.status),
     }
     for kind, (before, after) in comparisons.items():
         if before != after:

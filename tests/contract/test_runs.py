@@ -7,7 +7,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.errors import Conflict, IdempotencyMismatch, InvalidInput, NotFound, StepFailed
-from everhold.model import ActionProposal, ActionResult, Agent, Cycle, Execution, Memory
+from everhold.model import ActionProposal, ActionResult, Agent, Chunk, Cycle, Execution, Memory
 from everhold.schema.operations import Op, Patch, Where
 from tests.engines import Store, records_of
 
@@ -115,6 +115,8 @@ def test_cycle_proposal_result_and_memories_have_every_column(engine: Everhold, 
     assert sorted(memories, key=lambda memory: memory.id) == list(completed.memories) == list(run.steps()[0].memories)
     assert [memory.kind for memory in completed.memories] == ["observation", "reflection", "plan", "result"]
     assert completed.memories[1].score == 0.75
+    chunks = records.scan(Chunk, "default", [Where("owner_id", Op.EQ, completed.memories[1].id)])
+    assert [chunk.score for chunk in chunks] == [0.75]
     owners = {(memory.project_id, memory.user_id, memory.agent_id, memory.session_id) for memory in memories}
     assert owners == {("garden", "alice", "gardener", "s1")}
 
@@ -484,14 +486,14 @@ def test_a_program_that_does_something_else_is_refused(gardener: View) -> None:
     def measure(bed: int, *, deep: bool = False) -> int:
         return bed
 
-    with pytest.raises(Conflict, match="step 0 of run 'beds' was 'measure' with other arguments"):
+    with pytest.raises(Conflict, match="step 0 of run 'beds' called 'measure' with other arguments than now"):
         measure(7)
     assert measure(0, deep=True) == [0, True]
 
     @run.step
     def rest() -> None: ...
 
-    with pytest.raises(Conflict, match="step 1 of run 'beds' was 'water'"):
+    with pytest.raises(Conflict, match="step 1 of run 'beds' called 'water' and the program calls 'rest' now"):
         rest()
 
 

@@ -3,17 +3,19 @@
 import asyncio
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.agent_worker import load_example
 from everhold import AsyncEverhold, Everhold, RunStep, View
 from everhold.errors import Conflict, InvalidInput, ModelUnavailable, StoreFull
 from everhold.model import ActionResult, Cycle, Execution, Memory
 from everhold.schema.operations import Operation, Put
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import Store, records_of
+from tests.engines import KeptRecords, Store, records_of
 
 
 class FailingEmbedder(FakeEmbedder):
@@ -55,6 +57,51 @@ def test_a_result_is_stored_with_its_memories_or_not_at_all(store: Store, monkey
     last = [type(operation.row) for operation in committed[2] if isinstance(operation, Put)]
     assert Memory in last
     assert len(committed) == 3
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class CrashingRecords(KeptRecords):
+    """A store whose process ends before or after one of its commits."""
+
+    def __init__(self, at: int | None, *, is_after: bool) -> None:
+        super().__init__()
+        self.at, self.is_after, self.commits = at, is_after, 0
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        self.commits += 1
+        if self.commits == self.at and not self.is_after:
+            raise Crash
+        super().commit(operations)
+        if self.commits == self.at:
+            raise Crash
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+def test_a_crash_at_every_commit_changes_nothing(tmp_path: Path, is_after: bool) -> None:
+    """The example agent ends before or after each of its commits, and is started again."""
+    example = load_example()
+
+    def work(number: int | None) -> tuple[int, list[Any]]:
+        records = CrashingRecords(number, is_after=is_after)
+        folder, store = tmp_path / str(number), Store("in_memory", "memory://", records)
+        folder.mkdir()
+        with suppress(Crash):
+            example.work(store.open().scope(agent="reporter"), folder)
+        example.work(store.open().scope(agent="reporter"), folder)
+        files = {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+        mails = sorted(path.read_text() for path in (folder / "mailbox").iterdir())
+        run = store.open().scope(agent="reporter").get_run("weekly-report")
+        steps = [(step.cycle_index, step.tool, step.output, len(step.memories)) for step in run.steps()]
+        memories = sorted(memory.text for memory in records.scan(Memory, "default"))
+        return records.commits, [files, mails, steps, memories, run.status, run.execution.output]
+
+    commits, expected = work(None)
+    assert commits > 20
+    for number in range(1, commits + 1):
+        assert work(number)[1] == expected, number
 
 
 def test_memories_that_are_known_do_not_keep_a_result_out(store: Store) -> None:

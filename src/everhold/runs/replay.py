@@ -44,9 +44,9 @@ class Recording:
         if step.status == "failed" and self._position == len(self._steps) - 1:
             self._position += 1  # the program has handled the failure and goes on
             return None
+        now = "with other arguments than now" if step.tool == tool else f"and the program calls {tool!r} now"
         raise Conflict(
-            f"step {self._position} of run {self._run_id!r} was {step.tool!r} with other arguments or another "
-            f"function than the call of {tool!r} now",
+            f"step {self._position} of run {self._run_id!r} called {step.tool!r} {now}",
             value=tool,
             remedy="let the program make the same calls in the same order, or begin another run",
         )
