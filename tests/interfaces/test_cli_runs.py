@@ -60,3 +60,16 @@ def test_wrong_input_is_explained(run: Run) -> None:
     assert "no run in this scope" in run("run", "show", *CODER).err
     assert "is not a JSON object" in run("run", "propose", "x", "--arguments", "[1]", *CODER).err
     assert "status is 'done'" in run("run", "list", "--status", "done", *CODER).err
+
+
+def test_the_shell_reaches_runs(run: Run) -> None:
+    run("run", "start", "Deploy the shop", "--id", "r1", *CODER)
+    run("run", "propose", "build", *CODER)
+    run("run", "complete", "ok", *CODER)
+    run("run", "finish", *CODER)
+    lines = "/runs\n/story\n/story r1\n/how-to deploy the shop\n/how-to\n"
+    answers = run("shell", *CODER, "--json", typed=lines).document["answers"]
+    assert answers[0]["answer"]["runs"][0]["id"] == "r1"
+    assert [answer["answer"]["run"]["id"] for answer in answers[1:3]] == ["r1", "r1"]
+    assert answers[3]["answer"]["procedures"][0]["steps"][0]["tool"] == "build"
+    assert "write /how-to TASK" in answers[4]["error"]

@@ -182,6 +182,24 @@ def _use_state(call: Call, value: str) -> CommandResult:
     from everhold.interfaces.cli.agents import set_state, show_state
 
     return set_state(call, value) if value else show_state(call)
+def _list_runs(call: Call, _: str) -> CommandResult:
+    from everhold.interfaces.cli.runs import list_runs
+
+    return list_runs(call, limit=_LISTED)
+
+
+def _tell_story(call: Call, run_id: str) -> CommandResult:
+    from everhold.interfaces.cli.runs import show_run
+
+    return show_run(call, run_id or None)
+
+
+def _show_how_to(call: Call, task: str) -> CommandResult:
+    from everhold.interfaces.cli.runs import how_to
+
+    if not task:
+        raise InvalidInput("/how-to needs a task", remedy="write /how-to TASK")
+    return how_to(call, task)
 
 
 def _show_help(_: Call, __: str) -> CommandResult:
@@ -210,6 +228,9 @@ COMMANDS: Mapping[str, Command] = {
     "/undo": Command(_undo, "take back the last sentence or change"),
     "/agents": Command(_list_agents, "the agents of the organization"),
     "/state": Command(_use_state, "the state of the --agent; with JSON, set it", takes=" [JSON]"),
+    "/runs": Command(_list_runs, f"the latest {_LISTED} runs"),
+    "/story": Command(_tell_story, "what a run did; by default the latest", takes=" [RUN]"),
+    "/how-to": Command(_show_how_to, "how a task like this was done before", takes=" TASK"),
     "/help": Command(_show_help, "this"),
     "/quit": Command(_quit, "leave (or Ctrl-D)"),
     "/exit": Command(_quit, "leave"),
