@@ -92,7 +92,9 @@ def use_run(world: World, view: View) -> int:
         require({step.output for step in steps} <= {None, f"secret output of {view.scope.organization}"}, steps)
         return len(steps)
     verb = world.rng.choice(list_run_verbs(view, run_id, own[0].id))
-    require(require_refusal(verb) == f"no run {run_id!r} in this scope; see runs()", (view.scope, run_id))
+    require(
+        require_refusal(verb) == f"no run {run_id!r} in this scope; list the runs of the scope", (view.scope, run_id)
+    )
     visible = {row.id for row in own}
     for item in view.recall_with_results("secret output", results=20):
         require(item.step is None or item.step.cycle.execution_id in visible, (view.scope, item))

@@ -44,7 +44,7 @@ def require_run(records: Records, scope: Scope, run_id: str, *, deleted: bool = 
     """Return a run of the scope; raise NotFound without revealing whether another scope has it."""
     execution = records.get(Execution, scope.organization, [run_id], deleted=deleted).get(run_id)
     if execution is None or not scope.can_read(execution):
-        raise NotFound(f"no run {run_id!r} in this scope", value=run_id, remedy=Remedy("see {}", Verb("runs")))
+        raise NotFound(f"no run {run_id!r} in this scope", value=run_id, remedy="list the runs of the scope")
     return execution
 
 

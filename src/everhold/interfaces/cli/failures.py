@@ -16,7 +16,6 @@ _COMMANDS = {
     "resume_agent": "agent resume",
     "create_agent": "agent create",
     "run": "run start",
-    "runs": "run list",
     **{verb: f"run {verb}" for verb in ("propose", "complete", "resume", "retry", "fork", "cancel")},
 }
 # Options whose name differs from the argument's.
