@@ -17,18 +17,17 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.agent_worker import AGENT, open_store, work
-from benchmarks.maintenance_crash import PostgresTemplate, SqliteTemplate, Template
 from benchmarks.report import Report
+from benchmarks.store_copies import Template, make_template
 from everhold import Everhold
 from everhold.model import ActionProposal, ActionResult, Cycle, Memory
-from tests.servers.postgres import PostgresServer
 
 KILLS: Final = {"sqlite": 200, "postgres": 200}
 MAX_KILLS_PER_TASK: Final = 3
@@ -100,13 +99,9 @@ def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> O
 @contextmanager
 def _make_template(store: str) -> Iterator[tuple[Template, Path]]:
     """Yield an empty store to copy, and a folder."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="everhold-agent-")))
-        template: Template = (
-            SqliteTemplate(folder) if store == "sqlite" else PostgresTemplate(stack.enter_context(PostgresServer()))
-        )
+    with make_template(store) as template, TemporaryDirectory(prefix="everhold-agent-") as folder:
         open_store(template.storage).close()
-        yield template, folder
+        yield template, Path(folder)
 
 
 def _work_undisturbed(template: Template, folder: Path) -> tuple[Traces, float]:

@@ -38,8 +38,8 @@ WEIGHTS: Final[dict[Attempt, float]] = {
     on_memories.count_tags: 0.5, on_memories.read_log: 0.4, on_memories.change: 20, on_memories.take_name: 2,
     on_memories.build_context: 1, on_memories.ask_why_not: 2, on_memories.merge: 0.3,
     crossing.use_session: 5, crossing.take_message: 2, crossing.share_key: 0.6, crossing.resume_job: 0.1,
-    crossing.forge_job: 0.1, on_blocks.read_blocks: 2, on_blocks.recall_blocks: 2, on_blocks.change_block: 8,
-    crossing.forge_job: 0.1, crossing.use_run: 3,
+    crossing.forge_job: 0.1, crossing.use_run: 3, on_blocks.read_blocks: 2,
+    on_blocks.recall_blocks: 2, on_blocks.change_block: 8,
 }  # fmt: skip
 # How many verbs an attempt calls, where it is not one.
 CALLS: Final[dict[Attempt, int]] = {

@@ -52,11 +52,11 @@ from everhold.maintenance.extraction import Extracted
 from everhold.maintenance.pipeline import JobReport, MaintenanceReport
 from everhold.model import (
     AccessLog,
+    ActionProposal,
+    ActionResult,
     Agent,
     AgentState,
     Block,
-    ActionProposal,
-    ActionResult,
     Change,
     Conversation,
     Cycle,

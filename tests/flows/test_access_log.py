@@ -163,6 +163,8 @@ def list_block_calls(view: View) -> list[tuple[str, Callable[[], object], list[E
         ("delete_block", lambda: view.delete_block("human"), delete),
         ("restore_block", lambda: view.restore_block("human"), update),
     ]  # fmt: skip
+
+
 def test_every_verb_of_a_run_has_its_line(store: Store) -> None:
     engine = store.open(interface="a test")
     view = engine.scope(organization="acme", user="alice", agent="bot", session="s1", project="p")

@@ -307,13 +307,11 @@ EventNumber = Annotated[
 ]
 HitCount = Annotated[int, Checked(make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
 NeighbourCount = Annotated[int, Checked(make_integer_check(0, MAX_NEIGHBOURS))]
-HitCount = Annotated[int, Checked(_make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
-NeighbourCount = Annotated[int, Checked(_make_integer_check(0, MAX_NEIGHBOURS))]
-ResultCount = Annotated[int, Checked(_make_integer_check(0, MAX_RESULTS))]
-CycleNumber = Annotated[int, Checked(_make_integer_check(0, MAX_INTEGER, "the number of a cycle"))]
+ResultCount = Annotated[int, Checked(make_integer_check(0, MAX_RESULTS))]
+CycleNumber = Annotated[int, Checked(make_integer_check(0, MAX_INTEGER, "the number of a cycle"))]
 StatusOfRun = Annotated[
     Literal["running", "paused", "succeeded", "failed", "cancelled"],
-    Checked(_make_choice_check("running", "paused", "succeeded", "failed", "cancelled")),
+    Checked(make_choice_check("running", "paused", "succeeded", "failed", "cancelled")),
 ]
 MinimumScore = Annotated[float, Checked(_check_minimum)]
 Only = Annotated[Literal["session"], Checked(make_choice_check("session"))]

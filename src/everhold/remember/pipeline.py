@@ -61,8 +61,6 @@ class WriteDeps:
     """Drops what this process has cached of texts, such as their vectors, after a purge."""
     run_id: str | None = None
     """The run of maintenance that writes. All that it changes is journalled, so that `undo_run` can undo it."""
-    first_operations: tuple[Operation, ...] = ()
-    """Operations that every commit begins with, so that they and the memories are stored together or not at all."""
 
 
 def remember(
@@ -107,18 +105,6 @@ def store(
         plan = plan_write(deps.records, scope, drafts, duplicates, deps.reading, now)
         _add_chunks(deps, plan, chunks, vectors)
         further = also()
-        try:
-            deps.records.commit([*deps.first_operations, *_make_operations(deps, scope, plan, chunks, now)])
-            deps.records.commit(_make_operations(deps, scope, plan, chunks, now, further))
-        except AlreadyExists as error:
-            if further and error.table in {get_table(type(added.row)).name for added in further if type(added) is Put}:
-                raise TryAgain("another writer was faster") from error
-            raise
-        except BrokenReference as error:
-            deps.scope_rows.invalidate()  # another process has deleted a row of the scope since it was confirmed
-            raise TryAgain("rows of the scope are missing") from error
-        except StaleVersion as error:
-            raise TryAgain("a memory that is replaced has changed") from error
         _commit(deps, _make_operations(deps, scope, plan, chunks, now, further), further)
         deps.scope_rows.confirm(scope)
         return _read_stored(deps.records, scope, plan)

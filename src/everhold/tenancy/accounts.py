@@ -133,8 +133,7 @@ def _explain_taken(error: AlreadyExists, entity: type[Row], name: str, current: 
 
 
 def require_row(records: Records, kind: str, organization_id: str, name: str, *, deleted: bool = False) -> Tracked:
-    """Return an organization, user, project, agent or session; raise NotFound if it does not exist."""
-    """Return an organization, user, project, session or run; raise NotFound if it does not exist."""
+    """Return a row of one of the KINDS; raise NotFound if it does not exist."""
     entity = KINDS.get(kind)
     if entity is None:
         raise InvalidInput(f"no kind {kind!r} to delete or restore", value=kind, remedy=suggest_name(kind, KINDS))

@@ -10,8 +10,8 @@ import everhold
 from everhold import clock
 from everhold.arguments.checks import Identifier, PathText
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.errors import AlreadyExists, StaleVersion
-from everhold.model import Agent, Scope
+from everhold.errors import AlreadyExists
+from everhold.model import Agent, Message, Scope
 from everhold.views.agents import AgentFields, BlockChoice, make_agent_deps
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
@@ -19,6 +19,7 @@ from everhold.views.base import ScopedView
 if TYPE_CHECKING:
     from everhold.agents.adding import NewAgent
     from everhold.agents.content import MemoryPart
+    from everhold.model import Chunk
     from everhold.schema.operations import Operation
 
 
@@ -50,7 +51,7 @@ class AgentFileVerbs(ScopedView):
         check_text_sizes(fields, self._parts.settings.text_bytes)
         records = self._parts.records
         original = require_agent(records, self.scope)
-        find_implicit(records, original.organization_id, clone_id, can_complete=False)
+        find_implicit(records, original.organization_id, clone_id, can_complete=False)  # before anything is copied
         values = {**{name: original.__dict__[name] for name in IDENTITY}, **fields}
         clone = make_agent(self.scope, clone_id, values, clock.now())
         linked = find_blocks(records, self.scope, original)
@@ -62,7 +63,7 @@ class AgentFileVerbs(ScopedView):
             state=read_state(records, self.scope) if state else None,
         )
         own = read_memories(records, self.scope, original) if memories else []
-        self._add_agent(new, None, own, {"agent": clone_id, "cloned": original.id})
+        self._add_agent(new, own, {"agent": clone_id, "cloned": original.id}, can_complete=False)
         return clone
 
     @log_as("export")
@@ -108,52 +109,55 @@ class AgentFileVerbs(ScopedView):
         name = self.scope.agent or content.agent.id or clock.make_id("agt")
         deps = make_agent_deps(self._parts)
         # An agent that only other scopes have named is theirs: the file must not decide what it becomes.
-        implicit = find_implicit(deps.records, self.scope.organization, name, can_complete=self.scope.agent is not None)
+        can_complete = self.scope.agent is not None
+        find_implicit(deps.records, self.scope.organization, name, can_complete=can_complete)
         new = plan_content(deps, self.scope, name, content, partial(draft_message, self._parts.session_deps))
-        self._add_agent(new, implicit, content.memories, {"agent": name, "imported": True})
+        self._add_agent(new, content.memories, {"agent": name, "imported": True}, can_complete=can_complete)
         return summarise(new.agent, content, skipped)
 
     def _add_agent(
-        self, new: "NewAgent", implicit: Agent | None, memories: "Sequence[MemoryPart]", request: dict[str, Any]
+        self, new: "NewAgent", memories: "Sequence[MemoryPart]", request: dict[str, Any], *, can_complete: bool
     ) -> None:
-        """Commit a new agent and its memories at once."""
-        from everhold.agents.adding import make_operations
-        from everhold.agents.creating import make_taken_error
-        from everhold.remember.chunks import make_chunks_or_words
-        from everhold.schema.catalog import get_table
-
-        deps, parts = make_agent_deps(self._parts), self._parts
-
-        def cut(row: Any) -> Any:
-            if type(row).__name__ == "Message":
-                return parts.session_deps.cut(row)
-            return make_chunks_or_words([row], parts.write_deps.chunking)[0]
-
-        scope = Scope(organization=self.scope.organization, project=self.scope.project, user=self.scope.user)
-        operations = make_operations(deps, scope, new, implicit, cut)
-        line = deps.make_line(self.scope, "create", new.agent.updated_at, request)
-        try:
-            self._commit(scope.narrow(agent=new.agent.id), [*operations, line], memories)
-        except (AlreadyExists, StaleVersion) as error:
-            is_taken = isinstance(error, StaleVersion) or error.table == get_table(Agent).name
-            raise make_taken_error(new.agent.id) if is_taken else error from None
-        parts.write_deps.scope_rows.invalidate()
-
-    def _commit(self, scope: Scope, operations: "Sequence[Operation]", memories: "Sequence[MemoryPart]") -> None:
+        """Commit a new agent and its memories at once. AlreadyExists if another caller has taken its id."""
+        from everhold.agents.adding import find_implicit, make_operations
         from everhold.agents.reading import drop_links
         from everhold.remember.pipeline import remember
         from everhold.remember.scope_rows import ScopeRows
 
-        if not memories:
-            self._parts.records.commit(operations)
-            return
-        # The rows of the scope are among the operations, so the agent need not exist yet, also with strict scopes.
-        rows = ScopeRows(self._parts.records, strict=False, timezone=self._parts.settings.timezone)
-        write_deps = replace(self._parts.write_deps, scope_rows=rows, first_operations=tuple(operations))
+        deps, parts, agent = make_agent_deps(self._parts), self._parts, new.agent
+        owner = Scope(organization=self.scope.organization, project=self.scope.project, user=self.scope.user)
+        line = deps.make_line(self.scope, "create", agent.updated_at, request)
+
+        def make_agent_operations() -> "list[Operation]":
+            try:
+                implicit = find_implicit(deps.records, owner.organization, agent.id, can_complete=can_complete)
+            except AlreadyExists as error:
+                raise _AgentExistsError from error
+            return [*make_operations(deps, owner, new, implicit, self._cut), line]
+
+        scope = owner.narrow(agent=agent.id)
+        rows = ScopeRows(parts.records, strict=False, timezone=parts.settings.timezone)
+        rows.confirm(scope)  # its rows are among the operations of the agent
         items: list[Mapping[str, Any]] = [
             {**memory.list_values(), "provenance": drop_links(memory.provenance)} for memory in memories
         ]
-        remember(write_deps, scope, items)
+        try:
+            remember(replace(parts.write_deps, scope_rows=rows), scope, items, also=make_agent_operations)
+        except _AgentExistsError as error:
+            raise error.__cause__ or error from None
+        parts.write_deps.scope_rows.invalidate()
+
+    def _cut(self, row: Any) -> "list[Chunk]":
+        """Return the chunks of a block or a message."""
+        from everhold.remember.chunks import make_chunks_or_words
+
+        if isinstance(row, Message):
+            return self._parts.session_deps.cut(row)
+        return make_chunks_or_words([row], self._parts.write_deps.chunking)[0]
+
+
+class _AgentExistsError(Exception):
+    """The id of an agent has been taken. It is no AlreadyExists, which `remember` explains as one of a memory."""
 
 
 class AsyncAgentFileVerbs(AsyncFacade):

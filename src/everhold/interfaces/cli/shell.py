@@ -182,6 +182,8 @@ def _use_state(call: Call, value: str) -> CommandResult:
     from everhold.interfaces.cli.agents import set_state, show_state
 
     return set_state(call, value) if value else show_state(call)
+
+
 def _list_runs(call: Call, _: str) -> CommandResult:
     from everhold.interfaces.cli.runs import list_runs
 
