@@ -79,7 +79,10 @@ _EXPORTS = {
         "Scope",
         "Session",
         "Tool",
+        "Snapshot",
         "User",
+        "Workspace",
+        "WorkspaceFile",
     ),
     "model.base": ("Entity",),
     "ports.embedder": ("Embedder",),
@@ -121,6 +124,12 @@ _EXPORTS = {
     "views.sessions": ("ConversationFields", "SessionFields"),
     "views.tools": ("DerivedToolFields", "NewToolFields", "ToolFields"),
     "views.view": ("AsyncView", "View"),
+    "views.workspace_folder": ("AsyncWorkspaceFolder", "WorkspaceFolder"),
+    "workspaces.diffs": ("FileDifference",),
+    "workspaces.garbage": ("CollectedGarbage",),
+    "workspaces.scanning": ("ScannedFiles",),
+    "workspaces.snapshots": ("RestoredFiles",),
+    "workspaces.verification": ("VerifiedWorkspace",),
 }
 
 __all__ = list_exports(_EXPORTS)  # noqa: PLE0605

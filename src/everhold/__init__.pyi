@@ -72,7 +72,10 @@ from everhold.model import (
     Scope,
     Session,
     Tool,
+    Snapshot,
     User,
+    Workspace,
+    WorkspaceFile,
 )
 from everhold.model.base import Entity
 from everhold.ports.embedder import Embedder
@@ -111,6 +114,12 @@ from everhold.views.run import AsyncRun, Run
 from everhold.views.sessions import ConversationFields, SessionFields
 from everhold.views.tools import DerivedToolFields, NewToolFields, ToolFields
 from everhold.views.view import AsyncView, View
+from everhold.views.workspace_folder import AsyncWorkspaceFolder, WorkspaceFolder
+from everhold.workspaces.diffs import FileDifference
+from everhold.workspaces.garbage import CollectedGarbage
+from everhold.workspaces.scanning import ScannedFiles
+from everhold.workspaces.snapshots import RestoredFiles
+from everhold.workspaces.verification import VerifiedWorkspace
 
 __all__ = [
     "AccessLog",
@@ -127,12 +136,14 @@ __all__ = [
     "AsyncEverhold",
     "AsyncRun",
     "AsyncView",
+    "AsyncWorkspaceFolder",
     "BatchTooLarge",
     "Block",
     "BlockFields",
     "BrokenReference",
     "Change",
     "ChangeEvent",
+    "CollectedGarbage",
     "Conflict",
     "Context",
     "Conversation",
@@ -151,6 +162,7 @@ __all__ = [
     "EverholdError",
     "Execution",
     "Extracted",
+    "FileDifference",
     "FileError",
     "FilterArguments",
     "Forgotten",
@@ -202,10 +214,12 @@ __all__ = [
     "Remedy",
     "Report",
     "Reranker",
+    "RestoredFiles",
     "Revision",
     "Run",
     "RunComparison",
     "RunStep",
+    "ScannedFiles",
     "SchemaTooNew",
     "Scope",
     "SectionUse",
@@ -215,6 +229,7 @@ __all__ = [
     "SettingsFields",
     "SignInRefused",
     "SkippedChange",
+    "Snapshot",
     "SpanSummary",
     "StaleVersion",
     "StepFailed",
@@ -236,10 +251,14 @@ __all__ = [
     "User",
     "UserFields",
     "Verification",
+    "VerifiedWorkspace",
     "View",
     "Why",
     "WhyNot",
     "Window",
     "WorkingMemory",
+    "Workspace",
+    "WorkspaceFile",
+    "WorkspaceFolder",
 ]
 __version__: str

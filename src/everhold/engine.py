@@ -291,16 +291,16 @@ class Everhold(AccountVerbs):
         Each is a path, a URL or a YAML file of settings. An interrupted move continues when it is called again.
         `progress` is called with the steps "copying" and "comparing".
         """
+        from everhold.blob_places import copy_files
         from everhold.exchange import moving
-        from everhold.parts import copy_archive_files
 
         chosen = [settings.load(place, **fields) for place in (source, target)]
         places.check_there(_find_file(chosen[0]))
         places.check_apart(*map(_find_file, chosen))
         with ExitStack() as opened:
             source_records, target_records = (_open_records(each, opened) for each in chosen)
-            copy_files = partial(copy_archive_files, *zip(chosen, (source_records, target_records), strict=True))
-            return moving.move(source_records, target_records, progress or ignore_progress, copy_files)
+            copy = partial(copy_files, *zip(chosen, (source_records, target_records), strict=True))
+            return moving.move(source_records, target_records, progress or ignore_progress, copy)
 
     @staticmethod
     def install_model(

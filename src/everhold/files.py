@@ -78,6 +78,17 @@ def create_text(target: str | Path | IO[str], *, overwrite: bool) -> Iterator[IO
         text.detach().detach()  # closing the text would close the file before it is on disk
 
 
+@contextmanager
+def create_binary(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
+    """Yield a binary file that appears under its name only when the block ends without an error."""
+    with _create_file(path, overwrite=overwrite) as raw:
+        _remove_leftovers(path.parent, raw)
+        buffered = io.BufferedWriter(raw)
+        yield buffered
+        buffered.flush()
+        buffered.detach()  # closing it would close the file before it is on disk
+
+
 def make_private_folder(folder: Path) -> Path:
     """Create a folder that only its owner can use, if needed, and return it; raise OSError if another user owns it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from everhold.adapters.head_files import HeadFiles, read_key
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
 from everhold.arguments.protocols import require_protocol
+from everhold.blob_places import make_archive_files, make_workspace_deps
 from everhold.context.earlier import EarlierSummaries
 from everhold.embedders import EmbeddingParts, begin_loading
 from everhold.embedding import (
@@ -35,12 +36,12 @@ from everhold.embedding import (
     prepare_beside,
     report_embedding,
 )
-from everhold.errors import InvalidSettings, StoreUnavailable
+from everhold.errors import StoreUnavailable
 from everhold.events.subscription import Subscription
 from everhold.maintenance.reembed import Cut, fill_imported
 from everhold.maintenance.reembedding import Reembedding
 from everhold.maintenance.serving import find_serving_model, list_retired_models
-from everhold.model import EmbeddingModel, Message, SessionArchive
+from everhold.model import EmbeddingModel, Message
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
 from everhold.ports.log_heads import SignedHeads
@@ -55,8 +56,7 @@ from everhold.remember.chunks import Chunking, make_chunks_for_model, make_chunk
 from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import ReadingOptions
 from everhold.remember.scope_rows import ScopeRows
-from everhold.schema.operations import Op, Operation, Where
-from everhold.sessions.archive_files import ArchiveFiles
+from everhold.schema.operations import Operation
 from everhold.sessions.deps import SessionDeps
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
@@ -65,6 +65,7 @@ from everhold.stores import describe_place, do_all, open_store
 if TYPE_CHECKING:
     from everhold.episodes.deps import EpisodeDeps
     from everhold.maintenance.schedule import MaintenanceThread
+    from everhold.workspaces.deps import WorkspaceDeps
 
 
 @dataclass
@@ -119,6 +120,11 @@ class Parts:
         from everhold.context.counting import TokenCounter
 
         return TokenCounter(self.write_deps.chunking.tokenizer)
+
+    @cached_property
+    def workspace_deps(self) -> "WorkspaceDeps":
+        """What the verbs on workspaces use. Few processes use workspaces, and all of them should start fast."""
+        return make_workspace_deps(self.settings, self.records, self.write_deps.scope_rows)
 
     @property
     def episode_deps(self) -> "EpisodeDeps":
@@ -363,30 +369,6 @@ def make_session_cache(settings: Settings, records: Records) -> SessionCache:
 
     options = {**chosen.model_dump(), **({"prefix": ""} if settings.layout == "julep" else {})}
     return RedisSessions(RedisOptions(settings.sessions, **options), partial(load_secret, records))
-
-
-def make_archive_files(settings: Settings, records: Records) -> ArchiveFiles | None:
-    """Return the files of archived messages; None if the settings name no place for blobs."""
-    if settings.blobs == "auto":
-        return None
-    from everhold.adapters.files import FileBlobs  # takes a while
-
-    # Each store has a folder of its own. Two stores may hold the same archive after a move.
-    folder = hashlib.sha256(b"archives" + load_secret(records)).hexdigest()[:32]
-    return ArchiveFiles(records, FileBlobs(f"{settings.blobs.rstrip('/')}/archives/{folder}"))
-
-
-def copy_archive_files(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
-    """Copy the files of archived messages of a store that was moved; do nothing if it has none."""
-    if not source[1].count(SessionArchive, None, [Where("address", Op.NE, None)], deleted=True):
-        return
-    files = [make_archive_files(*place) for place in (source, target)]
-    if files[0] is None or files[1] is None:
-        raise InvalidSettings(
-            "archived messages are in files, and the settings of one of the stores name no `blobs`",
-            remedy="set `blobs` for both stores",
-        )
-    files[1].copy_from(files[0])
 
 
 def make_language_model(settings: Settings) -> LanguageModel | None:

@@ -32,6 +32,7 @@ from everhold.settings_sections import (
     Remember,
     SettingsSection,
     Sqlite,
+    WorkspaceSettings,
     hide_password,
 )
 
@@ -84,6 +85,7 @@ class Settings(SettingsSection):
     remember: Remember = Remember.model_construct()
     llm: Llm | None = None
     maintenance: Maintenance = Maintenance.model_construct()
+    workspaces: WorkspaceSettings = WorkspaceSettings.model_construct()
     log: Log = Log.model_construct()
     data: Path = Field(default_factory=lambda: _find_home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _find_home("XDG_CACHE_HOME", ".cache"))

@@ -39,6 +39,7 @@ class SettingsFields(TypedDict, total=False):
     remember: Section
     llm: Setting[Mapping[str, Any] | None]
     maintenance: Section
+    workspaces: Section
     log: Section
     data: Setting[str | Path]
     cache: Setting[str | Path]

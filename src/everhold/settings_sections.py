@@ -155,6 +155,15 @@ class Maintenance(SettingsSection):
     idle_minutes: float = Field(default=0, ge=0)
 
 
+class WorkspaceSettings(SettingsSection):
+    """The folder below which workspaces have their files, and how much each may hold."""
+
+    folder: Path | None = None
+    max_bytes: int = Field(default=1_000_000_000, ge=0)
+    max_file_bytes: int = Field(default=64_000_000, ge=0)
+    max_files: int = Field(default=100_000, ge=0)
+
+
 class Log(SettingsSection):
     """When the access log's lines about reads are written, and the key that lines and chain heads are signed with."""
 

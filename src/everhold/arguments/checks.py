@@ -281,6 +281,20 @@ def make_protocol_check(protocol: Any) -> Check:
     return check
 
 
+def _check_content(value: Any, name: str) -> bytes:
+    """Check the content of a file: bytes, or text, which becomes UTF-8."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if not isinstance(value, str):
+        raise make_refusal(name, value, "text or bytes")
+    try:
+        return str.encode(value)
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"{name} holds a lone surrogate at position {error.start}", remedy="pass bytes, or text without it"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Checked:
     """The check that an annotation carries: `Annotated[str, Checked(…)]`."""
@@ -298,6 +312,13 @@ JobName = Annotated[str, Checked(_make_text_check(ID_LENGTH, "the name of a main
 Cursor = Annotated[str, Checked(_make_text_check(CURSOR_LENGTH, "the cursor of the previous page"))]
 Password = Annotated[str, Checked(_make_text_check(PASSWORD_LENGTH, secret=True))]
 PathText = Annotated[str, Checked(_check_path_text)]
+# A path inside a workspace. The workspace checks its names.
+FilePath = Annotated[str, Checked(_make_text_check(PATH_LENGTH, "a relative path as text"))]
+FileContent = Annotated[str | bytes, Checked(_check_content)]
+FileKind = Annotated[
+    Literal["document", "artifact", "snapshot"], Checked(_make_choice_check("document", "artifact", "snapshot"))
+]
+FileLimit = Annotated[int, Checked(_make_integer_check(0, MAX_INTEGER, "a number of bytes or files"))]
 PageSize = Annotated[
     int, Checked(make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE}, and the cursor for more"))
 ]

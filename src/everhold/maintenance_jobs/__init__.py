@@ -18,7 +18,7 @@ from everhold.maintenance.filling import Filling
 from everhold.maintenance.pipeline import Counts, JobRun, MaintenanceJob
 from everhold.maintenance.purge import PurgeWork
 from everhold.maintenance.reembedding import Reembedding
-from everhold.maintenance_jobs import aging, archiving, consolidating, episodes
+from everhold.maintenance_jobs import aging, archiving, consolidating, episodes, workspaces
 from everhold.maintenance_jobs.aging import find_purge_time
 from everhold.model import Message, Scope
 from everhold.parts import Parts
@@ -276,6 +276,15 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         archiving.count_archivable,
         archiving.archive_sessions,
         lease="archive",
+    ),
+    # After purging, which takes away the last row that names a content.
+    MaintenanceJob(
+        "workspaces",
+        "Delete contents and folders of workspaces that nothing names any more.",
+        workspaces.count_garbage,
+        workspaces.collect_garbage,
+        lease="workspaces",
+        lease_duration=LONG_DURATION,
     ),
     # Last: a model that answers slowly must not delay the rest.
     MaintenanceJob(

@@ -17,6 +17,8 @@ UNSEARCHED: Mapping[str, str] = {
     "Session": "sessions",
     "Conversation": "conversations",
     "Execution": "executions",
+    "Workspace": "workspaces",
+    "Snapshot": "snapshots",
 }
 # What the entity of a table is called in an event.
 ENTITY_NAMES: Mapping[str, str] = {
@@ -35,6 +37,12 @@ ENTITY_NAMES: Mapping[str, str] = {
 # Nothing that is searched belongs to a row of these tables.
 _WITHOUT_DESCENDANTS = frozenset(("agent_states", "tools", "maintenance_runs"))
 _WITHOUT_DESCENDANTS = frozenset(("agent_states", "executions", "maintenance_runs"))
+    "workspaces": "workspace",
+    "snapshots": "snapshot",
+    "maintenance_runs": "maintenance_run",
+}
+# Nothing that is searched belongs to a row of these tables.
+_WITHOUT_DESCENDANTS = frozenset(("agent_states", "maintenance_runs", "workspaces", "snapshots"))
 # The column of a line that holds the id of such an entity itself.
 _OWN_COLUMNS = {"User": "user_id", "Project": "project_id", "Agent": "agent_id", "Session": "session_id"}
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from everhold.model.base import Entity
-from everhold.model.fields import Count, Id, JsonObject, Label, Name, Sha256, Text
+from everhold.model.fields import Count, Flag, Id, JsonObject, Label, Name, Sha256, Text
 
 
 class Workspace(Entity):
@@ -31,7 +31,10 @@ class WorkspaceFile(Entity):
 
 
 class Snapshot(Entity):
-    """The content of every path of a workspace at one moment."""
+    """The content of every path of a workspace at one moment.
+
+    `manifest` names the pages that hold path, hash, size and mode of every file, and counts them.
+    """
 
     workspace_id: Id
     cycle_id: Id | None = None
@@ -40,8 +43,15 @@ class Snapshot(Entity):
 
 
 class Blob(Entity):
-    """Bytes that are stored once, however many rows refer to them."""
+    """Bytes that are stored once, however many rows refer to them. The id is the hash.
+
+    A row is about this store's place for blobs, so it is moved with the bytes and is never exported.
+    """
 
     sha256: Sha256
     size: Count
     compression: Label | None = None
+    generation: Count = 0
+    """How often the bytes were stored again while they were being deleted."""
+    is_leaving: Flag = False
+    """Whether the bytes are being deleted, so that no row may name them any more."""

@@ -1,6 +1,6 @@
 """The store of large contents, addressed by their SHA-256 and separated by organization."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 
@@ -24,4 +24,26 @@ class Blobs(Protocol):
 
     def list_addresses(self, organization_id: str) -> Iterator[str]:
         """Yield the addresses of the organization's contents, in no particular order."""
+        ...
+
+
+class NamedBlobs(Protocol):
+    """A store of bytes under names that the caller chooses: 64 hexadecimal digits. It does not check what they hold."""
+
+    def write(self, organization_id: str, name: str, content: bytes) -> None:
+        """Store bytes durably and atomically, replacing those of the same name."""
+        ...
+
+    def read(self, organization_id: str, name: str) -> bytes:
+        """Return the bytes of a name; NotFound if there are none."""
+        ...
+
+    def has(self, organization_id: str, name: str) -> bool: ...
+
+    def delete(self, organization_id: str, address: str) -> None:
+        """Delete the bytes of a name; do nothing if there are none."""
+        ...
+
+    def delete_others(self, organization_ids: Iterable[str]) -> int:
+        """Delete all bytes of organizations other than these; return how many names those had."""
         ...

@@ -288,7 +288,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
                 _mention("parent_id", "snapshots"),
             ),
         ),
-        _declare("Blob", "blobs", uniques=(Unique("sha256", ("sha256",)),)),
+        _declare("Blob", "blobs", uniques=(Unique("sha256", ("sha256",)),), internal=True),
         # data
         _declare(
             "Source", "sources", lookups=(_index("project_id"), _index("sha256")), references=(_organization, _project)

@@ -81,6 +81,7 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
 
 
 def require_own_deletion(records: Records, row: Message | Session | Execution, kind: str) -> None:
+def require_own_deletion(records: Records, row: Entity, kind: str) -> None:
     """Raise NotFound if a row was deleted with its owner: restoring it would restore the owner too."""
     for column, entity in _OWNERS.items():
         owner = _find(records, entity, row.organization_id, row.__dict__.get(column))

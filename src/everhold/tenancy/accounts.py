@@ -19,7 +19,7 @@ from everhold.errors import (
     StoreBusy,
     UnknownField,
 )
-from everhold.model import Agent, Block, Execution, Organization, Project, Session, Tool, User
+from everhold.model import Agent, Block, Execution, Organization, Project, Session, Tool, User, Workspace
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Row, Tracked
 from everhold.model.fields import is_id
@@ -41,6 +41,7 @@ KINDS: Mapping[str, type[Tracked]] = {
     "block": Block,
     "tool": Tool,
     "run": Execution,
+    "workspace": Workspace,
 }
 _KIND_NAMES = {entity: kind for kind, entity in KINDS.items()}
 _CALLER_FIELDS: Mapping[type[Row], Collection[str]] = {

@@ -1,11 +1,12 @@
 """Delete an account or a session with all that belongs to it, in the store and in caches."""
 
+from datetime import timedelta
 from functools import partial
 
 from everhold import clock
 from everhold.access import chain
 from everhold.errors import AlreadyExists, NotFound, StaleVersion
-from everhold.model import Session
+from everhold.model import Session, Workspace
 from everhold.parts import Parts
 from everhold.remember import forget
 from everhold.retries import CONFLICTS, retry
@@ -28,6 +29,8 @@ def count_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: b
 def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: bool, line: Put | None) -> None:
     """Hide or purge an account or a session with all that belongs to it, and drop what is cached of it."""
     parts.access.flush()
+    # Counted first: afterwards nothing shows that there were workspaces.
+    has_workspaces = hard and parts.records.count(Workspace, organization, deleted=True) > 0
     _put_back_messages(parts, kind, organization, name, hard=hard)
     if hard:
         _erase_traces(parts, kind, organization, name)
@@ -40,6 +43,16 @@ def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: 
     files = parts.session_deps.find_archive_files() if hard else None
     if files is not None:
         files.sweep()
+    if has_workspaces:
+        remove_workspace_files(parts, organization)
+
+
+def remove_workspace_files(parts: Parts, organization: str) -> None:
+    """Delete the folders and contents of purged workspaces at once, because they may be personal."""
+    from everhold.workspaces.garbage import collect_garbage, remove_purged
+
+    remove_purged(parts.workspace_deps)
+    collect_garbage(parts.workspace_deps, organization, min_age=timedelta(0))
 
 
 def restore_rows(parts: Parts, kind: str, organization: str, name: str, line: Put) -> None:

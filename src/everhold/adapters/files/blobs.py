@@ -4,7 +4,7 @@ import contextlib
 import errno
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from everhold.errors import (
 from everhold.files import sync_folder, write_private
 
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
+_FOLDER_PREFIX = "of-"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -61,28 +62,40 @@ class FileBlobs:
 
     def put(self, organization_id: str, content: bytes) -> str:
         address = hashlib.sha256(content).hexdigest()
-        path = self._path(organization_id, address)
-        if not self._files.exists(path):
-            with _translate_errors(f"a blob of {len(content)} bytes cannot be stored at {path}"):
-                self._write(path, content)
+        if not self.has(organization_id, address):
+            self.write(organization_id, address, content)
         return address
 
     def get(self, organization_id: str, address: str) -> bytes:
-        path = self._path(organization_id, address)
-        with _translate_errors(f"the blob at {path} cannot be read"):
-            try:
-                content = bytes(self._files.cat_file(path))
-            except FileNotFoundError:
-                raise NotFound(
-                    f"no blob {address} at {path}",
-                    value=address,
-                    remedy="set `blobs` to an fsspec address that all machines share, or restore it from a backup",
-                ) from None
+        content = self.read(organization_id, address)
         if hashlib.sha256(content).hexdigest() != address:
+            path = self._path(organization_id, address)
             raise StoreDamaged(
                 f"the blob at {path} has another SHA-256 than its name", remedy="restore it from a backup"
             )
         return content
+
+    def has(self, organization_id: str, name: str) -> bool:
+        path = self._path(organization_id, name)
+        with _translate_errors(f"the blob at {path} cannot be looked up"):
+            return bool(self._files.exists(path))
+
+    def write(self, organization_id: str, name: str, content: bytes) -> None:
+        path = self._path(organization_id, name)
+        with _translate_errors(f"a blob of {len(content)} bytes cannot be stored at {path}"):
+            self._write(path, content)
+
+    def read(self, organization_id: str, name: str) -> bytes:
+        path = self._path(organization_id, name)
+        with _translate_errors(f"the blob at {path} cannot be read"):
+            try:
+                return bytes(self._files.cat_file(path))
+            except FileNotFoundError:
+                raise NotFound(
+                    f"no blob {name} at {path}",
+                    value=name,
+                    remedy="set `blobs` to an fsspec address that all machines share, or restore it from a backup",
+                ) from None
 
     def delete(self, organization_id: str, address: str) -> None:
         path = self._path(organization_id, address)
@@ -94,6 +107,18 @@ class FileBlobs:
             name = str(path).rpartition("/")[2]
             if _ADDRESS.fullmatch(name):
                 yield name
+
+    def delete_others(self, organization_ids: Iterable[str]) -> int:
+        kept, count = set(map(_name_folder, organization_ids)), 0
+        with _translate_errors(f"the blobs at {self._root} cannot be listed or deleted"):
+            self._files.invalidate_cache()
+            for path in self._files.find(self._root):
+                folder = str(path).removeprefix(f"{self._root}/").partition("/")[0]
+                if folder.startswith(_FOLDER_PREFIX) and folder not in kept:
+                    with contextlib.suppress(FileNotFoundError):
+                        self._files.rm_file(path)
+                        count += 1
+        return count
 
     def _path(self, organization_id: str, address: str) -> str:
         if not _ADDRESS.fullmatch(address):
@@ -134,4 +159,4 @@ def _name_folder(organization_id: str) -> str:
 
     It is a digest, because file systems limit the length of names, and some ignore case.
     """
-    return f"of-{hashlib.sha256(organization_id.encode()).hexdigest()}"
+    return f"{_FOLDER_PREFIX}{hashlib.sha256(organization_id.encode()).hexdigest()}"

@@ -1,0 +1,96 @@
+"""Where contents are stored outside the records: archived messages, and the files of workspaces."""
+
+import hashlib
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from everhold.adapters.address import scheme_of
+from everhold.errors import InvalidSettings
+from everhold.model import Blob, SessionArchive
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Where
+from everhold.sessions.archive_files import ArchiveFiles
+from everhold.sessions.secret import load_secret
+from everhold.settings import Settings
+
+if TYPE_CHECKING:
+    from everhold.workspaces.contents import Contents
+    from everhold.workspaces.deps import MissingScopeRows, WorkspaceDeps
+
+
+def make_archive_files(settings: Settings, records: Records) -> ArchiveFiles | None:
+    """Return the files of archived messages; None if the settings name no place for blobs."""
+    if settings.blobs == "auto":
+        return None
+    from everhold.adapters.files import FileBlobs  # takes a while
+
+    # Each store has a folder of its own. Two stores may hold the same archive after a move.
+    folder = _name_store(records, b"archives")
+    return ArchiveFiles(records, FileBlobs(f"{settings.blobs.rstrip('/')}/archives/{folder}"))
+
+
+def copy_files(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
+    """Copy the files that the rows of a moved store name."""
+    copy_archive_files(source, target)
+    copy_workspace_contents(source, target)
+
+
+def copy_archive_files(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
+    """Copy the files of archived messages of a store that was moved; do nothing if it has none."""
+    if not source[1].count(SessionArchive, None, [Where("address", Op.NE, None)], deleted=True):
+        return
+    files = [make_archive_files(*place) for place in (source, target)]
+    if files[0] is None or files[1] is None:
+        raise InvalidSettings(
+            "archived messages are in files, and the settings of one of the stores name no `blobs`",
+            remedy="set `blobs` for both stores",
+        )
+    files[1].copy_from(files[0])
+
+
+def make_workspace_deps(settings: Settings, records: Records, scope_rows: "MissingScopeRows") -> "WorkspaceDeps":
+    """Return what the verbs on workspaces use."""
+    from everhold.workspaces.deps import WorkspaceDeps, WorkspaceLimits
+
+    chosen = settings.workspaces
+    # A store in memory is gone with the process, so its files should be gone as well.
+    temporary = tempfile.TemporaryDirectory(prefix="everhold-") if scheme_of(settings.storage) == "memory" else None
+    data = settings.data if temporary is None else Path(temporary.name)
+    base = find_workspaces_folder(settings) if temporary is None else chosen.folder or data
+    return WorkspaceDeps(
+        records,
+        scope_rows,
+        make_contents(settings, records, data),
+        base.absolute() / _name_store(records, b"workspaces"),
+        WorkspaceLimits(chosen.max_bytes, chosen.max_file_bytes, chosen.max_files),
+        settings.interface,
+        temporary,
+    )
+
+
+def find_workspaces_folder(settings: Settings) -> Path:
+    """Return the folder below which the workspaces of all stores have their files."""
+    return settings.workspaces.folder or settings.data / "workspaces"
+
+
+def make_contents(settings: Settings, records: Records, data: Path) -> "Contents":
+    """Return the contents of a store's workspaces: at the place for blobs, or below the folder for data."""
+    from everhold.adapters.files import FileBlobs  # takes a while
+    from everhold.workspaces.contents import Contents
+
+    place = str((data / "blobs").absolute()) if settings.blobs == "auto" else settings.blobs.rstrip("/")
+    return Contents(records, FileBlobs(f"{place}/workspaces/{_name_store(records, b'workspaces')}"))
+
+
+def copy_workspace_contents(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
+    """Copy the contents of the workspaces of a store that was moved; those that are there stay."""
+    if not source[1].count(Blob, None):
+        return
+    contents = [make_contents(settings, records, settings.data) for settings, records in (source, target)]
+    contents[1].copy_from(contents[0])
+
+
+def _name_store(records: Records, purpose: bytes) -> str:
+    """Return the name of a store's own folder: two stores may hold the same rows after a move."""
+    return hashlib.sha256(purpose + load_secret(records)).hexdigest()[:32]

@@ -1,0 +1,39 @@
+"""The job that deletes contents of workspaces that nothing names, and folders of purged workspaces."""
+
+from functools import partial
+
+from everhold.blob_places import find_workspaces_folder
+from everhold.maintenance.pipeline import Counts, JobRun
+from everhold.model import Blob, Organization, Workspace
+from everhold.parts import Parts
+
+
+def _is_used(parts: Parts) -> bool:
+    """Return whether the store has workspaces, or this machine has folders of workspaces that may have been purged."""
+    has_rows = parts.records.count(Blob, None) or parts.records.count(Workspace, None, deleted=True)
+    return bool(has_rows) or find_workspaces_folder(parts.settings).is_dir()
+
+
+def _list_organizations(parts: Parts) -> list[str]:
+    return [name for (name,) in parts.records.columns(Organization, None, ("id",), deleted=True)]
+
+
+def count_garbage(parts: Parts) -> Counts:
+    from everhold.workspaces.garbage import find_garbage
+
+    if not _is_used(parts):
+        return {}
+    deps = parts.workspace_deps
+    return {"contents": sum(len(find_garbage(deps, name)) for name in _list_organizations(parts))}
+
+
+def collect_garbage(parts: Parts, run: JobRun) -> None:
+    from everhold.workspaces import garbage
+
+    if not _is_used(parts):
+        return
+    deps = parts.workspace_deps
+    run.add("folders", garbage.remove_purged(deps))
+    for name in _list_organizations(parts):
+        garbage.collect_garbage(deps, name, partial(run.add, "contents"))
+        run.check_time()

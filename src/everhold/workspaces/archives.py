@@ -1,0 +1,265 @@
+"""Write a workspace to a tar file, and take in a tar or zip file from anywhere.
+
+An archive is read twice: first every name, kind and size is checked, so that an archive with a single bad entry changes
+nothing, then the contents are read. Only regular files and folders are taken. Nothing is extracted by the libraries
+themselves: they only deliver bytes, of which no more are read than the limits allow.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple, NoReturn, cast
+
+from everhold.errors import EverholdError, InvalidInput
+from everhold.files import create_binary
+from everhold.workspaces.changing import WorkArea, change_files
+from everhold.workspaces.contents import hash_content
+from everhold.workspaces.deps import WorkspaceLimits
+from everhold.workspaces.files import check_quota
+from everhold.workspaces.manifests import Manifest, ManifestEntry
+from everhold.workspaces.paths import find_path_fault, fold_path, split_path
+from everhold.workspaces.sandbox import EXECUTABLE, PLAIN
+
+_COMPRESSED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
+    (b"\x1f\x8b", gzip.GzipFile),
+    (b"BZh", bz2.BZ2File),
+    (b"\xfd7zXZ\x00", lzma.LZMAFile),
+)
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+# Headers with long names and attributes are read as a whole. No honest one is longer.
+_MAX_HEADER_BYTES = 1_000_000
+_BLOCK = 512
+_COPY_BYTES = 1 << 20
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, zlib.error, lzma.LZMAError,
+            ValueError, OverflowError, NotImplementedError, RuntimeError, UnicodeError, gzip.BadGzipFile)  # fmt: skip
+
+
+class ArchivedFile(NamedTuple):
+    """A file in an archive: its path in the workspace, its size by its header, and the library's entry."""
+
+    path: str
+    size: int
+    mode: int
+    member: Any
+
+
+def export_files(target: Path, manifest: Manifest, load: Callable[[str], bytes], *, overwrite: bool) -> None:
+    """Write files to a tar file, ordered by path. The same files always make the same bytes."""
+    with (
+        create_binary(target, overwrite=overwrite) as output,
+        tarfile.open(fileobj=output, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for path, entry in sorted(manifest.items()):
+            member = tarfile.TarInfo(path)
+            member.size, member.mode = entry.size, entry.mode
+            archive.addfile(member, io.BytesIO(load(entry.sha256)))
+
+
+def take_in_archive(area: WorkArea, source: Path, into: str | None, cycle_id: str | None) -> list[str]:
+    """Write the files of an archive to the workspace, all or none; return their paths.
+
+    InvalidInput if an entry is no regular file or folder, has a bad name or a name twice, or exceeds the limits.
+    """
+    limits = area.limits
+    with ExitStack() as resources:
+        members, read = _open_archive(area, source, limits, resources)
+        planned = _plan_files(members, into, limits)
+        check_quota(area, {file.path: file.size for file in planned})
+        for file in planned:
+            area.place.files.check_free(split_path(file.path))
+        spool = _Spool(resources.enter_context(area.place.make_temporary()))
+        entries: dict[str, ManifestEntry | None] = {}
+        for file in planned:
+            content = _read_member(read, file)
+            entries[file.path] = ManifestEntry(spool.add(content), len(content), file.mode)
+        change_files(area, entries, spool.get, area.make_recording("update", cycle_id))
+    return sorted(entries)
+
+
+class _Spool:
+    """Contents in a temporary file, because those of an archive may not fit the memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._places: dict[str, tuple[int, int]] = {}
+
+    def add(self, content: bytes) -> str:
+        sha256 = hash_content(content)
+        if sha256 not in self._places:
+            self._places[sha256] = (self._file.seek(0, os.SEEK_END), len(content))
+            self._file.write(content)
+        return sha256
+
+    def get(self, sha256: str) -> bytes:
+        start, size = self._places[sha256]
+        self._file.seek(start)
+        return self._file.read(size)
+
+
+def _plan_files(members: Iterator[ArchivedFile | str], into: str | None, limits: WorkspaceLimits) -> list[ArchivedFile]:
+    """Check every entry and return the files; a text is the path of a folder."""
+    prefix = "" if into is None else "/".join(split_path(into)) + "/"
+    files: dict[str, ArchivedFile] = {}
+    folders: dict[str, str] = {}
+    size, count = 0, 0
+    for member in members:
+        count += 1
+        if count > 2 * limits.max_files + 1_000:
+            _refuse(f"the archive has more than {count - 1:,} entries", "split it")
+        name = member if isinstance(member, str) else member.path
+        fault = find_path_fault(prefix + name)
+        if fault is not None:
+            _refuse(f"the archive has an entry {name[:80]!r} that {fault}", "make the archive without it")
+        _note_folders(prefix + name, folders, is_folder=isinstance(member, str))
+        if isinstance(member, str):
+            continue
+        folded = fold_path(prefix + name)
+        if folded in files:
+            _refuse(f"the archive has {name[:80]!r} twice, but for case or composition", "make it with one of them")
+        files[folded] = member._replace(path=prefix + name)
+        size += member.size
+        limits.check_file(name, member.size)
+        limits.check(len(files), size)
+    clash = next((files[folded].path for folded in files if folded in folders), None)
+    if clash is not None:
+        _refuse(f"the archive has {clash[:80]!r} as a file and as a folder", "make it with one of them")
+    return list(files.values())
+
+
+def _note_folders(path: str, folders: dict[str, str], *, is_folder: bool) -> None:
+    """Note the folders of a path; raise InvalidInput for two that only differ in case or composition."""
+    names = path.split("/")
+    for depth in range(1, len(names) + is_folder):
+        folder = "/".join(names[:depth])
+        if folders.setdefault(fold_path(folder), folder) != folder:
+            _refuse(f"the archive has {folder[:80]!r} twice, but for case or composition", "make it with one of them")
+
+
+def _open_archive(
+    area: WorkArea, source: Path, limits: WorkspaceLimits, resources: ExitStack
+) -> tuple[Iterator[ArchivedFile | str], Callable[[Any], IO[bytes] | None]]:
+    """Return the entries of an archive, and what opens one of them."""
+    try:
+        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise InvalidInput(f"{source} cannot be read ({error.strerror})", remedy="check the path") from None
+    file = resources.enter_context(os.fdopen(descriptor, "rb"))
+    status = os.fstat(descriptor)
+    # Every entry may have a header, a block to fill up, and attributes.
+    most = limits.max_bytes + 8 * _BLOCK * (limits.max_files + 1_000)
+    if not stat.S_ISREG(status.st_mode):
+        _refuse(f"{source} is no regular file", "pass a tar or zip file")
+    if status.st_size > most:
+        _refuse(f"{source} has {status.st_size:,} bytes", f"pass an archive of at most {most:,}")
+    with _explain_damage(source):
+        beginning = file.read(8)
+        file.seek(0)
+        if beginning.startswith(_ZIP):
+            archive = resources.enter_context(zipfile.ZipFile(file))
+            return _guard(source, _list_zip(archive)), archive.open
+        decompress = next((opener for magic, opener in _COMPRESSED if beginning.startswith(magic)), None)
+        if decompress is not None:
+            plain = resources.enter_context(area.place.make_temporary())
+            _decompress(decompress(file), plain, most)
+            file = plain
+        tar = resources.enter_context(tarfile.TarFile(fileobj=cast("IO[bytes]", _HeaderReader(file))))
+        return _guard(source, _list_tar(tar)), tar.extractfile
+
+
+class _HeaderReader:
+    """Reads a file for `tarfile`, and refuses to read a header of unusual length at once."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0 or size > _MAX_HEADER_BYTES:
+            _refuse(f"the archive has a header of {size:,} bytes", "make it with another program")
+        return self._file.read(size)
+
+
+def _decompress(packed: Any, plain: IO[bytes], most: int) -> None:
+    size = 0
+    while part := packed.read(_COPY_BYTES):
+        size += len(part)
+        if size > most:
+            _refuse(f"the archive unpacks to more than {most:,} bytes", "split it")
+        plain.write(part)
+    plain.seek(0)
+
+
+def _list_tar(archive: tarfile.TarFile) -> Iterator[ArchivedFile | str]:
+    for member in archive:
+        name = member.name
+        if member.isdir():
+            if name.removeprefix("./").strip("/") not in ("", "."):
+                yield name.removeprefix("./").removesuffix("/")
+        elif member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
+            _refuse(f"the archive has an entry {name[:80]!r} that is no regular file", "make the archive without it")
+        else:
+            yield ArchivedFile(name.removeprefix("./"), member.size, _choose_mode(member.mode), member)
+
+
+def _list_zip(archive: zipfile.ZipFile) -> Iterator[ArchivedFile | str]:
+    for member in archive.infolist():
+        name, mode = member.orig_filename, member.external_attr >> 16
+        if member.flag_bits & 1:
+            _refuse(f"the archive has an entry {name[:80]!r} that is encrypted", "make it without a password")
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR) or name != member.filename:
+            _refuse(f"the archive has an entry {name[:80]!r} that is no regular file", "make the archive without it")
+        if name.endswith("/"):
+            yield name.removesuffix("/")
+        elif stat.S_ISDIR(mode):
+            _refuse(f"the archive has {name[:80]!r} as a file and as a folder", "make it with one of them")
+        else:
+            yield ArchivedFile(name, member.file_size, _choose_mode(mode), member)
+
+
+def _choose_mode(mode: int) -> int:
+    return EXECUTABLE if mode & stat.S_IXUSR else PLAIN
+
+
+def _read_member(read: Callable[[Any], IO[bytes] | None], file: ArchivedFile) -> bytes:
+    with _explain_damage(file.path):
+        opened = read(file.member)
+        if opened is None:
+            _refuse(f"the archive has no content for {file.path[:80]!r}", "make it again")
+        with opened:
+            parts, left = [], file.size + 1
+            while left > 0 and (part := opened.read(min(left, _COPY_BYTES // 2))):
+                parts.append(part)
+                left -= len(part)
+        if left != 1:
+            _refuse(f"the archive has {file.path[:80]!r} with another size than its header says", "make it again")
+        return b"".join(parts)
+
+
+def _guard(source: Path, members: Iterator[ArchivedFile | str]) -> Iterator[ArchivedFile | str]:
+    with _explain_damage(source):
+        yield from members
+
+
+@contextmanager
+def _explain_damage(source: Path | str) -> Iterator[None]:
+    """Raise what the libraries raise for a damaged archive as InvalidInput."""
+    try:
+        yield
+    except EverholdError:
+        raise
+    except (*_DAMAGED, OSError) as error:
+        kind = type(error).__name__
+        raise InvalidInput(f"{source} is no archive that can be read ({kind})", remedy="make it again") from error
+
+
+def _refuse(fact: str, remedy: str) -> NoReturn:
+    raise InvalidInput(fact, remedy=remedy)

@@ -1,0 +1,153 @@
+"""Change files of a workspace on disk and in the records together.
+
+    store the contents → stage the files → write the journal → move the files into place → write the rows → end
+
+Until the journal is written, nothing has changed. From then on the change is completed: by this call, or, if the
+process dies or the store fails, by the next call that opens the workspace. So a caller of the verbs sees all of a
+change or nothing of it. A program that reads the folder itself sees each file as it was or as it will be.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from everhold.batches import split_into_batches
+from everhold.errors import InvalidInput, NotFound, StoreDamaged
+from everhold.model import Scope, Workspace, WorkspaceFile
+from everhold.model.access import LoggedOperation
+from everhold.schema.operations import Op, Where
+from everhold.workspaces.contents import GetContent, hash_content
+from everhold.workspaces.deps import WorkspaceDeps, WorkspaceLimits
+from everhold.workspaces.manifests import ManifestEntry
+from everhold.workspaces.paths import find_path_fault, split_path
+from everhold.workspaces.place import FileIndex, OpenPlace
+from everhold.workspaces.recording import FileFields, Recording, record_files, reread
+from everhold.workspaces.sandbox import EXECUTABLE, PLAIN, choose_mode
+
+_BATCH = 200
+
+
+@dataclass
+class WorkArea:
+    """A workspace whose folder is open and locked."""
+
+    deps: WorkspaceDeps
+    scope: Scope
+    workspace: Workspace
+    place: OpenPlace
+
+    @property
+    def limits(self) -> WorkspaceLimits:
+        return self.deps.limits.narrow(self.workspace)
+
+    def make_recording(
+        self, operation: LoggedOperation, cycle_id: str | None = None, fields: FileFields | None = None
+    ) -> Recording:
+        return Recording(self.scope, self.workspace, operation, cycle_id, fields or FileFields())
+
+    def load(self, sha256: str) -> bytes:
+        """Return a content of the organization."""
+        return self.deps.contents.load(self.workspace.organization_id, sha256)
+
+
+@contextmanager
+def work_in(deps: WorkspaceDeps, scope: Scope, workspace: Workspace) -> Iterator[WorkArea]:
+    """Yield the workspace's folder, with interrupted changes completed and files fetched that this machine lacks."""
+    workspace = reread(deps, workspace)
+    with deps.find_place(workspace).open() as place:
+        area = WorkArea(deps, scope, reread(deps, workspace), place)
+        _complete_change(area)
+        _fetch_files(area)
+        yield area
+
+
+def change_files(
+    area: WorkArea, entries: Mapping[str, ManifestEntry | None], get_content: GetContent, recording: Recording
+) -> None:
+    """Write and remove files. `get_content` returns the content of a hash; it is called before anything changes."""
+    organization = area.workspace.organization_id
+    hashes = sorted({entry.sha256 for entry in entries.values() if entry is not None})
+    for batch in split_into_batches(hashes, _BATCH):
+        area.deps.contents.store(organization, batch, get_content)
+    planned = {
+        path: None if entry is None else [*entry, area.place.stage(get_content(entry.sha256), entry.mode)]
+        for path, entry in entries.items()
+    }
+    fields = recording.fields
+    area.place.write_journal(
+        {
+            "operation": recording.operation,
+            "cycle": recording.cycle_id,
+            "kind": fields.kind,
+            "media_type": fields.media_type,
+            "metadata": fields.metadata,
+            "files": planned,
+        }
+    )
+    _move_files(area, planned)
+    area.workspace = record_files(area.deps, recording, entries, get_content)
+    area.place.clear_journal()
+
+
+def _move_files(area: WorkArea, planned: Mapping[str, Any], refusals: tuple[type[Exception], ...] = ()) -> None:
+    """Remove and publish files; a path that raises one of `refusals` is left as it is."""
+    for path, entry in planned.items():
+        if entry is None:
+            with suppress(*refusals):
+                area.place.files.remove(split_path(path))
+    for path, entry in planned.items():
+        if entry is not None:
+            with suppress(*refusals):
+                area.place.publish(split_path(path), entry[-1])
+
+
+def _complete_change(area: WorkArea) -> None:
+    """Complete the change that a process was making when it died, or delete what it had staged."""
+    journal = area.place.read_journal()
+    if journal is not None:
+        planned = {path: entry for path, entry in journal["files"].items() if find_path_fault(path) is None}
+        # If a tool has put a link or a folder there in the meantime, what is on disk is recorded.
+        _move_files(area, planned, (InvalidInput,))
+        fields = FileFields(journal["kind"], journal["media_type"], journal["metadata"])
+        contents = {path: _read_entry(area, path) for path in planned}
+        by_hash = {entry[0].sha256: entry[1] for entry in contents.values() if entry is not None}
+        entries = {path: None if entry is None else entry[0] for path, entry in contents.items()}
+        recording = area.make_recording(journal["operation"], journal["cycle"], fields)
+        area.workspace = record_files(area.deps, recording, entries, by_hash.__getitem__)
+        area.place.clear_journal()
+    area.place.clear_staging()
+
+
+def _read_entry(area: WorkArea, path: str) -> tuple[ManifestEntry, bytes] | None:
+    """Return what is at a path; None if no file is."""
+    try:
+        content, status = area.place.files.read(split_path(path), area.limits.max_file_bytes)
+    except (NotFound, InvalidInput):
+        return None
+    return ManifestEntry(hash_content(content), len(content), choose_mode(status)), content
+
+
+def _fetch_files(area: WorkArea) -> None:
+    """Write the files of the workspace to a folder that has never been used on this machine."""
+    if not area.place.read_index().is_new():
+        return
+    where = [Where("workspace_id", Op.EQ, area.workspace.id)]
+    index = FileIndex(version=0)
+    for row in area.deps.records.scan(WorkspaceFile, area.workspace.organization_id, where):
+        if find_path_fault(row.path) is not None:  # such a row comes from a bundle
+            continue
+        try:
+            _fetch_file(area, row)
+        except (NotFound, StoreDamaged, InvalidInput):
+            index.absent.add(row.path)
+    area.place.write_index(index)
+
+
+def _fetch_file(area: WorkArea, row: WorkspaceFile) -> None:
+    names = split_path(row.path)
+    try:
+        area.place.files.read(names, area.limits.max_file_bytes)
+    except NotFound:
+        mode = EXECUTABLE if row.metadata.get("executable") is True else PLAIN
+        area.place.publish(names, area.place.stage(area.load(row.sha256), mode))

@@ -1,0 +1,163 @@
+"""The contents of files, each stored once per organization, compressed, and named by its SHA-256.
+
+A row is written before its content and deleted after it, so that a crash leaves no content that no row names. The
+commit that makes a file or a snapshot name a content also changes the content's row on the condition of its version.
+So a content that garbage collection has begun to delete can no longer be named. Storing it again takes the next
+generation, which has another place: a collection that is still under way deletes the old one only.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from everhold import clock
+from everhold.errors import AlreadyExists, NotFound, StaleVersion, StoreBusy, StoreDamaged
+from everhold.model import Blob
+from everhold.ports.blobs import NamedBlobs
+from everhold.ports.records import Records
+from everhold.retries import CONFLICTS, retry
+from everhold.schema.operations import Delete, Operation, Patch, Put
+
+GetContent = Callable[[str], bytes]
+_PACKED, _RAW = b"z", b"r"
+_LEVEL = 6
+
+
+def hash_content(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class Packed(NamedTuple):
+    """A content as it is stored."""
+
+    stored: bytes
+    size: int
+    compression: str | None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The contents of one store's workspaces."""
+
+    records: Records
+    blobs: NamedBlobs
+
+    def store(self, organization: str, hashes: Iterable[str], get_content: GetContent) -> list[Operation]:
+        """Store contents that are not there; return operations for the commit that names them.
+
+        The commit raises StaleVersion if one of them is being deleted; call this again then.
+        """
+        names = sorted(set(hashes))
+        pack_once = cache(lambda name: _pack_content(get_content(name)))
+
+        def make_rows(_: int) -> dict[str, Blob]:
+            return self._ensure_rows(organization, names, pack_once)
+
+        busy = StoreBusy("contents of the workspace kept changing while they were stored")
+        conflicts = (AlreadyExists, StaleVersion)
+        rows = retry("store contents", make_rows, CONFLICTS, on=conflicts, give_up=lambda _: busy)
+        for row in rows.values():
+            address = find_address(row)
+            if not self.blobs.has(organization, address):
+                self.blobs.write(organization, address, pack_once(row.sha256).stored)
+        now = clock.now()
+        return [Patch(Blob, (organization, row.id), {"updated_at": now}, row.version) for row in rows.values()]
+
+    def _ensure_rows(self, organization: str, names: Sequence[str], pack: Callable[[str], Packed]) -> dict[str, Blob]:
+        rows = self.records.get(Blob, organization, names)
+        now = clock.now()
+        missing, operations = {}, list[Operation]()
+        for name in names:
+            row = rows.get(name)
+            if row is None:
+                missing[name] = _make_row(organization, name, pack(name))
+                operations.append(Put(missing[name]))
+            elif row.is_leaving:
+                # The collection that marked it may have crashed before it deleted the content.
+                self.blobs.delete(organization, find_address(row))
+                changes = {"is_leaving": False, "generation": row.generation + 1, "updated_at": now}
+                operations.append(Patch(Blob, (organization, name), changes, row.version))
+                missing[name] = row.evolve(**changes, version=row.version + 1)
+        if operations:
+            self.records.commit(operations)
+        return {**rows, **missing}
+
+    def load(self, organization: str, sha256: str) -> bytes:
+        """Return a content. NotFound if it is not in this store; StoreDamaged if it is not what was stored."""
+        row = self.records.get(Blob, organization, [sha256]).get(sha256)
+        if row is None or row.is_leaving:
+            raise NotFound(
+                f"the content {sha256} is not in this store", value=sha256, remedy="restore the blobs from a backup"
+            )
+        content = unpack(self.blobs.read(organization, find_address(row)), row.size)
+        if content is None or hash_content(content) != sha256:
+            raise StoreDamaged(f"the content {sha256} is damaged", value=sha256, remedy="restore it from a backup")
+        return content
+
+    def copy_from(self, source: "Contents") -> None:
+        """Copy the bytes of another store's contents whose rows this store holds."""
+        for row in self.records.scan(Blob, None):
+            organization, address = row.organization_id, find_address(row)
+            if not row.is_leaving and not self.blobs.has(organization, address):
+                try:
+                    self.blobs.write(organization, address, source.blobs.read(organization, address))
+                except NotFound:  # a writer died before it stored them, and nothing names them
+                    continue
+
+    def delete(self, row: Blob) -> bool:
+        """Delete a content that nothing names, and then its row; return False if it is named or stored again."""
+        organization, key = row.organization_id, (row.organization_id, row.id)
+        try:
+            if not row.is_leaving:
+                self.records.commit([Patch(Blob, key, {"is_leaving": True}, row.version)])
+                row = row.evolve(is_leaving=True, version=row.version + 1)
+            self.blobs.delete(organization, find_address(row))
+            # The version fails the commit if a writer has stored the content again in the meantime.
+            self.records.commit([Patch(Blob, key, {"is_leaving": True}, row.version), Delete(Blob, key)])
+        except StaleVersion:
+            return False
+        return True
+
+
+def _make_row(organization: str, sha256: str, packed: Packed) -> Blob:
+    now = clock.now()
+    return Blob(
+        id=sha256,
+        organization_id=organization,
+        created_at=now,
+        updated_at=now,
+        sha256=sha256,
+        size=packed.size,
+        compression=packed.compression,
+    )
+
+
+def find_address(row: Blob) -> str:
+    """Return the name under which the bytes of a content are stored."""
+    if row.generation == 0:
+        return row.sha256
+    return hashlib.sha256(f"{row.sha256}/{row.generation}".encode()).hexdigest()
+
+
+def _pack_content(content: bytes) -> Packed:
+    """Compress a content; one that does not shrink is stored as it is."""
+    packed = zlib.compress(content, _LEVEL)
+    if len(packed) < len(content):
+        return Packed(_PACKED + packed, len(content), "zlib")
+    return Packed(_RAW + content, len(content), None)
+
+
+def unpack(stored: bytes, size: int) -> bytes | None:
+    """Return the content of stored bytes; None if they are damaged. Never make more than `size` bytes."""
+    if stored[:1] == _RAW:
+        return stored[1:]
+    if stored[:1] != _PACKED:
+        return None
+    try:
+        content = zlib.decompressobj().decompress(stored[1:], size + 1)
+    except zlib.error:
+        return None
+    return content if len(content) == size else None

@@ -1,0 +1,87 @@
+"""What differs between two states of a workspace."""
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from everhold.errors import EverholdError
+from everhold.workspaces.manifests import Manifest, ManifestEntry, compare_manifests
+
+# Comparing lines takes time that grows with their square.
+_MAX_TEXT_BYTES = 500_000
+_MAX_LINES = 5_000
+
+
+@dataclass(frozen=True)
+class FileDifference:
+    """How one file differs. Sizes are None where the file does not exist.
+
+    `text` is a unified diff; None for binary files, for large ones and for files that were only renamed.
+    """
+
+    path: str
+    change: Literal["added", "removed", "changed", "renamed"]
+    size_before: int | None = None
+    size_after: int | None = None
+    previous_path: str | None = None
+    text: str | None = None
+
+
+def compare_files(before: Manifest, after: Manifest, load: Callable[[str], bytes]) -> list[FileDifference]:
+    """Return how the files of two manifests differ, ordered by path. A file with the same content is renamed."""
+    change = compare_manifests(before, after)
+    removed = {path: before[path] for path, entry in change.items() if entry is None}
+    sources: dict[str, list[str]] = {}
+    for path, entry in sorted(removed.items(), reverse=True):
+        sources.setdefault(entry.sha256, []).append(path)
+    differences: list[FileDifference] = []
+    renamed: set[str] = set()
+    for path, now in sorted(change.items()):
+        if now is None:
+            continue
+        old = before.get(path)
+        if old is None and now.size and sources.get(now.sha256):
+            previous = sources[now.sha256].pop()
+            renamed.add(previous)
+            differences.append(FileDifference(path, "renamed", now.size, now.size, previous))
+        else:
+            differences.append(_compare_file(path, old, now, load))
+    differences += [_compare_file(path, old, None, load) for path, old in removed.items() if path not in renamed]
+    return sorted(differences, key=lambda difference: difference.path)
+
+
+def _compare_file(
+    path: str, old: ManifestEntry | None, now: ManifestEntry | None, load: Callable[[str], bytes]
+) -> FileDifference:
+    change: Literal["added", "removed", "changed"] = "added" if old is None else "removed" if now is None else "changed"
+    before, after = (entry.size if entry is not None else None for entry in (old, now))
+    return FileDifference(path, change, before, after, text=_make_diff(path, old, now, load))
+
+
+def _make_diff(
+    path: str, old: ManifestEntry | None, now: ManifestEntry | None, load: Callable[[str], bytes]
+) -> str | None:
+    before, after = _read_text(old, load), _read_text(now, load)
+    if before is None or after is None or max(len(before), len(after)) > _MAX_LINES:
+        return None
+    names = (f"a/{path}" if old is not None else "/dev/null", f"b/{path}" if now is not None else "/dev/null")
+    return "".join(_end_lines(difflib.unified_diff(before, after, *names)))
+
+
+def _end_lines(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _read_text(entry: ManifestEntry | None, load: Callable[[str], bytes]) -> list[str] | None:
+    """Return the lines of a text; None if it is binary, large or not in this store."""
+    if entry is None:
+        return []
+    if entry.size > _MAX_TEXT_BYTES:
+        return None
+    try:
+        content = load(entry.sha256)
+        return None if b"\x00" in content else content.decode().splitlines(keepends=True)
+    except (EverholdError, UnicodeDecodeError):
+        return None

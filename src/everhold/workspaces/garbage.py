@@ -1,0 +1,86 @@
+"""Collect contents that no file and no snapshot names, and folders of workspaces that were purged."""
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple
+
+from everhold import clock
+from everhold.errors import NotFound, StoreDamaged
+from everhold.model import Blob, Organization, Snapshot, Workspace, WorkspaceFile
+from everhold.schema.operations import Op, Where
+from everhold.workspaces.deps import WorkspaceDeps
+from everhold.workspaces.manifests import ManifestChange, read_reference
+from everhold.workspaces.place import WorkspacePlace, list_folders
+from everhold.workspaces.snapshots import load_manifest
+
+# A younger content may belong to a writer that has not written the rows yet. Collecting it would be safe, because the
+# writer would store it again, but useless.
+_MIN_AGE = timedelta(hours=1)
+
+
+class CollectedGarbage(NamedTuple):
+    """How many contents were deleted, and how many bytes they had before compression."""
+
+    contents: int
+    bytes: int
+
+
+def find_garbage(deps: WorkspaceDeps, organization: str, min_age: timedelta = _MIN_AGE) -> list[Blob]:
+    """Return the contents of an organization that nothing names."""
+    before = clock.now() - min_age
+    # Read before what names them: a content that is named in between has another version than this row.
+    rows = deps.records.scan(Blob, organization, [Where("updated_at", Op.LE, before)])
+    if not rows:
+        return []
+    columns = deps.records.columns(WorkspaceFile, organization, ("sha256",), deleted=True)
+    named = {sha256 for (sha256,) in columns}
+    snapshots = deps.records.scan(Snapshot, organization, deleted=True)
+    pages: dict[str, ManifestChange] = {}
+    for snapshot in snapshots:
+        try:
+            named.update(read_reference(snapshot).pages)
+            named.update(entry.sha256 for entry in load_manifest(deps, snapshot, pages).values())
+        except (StoreDamaged, NotFound):
+            if _is_from_bundle(deps, snapshot):
+                continue
+            raise  # a content that the damaged manifest names must not be collected
+    return [row for row in rows if row.sha256 not in named]
+
+
+def _is_from_bundle(deps: WorkspaceDeps, snapshot: Snapshot) -> bool:
+    """Return whether a snapshot came without its pages: bundles have no contents."""
+    try:
+        pages = read_reference(snapshot).pages
+    except StoreDamaged:
+        return True
+    return not deps.records.get(Blob, snapshot.organization_id, pages)
+
+
+def collect_garbage(
+    deps: WorkspaceDeps,
+    organization: str,
+    add: Callable[[int], None] = lambda _: None,
+    min_age: timedelta = _MIN_AGE,
+) -> CollectedGarbage:
+    """Delete the contents of an organization that nothing names; call `add` after each. Writers may go on meanwhile."""
+    count, size = 0, 0
+    for row in find_garbage(deps, organization, min_age):
+        if deps.contents.delete(row):
+            count, size = count + 1, size + row.size
+            add(1)
+    return CollectedGarbage(count, size)
+
+
+def remove_purged(deps: WorkspaceDeps) -> int:
+    """Delete the folders of workspaces and the contents of organizations that were purged; return how many."""
+    folders = list_folders(deps.base)  # before the rows: a workspace that is created in between has no folder here
+    keys = deps.records.columns(Workspace, None, ("organization_id", "id"), deleted=True)
+    known = {WorkspacePlace(deps.base, organization, name).path for organization, name in keys}
+    count = 0
+    for _, folder in folders:
+        if folder not in known:
+            shutil.rmtree(folder, ignore_errors=True)
+            count += 1
+    organizations = [name for (name,) in deps.records.columns(Organization, None, ("id",), deleted=True)]
+    return count + deps.contents.blobs.delete_others(organizations)

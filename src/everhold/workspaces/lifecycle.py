@@ -1,0 +1,103 @@
+"""Create, find, list, delete and restore workspaces."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from everhold import clock
+from everhold.errors import AlreadyExists, NotFound
+from everhold.model import Cycle, Scope, Workspace
+from everhold.model.access import make_access_line
+from everhold.model.announcement import make_announcement
+from everhold.model.validation import validate_row
+from everhold.schema.operations import Op, Put, Where
+from everhold.workspaces.deps import WorkspaceDeps, make_limits_metadata
+
+_COLUMNS = ("user_id", "project_id", "agent_id")
+
+
+def open_workspace(
+    deps: WorkspaceDeps, scope: Scope, name: str, limits: Mapping[str, int | None], *, create: bool
+) -> Workspace:
+    """Return the scope's workspace of a name, or the one with that id; without one, create it."""
+    stored = find_workspace(deps, scope, name, deleted=True)
+    if stored is not None and stored.is_deleted:
+        raise NotFound(f"workspace {name!r} has been deleted", value=name, remedy="restore it or use another name")
+    if stored is not None:
+        return stored
+    if not create:
+        raise make_workspace_not_found(name)
+    return _create(deps, scope, name, limits)
+
+
+def _create(deps: WorkspaceDeps, scope: Scope, name: str, limits: Mapping[str, int | None]) -> Workspace:
+    now, place = clock.now(), drop_session(scope)
+    values = {
+        "id": _make_workspace_id(scope, name),
+        "organization_id": scope.organization,
+        "created_at": now,
+        "updated_at": now,
+        "created_by_id": scope.actor,
+        "name": name,
+        "metadata": make_limits_metadata(limits),
+        **{column: value for column, value in scope.columns.items() if column in _COLUMNS},
+    }
+    workspace = validate_row(Workspace, {**values, "root": ""})
+    workspace = workspace.evolve(root=str(deps.find_place(workspace).files))
+    line = make_access_line(scope, "create", now, {"workspace": workspace.id}, interface=deps.interface)
+    rows = deps.scope_rows.make_missing_rows(place, now)
+    try:
+        deps.records.commit([*rows, Put(workspace), Put(line), Put(make_announcement(workspace))])
+    except AlreadyExists:  # another process was faster
+        return open_workspace(deps, scope, name, {}, create=False)
+    deps.scope_rows.confirm(place)
+    return workspace
+
+
+def find_workspace(deps: WorkspaceDeps, scope: Scope, name: str, *, deleted: bool = False) -> Workspace | None:
+    """Return the scope's workspace of a name, or the workspace with that id if the scope may read it."""
+    own = _make_workspace_id(scope, name)
+    rows = deps.records.get(Workspace, scope.organization, [own, name], deleted=deleted)
+    row = rows.get(own) or rows.get(name)
+    return row if row is not None and can_use(scope, row) else None
+
+
+def require_workspace(deps: WorkspaceDeps, scope: Scope, name: str, *, deleted: bool = False) -> Workspace:
+    row = find_workspace(deps, scope, name, deleted=deleted)
+    if row is None:
+        raise make_workspace_not_found(name)
+    return row
+
+
+def list_workspaces(deps: WorkspaceDeps, scope: Scope, *, limit: int) -> list[Workspace]:
+    """Return the workspaces that a scope may use, newest first."""
+    where = [Where(column, Op.EQ, value) for column, value in scope.columns.items() if column in _COLUMNS]
+    return deps.records.scan(Workspace, scope.organization, where, order="created_at", descending=True, limit=limit)
+
+
+def can_use(scope: Scope, workspace: Workspace) -> bool:
+    """Return whether a workspace matches every dimension of a scope but the session, which it does not have."""
+    return drop_session(scope).can_read(workspace)
+
+
+def drop_session(scope: Scope) -> Scope:
+    return Scope.model_validate({**scope.__dict__, "session": None, "is_confined": False})
+
+
+def require_cycle(deps: WorkspaceDeps, scope: Scope, cycle_id: str | None) -> None:
+    """Raise NotFound if there is no such cycle, or if it is of another agent than the scope's."""
+    if cycle_id is None:
+        return
+    cycle = deps.records.get(Cycle, scope.organization, [cycle_id]).get(cycle_id)
+    if cycle is None or (scope.agent is not None and cycle.agent_id != scope.agent):
+        raise NotFound(f"no cycle {cycle_id!r} in this scope", value=cycle_id, remedy="pass the id of a cycle of a run")
+
+
+def make_workspace_not_found(name: str) -> NotFound:
+    return NotFound(f"no workspace {name!r} in this scope", value=name, remedy="workspaces() lists them")
+
+
+def _make_workspace_id(scope: Scope, name: str) -> str:
+    """Return the id of a scope's workspace of a name, so that two processes that create it create the same row."""
+    key = json.dumps([scope.user, scope.project, scope.agent, name])
+    return f"wsp_{hashlib.sha256(key.encode()).hexdigest()[:26]}"

@@ -1,0 +1,258 @@
+"""The folder of a workspace on this machine, and what is kept beside its files.
+
+    base/of-DIGEST/ws-DIGEST/files/     the files; tools may write here
+                             staging/   files that are being written
+                             journal    a change that is being made
+                             index      what is known of each file, so that unchanged files need not be read
+                             lock       held by the process that works here
+
+The names come from the ids of the organization and the workspace, never from a stored path.
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from everhold.errors import FileError, StoreBusy
+from everhold.files import make_private_folder
+from everhold.retries import RetryPolicy, TryAgain, retry
+from everhold.workspaces.sandbox import EXECUTABLE, SandboxFolder, choose_mode
+
+_FORMAT = 1
+_LOCK = RetryPolicy(seconds=60, first_pause=0.002, longest_pause=0.1)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Linux stamps files by a clock that ticks every 1 to 10 ms. A file changed twice in one tick keeps its stamp.
+_TICK_NS = 20_000_000
+
+
+class KnownFile(NamedTuple):
+    """What the index has of a file: its stamps when it was read, and the hash of what was read."""
+
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    size: int
+    mode: int
+    sha256: str
+    is_settled: bool
+    """Whether the file was last changed clearly before it was read, so that equal stamps mean equal content."""
+
+    def matches(self, status: os.stat_result) -> bool:
+        """Return whether a file surely has the same content as when it was read."""
+        stamps = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
+        return self.is_settled and stamps == self[:4] and choose_mode(status) == self.mode
+
+
+@dataclass
+class FileIndex:
+    """The files as they were at a version of the workspace's row."""
+
+    version: int | None = None
+    files: dict[str, KnownFile] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    """Files of the workspace whose content could not be fetched to this machine."""
+
+    def is_new(self) -> bool:
+        return self.version is None
+
+
+class WorkspacePlace:
+    """Where a workspace is on this machine."""
+
+    def __init__(self, base: Path, organization_id: str, workspace_id: str) -> None:
+        self.path = name_organization_folder(base, organization_id) / _name("ws", workspace_id)
+
+    @property
+    def files(self) -> Path:
+        """The folder of the files."""
+        return self.path / "files"
+
+    @contextmanager
+    def open(self) -> Iterator["OpenPlace"]:
+        """Yield the place, created if needed and locked: one process and thread works in it at a time.
+
+        StoreBusy if another works in it for a minute; FileError if the disk fails.
+        """
+        with translate_errors(self.path):
+            make_private_folder(self.path)
+            with _lock(self.path / "lock"):
+                descriptors: list[int] = []
+                try:
+                    descriptors.append(os.open(self.path, _FOLDER))
+                    for name in ("files", "staging"):
+                        with suppress(FileExistsError):
+                            os.mkdir(name, 0o700, dir_fd=descriptors[0])
+                        descriptors.append(os.open(name, _FOLDER, dir_fd=descriptors[0]))
+                    yield OpenPlace(self.path, *descriptors)
+                finally:
+                    for descriptor in descriptors:
+                        os.close(descriptor)
+
+    def delete(self) -> None:
+        """Delete the folder with all files. The caller deletes the rows first."""
+        if not self.path.is_dir() or self.path.is_symlink():
+            return
+        with translate_errors(self.path), _lock(self.path / "lock"):
+            shutil.rmtree(self.path)
+        with suppress(OSError):
+            self.path.parent.rmdir()
+
+
+class OpenPlace:
+    """A locked place: its files, and the files that are being written."""
+
+    def __init__(self, path: Path, own: int, files: int, staging: int) -> None:
+        self.path = path
+        self.files = SandboxFolder(files)
+        self._own = own
+        self._staging = staging
+
+    def stage(self, content: bytes, mode: int) -> str:
+        """Write a file that can be published later; return its name."""
+        name = secrets.token_hex(8)
+        rights = 0o700 if mode == EXECUTABLE else 0o600
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, rights, dir_fd=self._staging)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            os.fchmod(descriptor, rights)  # the umask may have taken rights away
+            rest = memoryview(content)
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+            os.fsync(descriptor)
+        return name
+
+    def publish(self, names: tuple[str, ...], staged: str) -> None:
+        """Move a staged file to its path. Do nothing if it was moved before."""
+        try:
+            os.stat(staged, dir_fd=self._staging, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        self.files.publish(names, self._staging, staged)
+
+    def clear_staging(self) -> None:
+        """Delete what an interrupted change has left."""
+        with os.scandir(self._staging) as leftovers:
+            for leftover in leftovers:
+                with suppress(FileNotFoundError):
+                    os.unlink(leftover.name, dir_fd=self._staging)
+
+    @contextmanager
+    def make_temporary(self) -> Iterator[Any]:
+        """Yield an open file without a name, which is gone when it is closed."""
+        name = secrets.token_hex(8)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, 0o600, dir_fd=self._staging)
+        with os.fdopen(descriptor, "w+b") as file:
+            os.unlink(name, dir_fd=self._staging)
+            yield file
+
+    def read_clock(self) -> int:
+        """Return the time by the file system's own clock, less one tick."""
+        os.utime("lock", dir_fd=self._own, follow_symlinks=False)
+        return os.stat("lock", dir_fd=self._own, follow_symlinks=False).st_mtime_ns - _TICK_NS
+
+    def read_journal(self) -> dict[str, Any] | None:
+        """Return the change that was being made when a process died; None if there is none."""
+        return self._read("journal")
+
+    def write_journal(self, change: Mapping[str, Any]) -> None:
+        os.fsync(self._staging)  # the staged files that the journal names
+        self._write("journal", change)
+
+    def clear_journal(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink("journal", dir_fd=self._own)
+            os.fsync(self._own)
+
+    def read_index(self) -> FileIndex:
+        document = self._read("index")
+        if document is None or document.get("format") != _FORMAT:
+            return FileIndex()
+        files = {path: KnownFile(*values) for path, values in document["files"].items()}
+        return FileIndex(document["version"], files, set(document["absent"]))
+
+    def write_index(self, index: FileIndex) -> None:
+        document = {"format": _FORMAT, "version": index.version, "files": index.files, "absent": sorted(index.absent)}
+        self._write("index", document)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._own)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            try:
+                document = json.loads(file.read())
+            except ValueError:  # it is written atomically, so somebody else has changed it
+                return None
+        return document if isinstance(document, dict) else None
+
+    def _write(self, name: str, document: Mapping[str, Any]) -> None:
+        staged = self.stage(json.dumps(document, separators=(",", ":")).encode(), 0)
+        os.rename(staged, name, src_dir_fd=self._staging, dst_dir_fd=self._own)
+        os.fsync(self._own)
+
+
+def name_organization_folder(base: Path, organization_id: str) -> Path:
+    return base / _name("of", organization_id)
+
+
+def list_folders(base: Path) -> list[tuple[Path, Path]]:
+    """Return the folder of every workspace below a base, each with the folder of its organization."""
+    if not base.is_dir():
+        return []
+    organizations = [folder for folder in base.iterdir() if folder.name.startswith("of-") and folder.is_dir()]
+    return [
+        (organization, folder)
+        for organization in organizations
+        for folder in organization.iterdir()
+        if folder.name.startswith("ws-") and stat.S_ISDIR(folder.lstat().st_mode)
+    ]
+
+
+@contextmanager
+def translate_errors(path: Path) -> Iterator[None]:
+    """Raise an error of the operating system about a workspace's folder as FileError."""
+    try:
+        yield
+    except FileError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        remedy = "free some space there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the folder"
+        raise FileError(
+            f"the workspace at {path} cannot be used ({reason})", remedy=remedy, code=error.errno
+        ) from error
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    def take(_: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise TryAgain("another process works in the workspace") from error
+
+    busy = StoreBusy(f"another process works in the workspace at {path.parent}")
+    try:
+        retry("lock a workspace", take, _LOCK, give_up=lambda _: busy)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _name(prefix: str, key: str) -> str:
+    """Return the name of a folder: a digest, because file systems limit names, and some ignore case."""
+    return f"{prefix}-{hashlib.sha256(key.encode()).hexdigest()[:40]}"

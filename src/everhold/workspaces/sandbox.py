@@ -1,0 +1,265 @@
+"""A folder whose files are reached name by name, without ever following a link.
+
+Every step opens the next folder relative to the descriptor of the one before, with O_NOFOLLOW. So a folder that is
+replaced by a link during an operation is refused, and what was opened before stays inside. Only regular files with one
+name are read: a second hard link may be a file outside.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from everhold.errors import Conflict, InvalidInput, NotFound
+from everhold.workspaces.paths import MAX_DEPTH, find_name_fault, find_path_fault, fold_name
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK, opening a pipe would wait for its writer.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NOT_A_FOLDER = (errno.ENOTDIR, errno.ELOOP)
+_READ_BYTES = 1 << 20
+PLAIN, EXECUTABLE = 0o644, 0o755
+
+
+class FileEntry(NamedTuple):
+    """A regular file that a walk came across."""
+
+    path: str
+    status: os.stat_result
+
+    @property
+    def mode(self) -> int:
+        return choose_mode(self.status)
+
+
+def choose_mode(status: os.stat_result) -> int:
+    """Return the mode that snapshots keep: whether the file is executable, and nothing else."""
+    return EXECUTABLE if status.st_mode & stat.S_IXUSR else PLAIN
+
+
+class Walk(NamedTuple):
+    """The files of a folder by path, and why each other entry was refused."""
+
+    files: list[FileEntry]
+    refused: dict[str, str]
+
+
+class SandboxFolder:
+    """An open folder. The caller owns the descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._root = descriptor
+        self._device = os.fstat(descriptor).st_dev
+
+    def read(self, names: Sequence[str], limit: int) -> tuple[bytes, os.stat_result]:
+        """Return the content of a file and its status before it was read.
+
+        NotFound if it does not exist; InvalidInput if it is no regular file or is larger than `limit`.
+        """
+        path = "/".join(names)
+        with self._open_parent(names) as parent:
+            try:
+                descriptor = os.open(names[-1], _FILE, dir_fd=parent)
+            except FileNotFoundError:
+                raise _make_not_found(path) from None
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENXIO, errno.EOPNOTSUPP):
+                    raise _refuse(path, "is a link, a socket or a device") from None
+                raise
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            status = os.fstat(descriptor)
+            fault = find_status_fault(status, self._device)
+            if fault is not None:
+                raise _refuse(path, fault)
+            content = bytearray()
+            while len(content) <= limit and (part := file.read(min(_READ_BYTES, limit + 1 - len(content)))):
+                content += part
+        if len(content) > limit:
+            raise _refuse(path, f"is larger than {limit:,} bytes")
+        return bytes(content), status
+
+    def publish(self, names: Sequence[str], source: int, staged: str) -> None:
+        """Move a finished file from the folder `source` to its path, replacing what is there, but no folder.
+
+        `check_free` finds names that only differ in case; it reads whole folders, so this does not call it.
+        """
+        with self._open_parent(names, create=True) as parent:
+            with suppress(FileNotFoundError):
+                if stat.S_ISDIR(os.stat(names[-1], dir_fd=parent, follow_symlinks=False).st_mode):
+                    raise _refuse("/".join(names), "is a folder")
+            os.rename(staged, names[-1], src_dir_fd=source, dst_dir_fd=parent)
+            os.fsync(parent)
+
+    def check_free(self, names: Sequence[str]) -> None:
+        """Raise Conflict or InvalidInput if a file could not be published at a path."""
+        descriptor = os.dup(self._root)
+        try:
+            for depth, name in enumerate(names, 1):
+                self._check_new_name(descriptor, names[:depth])
+                if depth == len(names):
+                    with suppress(FileNotFoundError):
+                        if stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                            raise _refuse("/".join(names), "is a folder")
+                    return
+                try:
+                    inner = self._step(descriptor, name, names)
+                except FileNotFoundError:
+                    return
+                os.close(descriptor)
+                descriptor = inner
+        finally:
+            os.close(descriptor)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Delete a file, a link or a special file, and the folders above that are empty then.
+
+        Do nothing if the path does not exist or is a folder.
+        """
+        with suppress(FileNotFoundError, NotFound):
+            with self._open_parent(names) as parent, suppress(IsADirectoryError):
+                os.unlink(names[-1], dir_fd=parent)
+                os.fsync(parent)
+            for depth in range(len(names) - 1, 0, -1):
+                with self._open_parent(names[:depth]) as parent:
+                    try:
+                        os.rmdir(names[depth - 1], dir_fd=parent)
+                    except OSError:  # not empty
+                        return
+
+    def walk(self, known: Callable[[str], bool] = lambda _: False) -> Walk:
+        """Return the files, ordered by path. Of names that only differ in case, the one that is `known` is kept."""
+        walk = Walk([], {})
+        waiting: list[tuple[int, tuple[str, ...]]] = [(os.dup(self._root), ())]
+        try:
+            while waiting:
+                descriptor, names = waiting.pop()
+                try:
+                    waiting += self._read_folder(descriptor, names, known, walk)
+                finally:
+                    os.close(descriptor)
+        finally:
+            for descriptor, _ in waiting:
+                os.close(descriptor)
+        walk.files.sort()
+        return walk
+
+    def _read_folder(
+        self, descriptor: int, names: tuple[str, ...], known: Callable[[str], bool], walk: Walk
+    ) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Add the files of one folder to the walk, and yield its folders opened."""
+        with os.scandir(descriptor) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
+        prefix = "".join(f"{name}/" for name in names)
+        twins = _find_twins([entry.name for entry in entries], prefix, known)
+        for entry in entries:
+            path = prefix + entry.name
+            try:
+                status = os.stat(entry.name, dir_fd=descriptor, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            fault = _find_entry_fault(path, entry.name, status, self._device)
+            if fault is None and entry.name in twins:
+                fault = f"has the same name as {twins[entry.name]!r} but for case or composition"
+            if fault is not None:
+                walk.refused[_make_printable(path)] = fault
+            elif not stat.S_ISDIR(status.st_mode):
+                walk.files.append(FileEntry(path, status))
+            elif len(names) + 1 >= MAX_DEPTH:
+                walk.refused[path] = f"is deeper than {MAX_DEPTH} folders"
+            else:
+                try:
+                    yield self._step(descriptor, entry.name, (*names, entry.name)), (*names, entry.name)
+                except (FileNotFoundError, InvalidInput):  # it was replaced in the meantime
+                    walk.refused[path] = "changed during the scan"
+
+    @contextmanager
+    def _open_parent(self, names: Sequence[str], *, create: bool = False) -> Iterator[int]:
+        """Yield the folder of a path, created if needed."""
+        descriptor = os.dup(self._root)
+        try:
+            for name in names[:-1]:
+                try:
+                    inner = self._step(descriptor, name, names)
+                except FileNotFoundError:
+                    if not create:
+                        raise _make_not_found("/".join(names)) from None
+                    with suppress(FileExistsError):
+                        os.mkdir(name, 0o700, dir_fd=descriptor)
+                    os.fsync(descriptor)
+                    inner = self._step(descriptor, name, names)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _step(self, descriptor: int, name: str, names: Sequence[str]) -> int:
+        """Open a folder inside an open folder; raise InvalidInput if it is a link or no folder."""
+        try:
+            inner = os.open(name, _FOLDER, dir_fd=descriptor)
+        except OSError as error:
+            if error.errno in _NOT_A_FOLDER:
+                raise _refuse("/".join(names), f"leads through {name!r}, which is no folder") from None
+            raise
+        if os.fstat(inner).st_dev != self._device:
+            os.close(inner)
+            raise _refuse("/".join(names), "leads to another file system")
+        return inner
+
+    def _check_new_name(self, parent: int, names: Sequence[str]) -> None:
+        """Raise Conflict if the folder has another name that is the same but for case or composition."""
+        folded, name = fold_name(names[-1]), names[-1]
+        for other in os.listdir(parent):
+            if other != name and fold_name(other) == folded:
+                raise Conflict(
+                    f"path {'/'.join(names)!r} is the same as {other!r} there but for case or composition",
+                    value="/".join(names),
+                    remedy="use the name that is there, or another one",
+                )
+
+
+def find_status_fault(status: os.stat_result, device: int) -> str | None:
+    """Return why an entry is no file of the workspace; None for a regular file with one name."""
+    if stat.S_ISLNK(status.st_mode):
+        return "is a symbolic link"
+    if not stat.S_ISREG(status.st_mode):
+        return "is no regular file"
+    if status.st_nlink > 1:
+        return "has more than one hard link"
+    return "is on another file system" if status.st_dev != device else None
+
+
+def _find_entry_fault(path: str, name: str, status: os.stat_result, device: int) -> str | None:
+    fault = find_name_fault(name) or find_path_fault(path)
+    if fault is not None:
+        return fault
+    if stat.S_ISDIR(status.st_mode):
+        return "is on another file system" if status.st_dev != device else None
+    return find_status_fault(status, device)
+
+
+def _find_twins(names: Sequence[str], prefix: str, known: Callable[[str], bool]) -> dict[str, str]:
+    """Map names to refuse to the name that they are the same as but for case or composition."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(fold_name(name), []).append(name)
+    twins: dict[str, str] = {}
+    for group in groups.values():
+        if len(group) > 1:
+            kept = next((name for name in group if known(prefix + name)), group[0])
+            twins.update((name, kept) for name in group if name != kept)
+    return twins
+
+
+def _make_printable(path: str) -> str:
+    return path if path.isprintable() else repr(path)[1:-1]
+
+
+def _refuse(path: str, fault: str) -> InvalidInput:
+    return InvalidInput(f"{path[:80]!r} {fault}", value=path, remedy="remove it from the folder, or use another path")
+
+
+def _make_not_found(path: str) -> NotFound:
+    return NotFound(f"no file {path[:80]!r} in the workspace", value=path, remedy="files() lists them")

@@ -1,0 +1,168 @@
+"""Take in the files that tools have written to a workspace's folder.
+
+A file is read only if its stamps (modification, change, inode, size) differ from those of the last scan, or if it was
+changed so shortly before it was read that a further change might have left the stamps as they were.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from everhold.errors import InvalidInput, NotFound
+from everhold.model import WorkspaceFile
+from everhold.schema.operations import Op, Where
+from everhold.workspaces.changing import WorkArea
+from everhold.workspaces.contents import hash_content
+from everhold.workspaces.manifests import Manifest, ManifestEntry
+from everhold.workspaces.place import FileIndex, KnownFile
+from everhold.workspaces.recording import record_files
+from everhold.workspaces.sandbox import EXECUTABLE, PLAIN, FileEntry, choose_mode
+
+# Contents are held in memory until they are stored, so they are recorded in parts of this size.
+_BATCH_BYTES = 32_000_000
+_BATCH_FILES = 2_000
+
+
+@dataclass(frozen=True)
+class ScannedFiles:
+    """The paths that a scan added, changed and removed, and why it refused others."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _ScanState:
+    """A scan under way."""
+
+    area: WorkArea
+    index: FileIndex
+    known: dict[str, ManifestEntry]
+    """The files by the rows."""
+    files: dict[str, KnownFile] = field(default_factory=dict)
+    changes: dict[str, ManifestEntry | None] = field(default_factory=dict)
+    contents: dict[str, bytes] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    size: int = 0
+    waiting: int = 0
+    """How many bytes of contents wait to be recorded."""
+
+
+def scan_files(
+    area: WorkArea, cycle_id: str | None = None, *, keep_index: bool = True
+) -> tuple[ScannedFiles, FileIndex]:
+    """Bring the rows up to date with the folder; return what changed, and the index of what is there.
+
+    Without `keep_index` the caller writes the index.
+    """
+    index = area.place.read_index()
+    state = _ScanState(area, index, _list_known(area, index))
+    since = area.place.read_clock()
+    prefixes = {prefix for path in state.known for prefix in _list_prefixes(path)}
+    walk = area.place.files.walk(prefixes.__contains__)
+    state.refused.update(walk.refused)
+    added: list[str] = []
+    changed: list[str] = []
+    for entry in walk.files:
+        known = state.known.get(entry.path)
+        if _take_file(state, entry, since) and state.changes.get(entry.path) is not None:
+            (added if known is None else changed).append(entry.path)
+        if state.waiting > _BATCH_BYTES or len(state.contents) >= _BATCH_FILES:
+            _record(state, cycle_id)
+    removed = sorted(path for path in state.known if path not in state.files and path not in index.absent)
+    state.changes.update(dict.fromkeys(removed))
+    _record(state, cycle_id)
+    absent = index.absent - state.files.keys()
+    index = FileIndex(area.workspace.version, state.files, absent)
+    if keep_index:
+        area.place.write_index(index)
+    return ScannedFiles(tuple(added), tuple(changed), tuple(removed), state.refused), index
+
+
+def make_manifest(index: FileIndex) -> Manifest:
+    return {path: ManifestEntry(known.sha256, known.size, known.mode) for path, known in index.files.items()}
+
+
+def read_known_files(area: WorkArea) -> dict[str, ManifestEntry]:
+    """Return the files of the workspace by its rows."""
+    names = ("path", "sha256", "size", "metadata")
+    where = [Where("workspace_id", Op.EQ, area.workspace.id)]
+    rows = area.deps.records.columns(WorkspaceFile, area.workspace.organization_id, names, where)
+    return {
+        path: ManifestEntry(sha256, size, EXECUTABLE if metadata.get("executable") is True else PLAIN)
+        for path, sha256, size, metadata in rows
+    }
+
+
+def _list_known(area: WorkArea, index: FileIndex) -> dict[str, ManifestEntry]:
+    """Return the files by the rows; from the index if the rows have not changed since it was written."""
+    return make_manifest(index) if index.version == area.workspace.version else read_known_files(area)
+
+
+def _list_prefixes(path: str) -> list[str]:
+    names = path.split("/")
+    return ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
+
+
+def _take_file(state: _ScanState, entry: FileEntry, since: int) -> bool:
+    """Note a file of the folder; return False if it is refused."""
+    path, limits = entry.path, state.area.limits
+    known, content = state.index.files.get(path), None
+    if len(state.files) >= limits.max_files:
+        state.refused[path] = f"exceeds the limit of {limits.max_files:,} files"
+        return False
+    if known is None or not known.matches(entry.status):
+        try:
+            known, content = _read_file(state.area, entry, since)
+        except NotFound:
+            return False
+        except InvalidInput as error:
+            state.refused[path] = error.fact
+            return False
+    if state.size + known.size > limits.max_bytes:
+        state.refused[path] = f"exceeds the limit of {limits.max_bytes:,} bytes"
+        return False
+    state.size += known.size
+    state.files[path] = known
+    now = ManifestEntry(known.sha256, known.size, known.mode)
+    if state.known.get(path) != now:
+        state.changes[path] = now
+        if content is not None:
+            state.contents[known.sha256] = content
+            state.waiting += len(content)
+    return True
+
+
+def _read_file(area: WorkArea, entry: FileEntry, since: int) -> tuple[KnownFile, bytes]:
+    """Read and hash a file; raise InvalidInput if it is too large, or was replaced since the walk."""
+    limits = area.limits
+    limits.check_file(entry.path, entry.status.st_size)
+    content, status = area.place.files.read(tuple(entry.path.split("/")), limits.max_file_bytes)
+    known = KnownFile(
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+        len(content),
+        choose_mode(status),
+        hash_content(content),
+        # A file that changed while it was read has a stamp after `since`.
+        max(status.st_mtime_ns, status.st_ctime_ns) < since and len(content) == status.st_size,
+    )
+    return known, content
+
+
+def _record(state: _ScanState, cycle_id: str | None) -> None:
+    area = state.area
+
+    def get_content(sha256: str) -> bytes:
+        # The index may know a content that the rows do not: then the file has not been read.
+        content = state.contents.get(sha256)
+        return area.load(sha256) if content is None else content
+
+    if state.changes:
+        recording = area.make_recording("update", cycle_id)
+        area.workspace = record_files(area.deps, recording, state.changes, get_content)
+    state.changes.clear()
+    state.contents.clear()
+    state.waiting = 0

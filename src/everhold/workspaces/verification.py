@@ -1,0 +1,68 @@
+"""Check that files and contents are what the rows say."""
+
+from dataclasses import dataclass
+
+from everhold.errors import EverholdError
+from everhold.model import WorkspaceFile
+from everhold.schema.operations import Op, Where
+from everhold.workspaces.changing import WorkArea
+from everhold.workspaces.contents import hash_content
+from everhold.workspaces.manifests import ManifestChange
+from everhold.workspaces.paths import find_path_fault
+from everhold.workspaces.snapshots import list_snapshots, load_manifest
+
+_ALL = 1_000_000
+
+
+@dataclass(frozen=True)
+class VerifiedWorkspace:
+    """How much was checked, and what is wrong."""
+
+    files: int
+    snapshots: int
+    contents: int
+    problems: tuple[str, ...]
+
+    @property
+    def is_intact(self) -> bool:
+        return not self.problems
+
+
+def verify_workspace(area: WorkArea) -> VerifiedWorkspace:
+    """Read every file and every content that a file or a snapshot names, and compare their hashes."""
+    problems: list[str] = []
+    named: dict[str, str] = {}
+    where = [Where("workspace_id", Op.EQ, area.workspace.id)]
+    rows = area.deps.records.scan(WorkspaceFile, area.workspace.organization_id, where)
+    for row in rows:
+        named.setdefault(row.sha256, f"file {row.path!r}")
+        problem = _check_file(area, row)
+        if problem is not None:
+            problems.append(problem)
+    snapshots = list_snapshots(area.deps, area.workspace, _ALL)
+    pages: dict[str, ManifestChange] = {}
+    for snapshot in snapshots:
+        try:
+            manifest = load_manifest(area.deps, snapshot, pages)
+        except EverholdError as error:
+            problems.append(f"snapshot {snapshot.id}: {error.fact}")
+            continue
+        for path, entry in manifest.items():
+            named.setdefault(entry.sha256, f"file {path!r} of snapshot {snapshot.id}")
+    for sha256, place in named.items():
+        try:
+            area.load(sha256)
+        except EverholdError as error:
+            problems.append(f"{place}: {error.fact}")
+    return VerifiedWorkspace(len(rows), len(snapshots), len(named), tuple(problems))
+
+
+def _check_file(area: WorkArea, row: WorkspaceFile) -> str | None:
+    fault = find_path_fault(row.path)
+    if fault is not None:
+        return f"file {row.path!r} {fault}"
+    try:
+        content, _ = area.place.files.read(tuple(row.path.split("/")), area.limits.max_file_bytes)
+    except EverholdError as error:
+        return f"file {row.path!r}: {error.fact}"
+    return None if hash_content(content) == row.sha256 else f"file {row.path!r} was changed; scan() takes it in"
