@@ -9,6 +9,7 @@ generation, which has another place: a collection that is still under way delete
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from everhold.schema.operations import Delete, Operation, Patch, Put
 GetContent = Callable[[str], bytes]
 _PACKED, _RAW = b"z", b"r"
 _LEVEL = 6
+_WRITERS = 16
 
 
 def hash_content(content: bytes) -> str:
@@ -59,12 +61,23 @@ class Contents:
         busy = StoreBusy("contents of the workspace kept changing while they were stored")
         conflicts = (AlreadyExists, StaleVersion)
         rows = retry("store contents", make_rows, CONFLICTS, on=conflicts, give_up=lambda _: busy)
-        for row in rows.values():
-            address = find_address(row)
-            if not self.blobs.has(organization, address):
-                self.blobs.write(organization, address, pack_once(row.sha256).stored)
+        self._write_missing(organization, list(rows.values()), lambda name: pack_once(name).stored)
         now = clock.now()
         return [Patch(Blob, (organization, row.id), {"updated_at": now}, row.version) for row in rows.values()]
+
+    def _write_missing(self, organization: str, rows: Sequence[Blob], get_stored: GetContent) -> None:
+        def write(row: Blob) -> None:
+            address = find_address(row)
+            if not self.blobs.has(organization, address):
+                self.blobs.write(organization, address, get_stored(row.sha256))
+
+        if len(rows) == 1:
+            write(rows[0])
+            return
+        # Most of the time is spent waiting for the disk, which makes several files durable at once, or for a network.
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            for _ in pool.map(write, rows):
+                pass
 
     def _ensure_rows(self, organization: str, names: Sequence[str], pack: Callable[[str], Packed]) -> dict[str, Blob]:
         rows = self.records.get(Blob, organization, names)

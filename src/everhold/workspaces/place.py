@@ -117,7 +117,7 @@ class OpenPlace:
         self._own = own
         self._staging = staging
 
-    def stage(self, content: bytes, mode: int) -> str:
+    def stage(self, content: bytes, mode: int, *, durable: bool = True) -> str:
         """Write a file that can be published later; return its name."""
         name = secrets.token_hex(8)
         rights = 0o700 if mode == EXECUTABLE else 0o600
@@ -128,7 +128,8 @@ class OpenPlace:
             rest = memoryview(content)
             while rest:
                 rest = rest[file.write(rest) or 0 :]
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         return name
 
     def publish(self, names: tuple[str, ...], staged: str) -> None:
@@ -168,6 +169,7 @@ class OpenPlace:
     def write_journal(self, change: Mapping[str, Any]) -> None:
         os.fsync(self._staging)  # the staged files that the journal names
         self._write("journal", change)
+        os.fsync(self._own)
 
     def clear_journal(self) -> None:
         with suppress(FileNotFoundError):
@@ -183,7 +185,8 @@ class OpenPlace:
 
     def write_index(self, index: FileIndex) -> None:
         document = {"format": _FORMAT, "version": index.version, "files": index.files, "absent": sorted(index.absent)}
-        self._write("index", document)
+        # It need not survive a power cut: without an index, every file is read again.
+        self._write("index", document, durable=False)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
@@ -197,10 +200,9 @@ class OpenPlace:
                 return None
         return document if isinstance(document, dict) else None
 
-    def _write(self, name: str, document: Mapping[str, Any]) -> None:
-        staged = self.stage(json.dumps(document, separators=(",", ":")).encode(), 0)
+    def _write(self, name: str, document: Mapping[str, Any], *, durable: bool = True) -> None:
+        staged = self.stage(json.dumps(document, separators=(",", ":")).encode(), 0, durable=durable)
         os.rename(staged, name, src_dir_fd=self._staging, dst_dir_fd=self._own)
-        os.fsync(self._own)
 
 
 def name_organization_folder(base: Path, organization_id: str) -> Path:
