@@ -1,7 +1,9 @@
 """Where contents are stored outside the records: archived messages, and the files of workspaces."""
 
 import hashlib
+import shutil
 import tempfile
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,10 +56,9 @@ def make_workspace_deps(settings: Settings, records: Records, scope_rows: "Missi
     from everhold.workspaces.deps import WorkspaceDeps, WorkspaceLimits
 
     chosen = settings.workspaces
-    # A store in memory is gone with the process, so its files should be gone as well.
-    temporary = tempfile.TemporaryDirectory(prefix="everhold-") if scheme_of(settings.storage) == "memory" else None
-    data = settings.data if temporary is None else Path(temporary.name)
-    base = find_workspaces_folder(settings) if temporary is None else chosen.folder or data
+    is_temporary = scheme_of(settings.storage) == "memory" and (chosen.folder is None or settings.blobs == "auto")
+    data = _make_temporary_folder(records) if is_temporary else settings.data
+    base = chosen.folder or data / "workspaces"
     return WorkspaceDeps(
         records,
         scope_rows,
@@ -65,8 +66,14 @@ def make_workspace_deps(settings: Settings, records: Records, scope_rows: "Missi
         base.absolute() / _name_store(records, b"workspaces"),
         WorkspaceLimits(chosen.max_bytes, chosen.max_file_bytes, chosen.max_files),
         settings.interface,
-        temporary,
     )
+
+
+def _make_temporary_folder(records: Records) -> Path:
+    """Make a folder that is deleted with a store in memory, whose rows are gone then as well."""
+    folder = tempfile.mkdtemp(prefix="everhold-")
+    weakref.finalize(records, shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def find_workspaces_folder(settings: Settings) -> Path:

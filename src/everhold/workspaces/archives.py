@@ -30,7 +30,7 @@ from everhold.workspaces.paths import find_path_fault, fold_path, split_path
 from everhold.workspaces.sandbox import EXECUTABLE, PLAIN
 
 _COMPRESSED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
-    (b"\x1f\x8b", gzip.GzipFile),
+    (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
     (b"BZh", bz2.BZ2File),
     (b"\xfd7zXZ\x00", lzma.LZMAFile),
 )
@@ -148,18 +148,9 @@ def _open_archive(
     area: WorkArea, source: Path, limits: WorkspaceLimits, resources: ExitStack
 ) -> tuple[Iterator[ArchivedFile | str], Callable[[Any], IO[bytes] | None]]:
     """Return the entries of an archive, and what opens one of them."""
-    try:
-        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise InvalidInput(f"{source} cannot be read ({error.strerror})", remedy="check the path") from None
-    file = resources.enter_context(os.fdopen(descriptor, "rb"))
-    status = os.fstat(descriptor)
     # Every entry may have a header, a block to fill up, and attributes.
     most = limits.max_bytes + 8 * _BLOCK * (limits.max_files + 1_000)
-    if not stat.S_ISREG(status.st_mode):
-        _refuse(f"{source} is no regular file", "pass a tar or zip file")
-    if status.st_size > most:
-        _refuse(f"{source} has {status.st_size:,} bytes", f"pass an archive of at most {most:,}")
+    file = resources.enter_context(_open_source(source, most))
     with _explain_damage(source):
         beginning = file.read(8)
         file.seek(0)
@@ -173,6 +164,23 @@ def _open_archive(
             file = plain
         tar = resources.enter_context(tarfile.TarFile(fileobj=cast("IO[bytes]", _HeaderReader(file))))
         return _guard(source, _list_tar(tar)), tar.extractfile
+
+
+def _open_source(source: Path, most: int) -> IO[bytes]:
+    """Open an archive that is a regular file of at most so many bytes."""
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for its writer.
+        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise InvalidInput(f"{source} cannot be read ({error.strerror})", remedy="check the path") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        os.close(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        _refuse(f"{source} is no regular file", "pass a tar or zip file")
+    if status.st_size > most:
+        _refuse(f"{source} has {status.st_size:,} bytes", f"pass an archive of at most {most:,}")
+    return os.fdopen(descriptor, "rb")
 
 
 class _HeaderReader:

@@ -87,8 +87,6 @@ class WorkspaceDeps:
     base: Path
     limits: WorkspaceLimits
     interface: str = "library"
-    keep_alive: object = None
-    """What must exist as long as these dependencies, such as a temporary folder."""
 
     def find_place(self, workspace: Workspace) -> WorkspacePlace:
         """Return where a workspace is on this machine. The `root` of its row is never used."""
