@@ -133,6 +133,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),
     "tool": ("tools", "app", "Tools that agents can call; --agent names an agent."),
     "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
+    "workspace": ("workspaces", "app", "Workspaces: files in a folder, with snapshots."),
     "model": ("care", "model", "The embedding model."),
     "eval": ("evaluations", "app", "Measure recall on data of your own."),
 }
