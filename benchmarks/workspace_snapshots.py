@@ -5,7 +5,7 @@
 A workspace gets 10,000 text files with a median of 4 KB, as a tool would write them. The time of the first snapshot is
 compared with that of a snapshot after 10 changes, and the bytes that are stored after the first with those after 100
 further snapshots, before each of which 1 % of the files get another content. Stored are the contents, the manifests and
-the records: all files below the folder for data, and the SQLite file.
+the records: the SQLite file and the folder for blobs beside it.
 
 The same changes are also stored as differences, to compare: each version of an edited file is compressed with the
 version before as its dictionary. That needs fewer bytes, and to read a file all versions before it.
@@ -81,7 +81,9 @@ def measure_snapshots(report: Report, *, quick: bool = False) -> None:
         unchanged = median(_time(workspace.snapshot) for _ in range(RUNS))
         report.add("first_snapshot_seconds", first)
         report.add("changed_snapshot_seconds", median(seconds))
-        report.add("changed_to_first_ratio", median(seconds) / first, "<=", 1 / 20)
+        # With few files, the commits of a snapshot take longer than the files.
+        bar = () if quick else ("<=", 1 / 20)
+        report.add("changed_to_first_ratio", median(seconds) / first, *bar)
         report.add("unchanged_snapshot_seconds", unchanged)
     with _open_workspace() as (workspace, count_bytes):
         maker = TextMaker(8)
@@ -119,8 +121,8 @@ def _open_workspace() -> Iterator[tuple[WorkspaceFolder, Callable[[], int]]]:
             engine.flush()
             with closing(sqlite3.connect(folder / "store.db")) as connection:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log of the last commits is no stored data
-            stored = [path for path in (folder / "data").rglob("*") if path.is_file()]
-            return sum(path.stat().st_size for path in [*stored, *folder.glob("store.db*")])
+            paths = [*folder.glob("store.db*"), *folder.glob("store.db.blobs/**/*")]
+            return sum(path.stat().st_size for path in paths if path.is_file())
 
         with open_engine(settings, FakeEmbedder(), FakeEmbedder()) as engine:
             yield engine.scope(agent="coder").workspace("bench"), count_bytes

@@ -15,6 +15,7 @@ from everhold.schema.operations import Op, Where
 from everhold.sessions.archive_files import ArchiveFiles
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
+from everhold.stores import find_blob_place
 
 if TYPE_CHECKING:
     from everhold.workspaces.contents import Contents
@@ -56,13 +57,13 @@ def make_workspace_deps(settings: Settings, records: Records, scope_rows: "Missi
     from everhold.workspaces.deps import WorkspaceDeps, WorkspaceLimits
 
     chosen = settings.workspaces
-    is_temporary = scheme_of(settings.storage) == "memory" and (chosen.folder is None or settings.blobs == "auto")
-    data = _make_temporary_folder(records) if is_temporary else settings.data
+    is_in_memory = scheme_of(settings.storage) == "memory" and settings.blobs == "auto"
+    data = _make_temporary_folder(records) if is_in_memory else settings.data
     base = chosen.folder or data / "workspaces"
     return WorkspaceDeps(
         records,
         scope_rows,
-        make_contents(settings, records, data),
+        make_contents(str(data / "blobs") if is_in_memory else find_blob_place(settings), records),
         base.absolute() / _name_store(records, b"workspaces"),
         WorkspaceLimits(chosen.max_bytes, chosen.max_file_bytes, chosen.max_files),
         settings.interface,
@@ -81,20 +82,19 @@ def find_workspaces_folder(settings: Settings) -> Path:
     return settings.workspaces.folder or settings.data / "workspaces"
 
 
-def make_contents(settings: Settings, records: Records, data: Path) -> "Contents":
-    """Return the contents of a store's workspaces: at the place for blobs, or below the folder for data."""
+def make_contents(place: str, records: Records) -> "Contents":
+    """Return the contents of a store's workspaces at a place for blobs."""
     from everhold.adapters.files import FileBlobs  # takes a while
     from everhold.workspaces.contents import Contents
 
-    place = str((data / "blobs").absolute()) if settings.blobs == "auto" else settings.blobs.rstrip("/")
-    return Contents(records, FileBlobs(f"{place}/workspaces/{_name_store(records, b'workspaces')}"))
+    return Contents(records, FileBlobs(f"{place.rstrip('/')}/workspaces/{_name_store(records, b'workspaces')}"))
 
 
 def copy_workspace_contents(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
     """Copy the contents of the workspaces of a store that was moved; those that are there stay."""
     if not source[1].count(Blob, None):
         return
-    contents = [make_contents(settings, records, settings.data) for settings, records in (source, target)]
+    contents = [make_contents(find_blob_place(settings), records) for settings, records in (source, target)]
     contents[1].copy_from(contents[0])
 
 

@@ -147,15 +147,20 @@ def _open_dynamodb(settings: Settings) -> tuple[Records, SearchIndexes]:
 
 
 def make_blobs(settings: Settings) -> "FileBlobs":
-    """Return the store of large contents: the one in the settings, or a folder beside the file, or the data folder."""
+    """Return the store of large contents."""
     from everhold.adapters.files import FileBlobs  # takes a while
 
+    return FileBlobs(find_blob_place(settings))
+
+
+def find_blob_place(settings: Settings) -> str:
+    """Return where large contents are: at the address in the settings, beside the store's file, or below the data."""
     if settings.blobs != "auto":
-        return FileBlobs(settings.blobs)
+        return settings.blobs
     if scheme_of(settings.storage) in ("sqlite", "duckdb"):
         path, _ = read_file(settings.storage)
-        return FileBlobs(str(path.absolute().with_name(f"{path.name}.blobs")))
-    return FileBlobs(str(settings.data / "blobs"))
+        return str(path.absolute().with_name(f"{path.name}.blobs"))
+    return str(settings.data / "blobs")
 
 
 def _open_in_memory(settings: Settings) -> tuple[Records, SearchIndexes]:

@@ -40,7 +40,7 @@ _MAX_HEADER_BYTES = 1_000_000
 _BLOCK = 512
 _COPY_BYTES = 1 << 20
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, zlib.error, lzma.LZMAError,
-            ValueError, OverflowError, NotImplementedError, RuntimeError, UnicodeError, gzip.BadGzipFile)  # fmt: skip
+            ValueError, OverflowError, RuntimeError, OSError)  # fmt: skip
 
 
 class ArchivedFile(NamedTuple):
@@ -264,7 +264,7 @@ def _explain_damage(source: Path | str) -> Iterator[None]:
         yield
     except EverholdError:
         raise
-    except (*_DAMAGED, OSError) as error:
+    except _DAMAGED as error:
         kind = type(error).__name__
         raise InvalidInput(f"{source} is no archive that can be read ({kind})", remedy="make it again") from error
 
