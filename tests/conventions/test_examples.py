@@ -121,6 +121,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: EmbeddingPa
     monkeypatch.setattr(embedders, "make_embedder", share_model)
     for name in [name for name in os.environ if name.startswith("EVERHOLD_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -4,14 +4,18 @@ from functools import partial
 
 from everhold.blob_places import find_workspaces_folder
 from everhold.maintenance.pipeline import Counts, JobRun
-from everhold.model import Blob, Organization, Workspace
+from everhold.model import Blob, Organization, Secret
 from everhold.parts import Parts
 
 
 def _is_used(parts: Parts) -> bool:
-    """Return whether the store has workspaces, or this machine has folders of workspaces that may have been purged."""
-    has_rows = parts.records.count(Blob, None) or parts.records.count(Workspace, None, deleted=True)
-    return bool(has_rows) or find_workspaces_folder(parts.settings).is_dir()
+    """Return whether the store has contents of workspaces, or may have had some that were purged since.
+
+    The folders of a store are named by its secret, so a store without one has none.
+    """
+    if parts.records.count(Blob, None):
+        return True
+    return bool(parts.records.count(Secret, None)) and find_workspaces_folder(parts.settings).is_dir()
 
 
 def _list_organizations(parts: Parts) -> list[str]:
@@ -21,7 +25,7 @@ def _list_organizations(parts: Parts) -> list[str]:
 def count_garbage(parts: Parts) -> Counts:
     from everhold.workspaces.garbage import find_garbage
 
-    if not _is_used(parts):
+    if not parts.records.count(Blob, None):
         return {}
     deps = parts.workspace_deps
     return {"contents": sum(len(find_garbage(deps, name)) for name in _list_organizations(parts))}
