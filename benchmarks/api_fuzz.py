@@ -52,7 +52,7 @@ def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
     with TemporaryDirectory(prefix="everhold-fuzz-") as name, ExitStack() as stack:
         folder = Path(name)
         journal = folder / "journal.txt"
-        settings = make_settings(store, folder, stack)
+        settings = {**make_settings(store, folder, stack), "data": str(folder / "data")}
         context = get_context("spawn")  # a fork would inherit the threads and the memory of the caller
         ours, theirs = context.Pipe()
         child = context.Process(target=run_calls, args=(theirs, folder, settings, calls, seed, only))

@@ -21,7 +21,7 @@ import yaml
 from benchmarks.fuzz_commands import Command, find_commands, run_command
 from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import CallersOwn, choose_hostile
-from everhold import AsyncEverhold, Everhold, Run, View, embedders, parts, settings
+from everhold import AsyncEverhold, Everhold, Run, View, WorkspaceFolder, embedders, parts, settings
 from everhold.adapters.minilm import install
 from everhold.errors import EverholdError, NotFound, format_value
 from everhold.settings_sections import DEFAULT_MODEL
@@ -78,6 +78,12 @@ class Target(NamedTuple):
 OWNERS: dict[str, type] = {
     "engine": Everhold, "view": View, "run": Run, "async engine": AsyncEverhold, "async view": AsyncView
 }  # fmt: skip
+    "engine": Everhold,
+    "view": View,
+    "async engine": AsyncEverhold,
+    "async view": AsyncView,
+    "workspace": WorkspaceFolder,
+}
 _SYNCHRONOUS = {"async engine": Everhold, "async view": View}
 
 
@@ -191,6 +197,7 @@ class Fuzzer:
                 _await_result(getattr(AsyncView(view, self.asynchronous._pool), target.name)(*positional, **named))
             )
         owner: Any = {"view": view, "engine": self.engine}.get(target.owner) or _open_run(view)
+        owner = view.workspace("w") if target.owner == "workspace" else view if target.owner == "view" else self.engine
         result = getattr(owner, target.name)(*positional, **named)
         if target.name == "recall":
             return list(result)

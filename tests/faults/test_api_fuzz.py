@@ -19,5 +19,6 @@ def test_every_verb_and_command_is_found() -> None:
     targets = {(target.owner, target.name) for target in find_verbs()}
     assert {("view", "recall"), ("view", "say"), ("engine", "open"), ("async view", "remember")} <= targets
     assert {("engine", "move"), ("async engine", "open"), ("async engine", "verify_log")} <= targets
+    assert {("workspace", "write"), ("workspace", "restore")} <= targets
     words = {" ".join(command.words) for command in find_commands()}
     assert {"remember", "recall", "session show", "eval precision", "org create"} <= words

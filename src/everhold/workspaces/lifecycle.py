@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 
 from everhold import clock
-from everhold.errors import AlreadyExists, NotFound
+from everhold.errors import AlreadyExists, NotFound, Remedy, Verb
 from everhold.model import Cycle, Scope, Workspace
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
@@ -94,7 +94,9 @@ def require_cycle(deps: WorkspaceDeps, scope: Scope, cycle_id: str | None) -> No
 
 
 def make_workspace_not_found(name: str) -> NotFound:
-    return NotFound(f"no workspace {name!r} in this scope", value=name, remedy="workspaces() lists them")
+    return NotFound(
+        f"no workspace {name!r} in this scope", value=name, remedy=Remedy("{} lists them", Verb("workspaces"))
+    )
 
 
 def _make_workspace_id(scope: Scope, name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from everhold import clock
 from everhold.batches import split_into_batches
-from everhold.errors import AlreadyExists, NotFound, StaleVersion, StoreBusy
+from everhold.errors import AlreadyExists, NotFound, Remedy, StaleVersion, StoreBusy, Verb
 from everhold.model import Cycle, Scope, Workspace, WorkspaceFile
 from everhold.model.access import LoggedOperation, make_access_line
 from everhold.model.announcement import make_announcement
@@ -197,5 +197,7 @@ def guess_media_type(path: str) -> str | None:
 def require_file(deps: WorkspaceDeps, workspace: Workspace, path: str) -> WorkspaceFile:
     row = read_rows(deps, workspace, [path]).get(path)
     if row is None:
-        raise NotFound(f"no file {path[:80]!r} in the workspace", value=path, remedy="files() lists them")
+        raise NotFound(
+            f"no file {path[:80]!r} in the workspace", value=path, remedy=Remedy("{} lists them", Verb("files"))
+        )
     return row

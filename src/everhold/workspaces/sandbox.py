@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from everhold.errors import Conflict, InvalidInput, NotFound
+from everhold.errors import Conflict, InvalidInput, NotFound, Remedy, Verb
 from everhold.workspaces.paths import MAX_DEPTH, find_name_fault, find_path_fault, fold_name
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -262,4 +262,6 @@ def _refuse(path: str, fault: str) -> InvalidInput:
 
 
 def _make_not_found(path: str) -> NotFound:
-    return NotFound(f"no file {path[:80]!r} in the workspace", value=path, remedy="files() lists them")
+    return NotFound(
+        f"no file {path[:80]!r} in the workspace", value=path, remedy=Remedy("{} lists them", Verb("files"))
+    )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from everhold import clock
-from everhold.errors import AlreadyExists, InvalidInput, NotFound, StaleVersion, StoreBusy
+from everhold.errors import AlreadyExists, InvalidInput, NotFound, Remedy, StaleVersion, StoreBusy, Verb
 from everhold.model import Snapshot, Workspace
 from everhold.model.announcement import make_announcement
 from everhold.retries import CONFLICTS, retry
@@ -104,7 +104,9 @@ def require_snapshot(deps: WorkspaceDeps, workspace: Workspace, snapshot_id: str
     row = deps.records.get(Snapshot, workspace.organization_id, [snapshot_id]).get(snapshot_id)
     if row is None or row.workspace_id != workspace.id:
         raise NotFound(
-            f"no snapshot {snapshot_id!r} of this workspace", value=snapshot_id, remedy="snapshots() lists them"
+            f"no snapshot {snapshot_id!r} of this workspace",
+            value=snapshot_id,
+            remedy=Remedy("{} lists them", Verb("snapshots")),
         )
     return row
 
@@ -140,7 +142,11 @@ def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle
     else:
         entry = target.get(path)
         if entry is None:
-            raise NotFound(f"no file {path[:80]!r} in the snapshot", value=path, remedy="manifest() lists its files")
+            raise NotFound(
+                f"no file {path[:80]!r} in the snapshot",
+                value=path,
+                remedy=Remedy("{} lists its files", Verb("manifest")),
+            )
         area.place.files.check_free(split_path(path))
         change = {path: entry} if now.get(path) != entry else {}
     _check_change(area, now, change)

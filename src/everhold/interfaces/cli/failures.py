@@ -17,6 +17,10 @@ _COMMANDS = {
     "create_agent": "agent create",
     "run": "run start",
     **{verb: f"run {verb}" for verb in ("propose", "complete", "resume", "retry", "fork", "cancel")},
+    "workspaces": "workspace list",
+    "files": "workspace files",
+    "snapshots": "workspace snapshots",
+    "manifest": "workspace diff",
 }
 # Options whose name differs from the argument's.
 _OPTIONS = {"organization": "--org"}

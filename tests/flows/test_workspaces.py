@@ -1,0 +1,151 @@
+"""Workspaces together with the rest: awaited, exported, moved, announced, logged, with another place for blobs."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from everhold import AsyncEverhold, AsyncWorkspaceFolder, Everhold
+from everhold.errors import NotFound
+from everhold.model import AccessLog, Blob, Snapshot, Workspace, WorkspaceFile
+from everhold.schema.operations import Patch
+from tests.engines import CALM, Store, records_of
+
+
+@pytest.fixture(autouse=True)
+def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setenv("EVERHOLD_DATA", str(tmp_path / "data"))
+
+
+def test_the_same_verbs_awaited(store: Store) -> None:
+    async def flow() -> None:
+        engine = store.open()
+        store.opened.remove(engine)
+        async with AsyncEverhold(engine, 4) as everhold:
+            view = everhold.scope(user="alice")
+            workspace = await view.workspace("site", max_files=10)
+            assert isinstance(workspace, AsyncWorkspaceFolder)
+            assert repr(workspace) == "AsyncWorkspaceFolder('site')"
+            await asyncio.gather(*(workspace.write(f"f{number}", str(number)) for number in range(4)))
+            assert [file.path for file in await workspace.files()] == ["f0", "f1", "f2", "f3"]
+            first = await workspace.snapshot()
+            await workspace.delete("f0")
+            assert (await workspace.restore(first.id)).written == ("f0",)
+            assert await workspace.read("f0") == b"0"
+            assert (await workspace.verify()).is_intact
+            assert [row.name for row in await view.workspaces()] == ["site"]
+            await view.delete_workspace("site")
+            assert (await view.restore_workspace("site")).name == "site"
+
+    asyncio.run(flow())
+
+
+def test_the_awaited_workspace_has_every_verb() -> None:
+    from everhold import WorkspaceFolder
+
+    verbs = {name for name in vars(WorkspaceFolder) if not name.startswith("_")}
+    assert verbs <= {*vars(AsyncWorkspaceFolder), "id", "name", "folder"}
+
+
+def test_a_bundle_carries_rows_and_no_contents(store: Store, tmp_path: Path) -> None:
+    engine = store.open()
+    workspace = engine.scope(user="alice").workspace("site")
+    workspace.write("a.txt", "hello")
+    snapshot = workspace.snapshot()
+    records_of(engine).commit([Patch(Workspace, ("default", workspace.id), {"root": "/etc"})])
+    engine.export(tmp_path / "out.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    tables = {line.get("table") for line in lines}
+    assert {"workspaces", "workspace_files", "snapshots"} <= tables
+    assert "blobs" not in tables
+    with Everhold.open(tmp_path / "other.db", **CALM) as other:
+        other.load(tmp_path / "out.jsonl")
+        there = other.scope(user="alice").workspace("site", create=False)
+        assert there.workspace.root == "/etc"
+        assert there.folder.is_relative_to(tmp_path / "data")
+        assert [file.path for file in there.files()] == ["a.txt"]
+        with pytest.raises(NotFound):
+            there.read("a.txt")
+        with pytest.raises(NotFound, match="is not in this store"):
+            there.restore(snapshot.id)
+        assert there.scan().removed == ()
+        assert len(there.verify().problems) == 3
+        there.write("a.txt", "hello")
+        assert there.read("a.txt") == b"hello"
+        assert other.maintain(["workspaces"])["workspaces"].outcome != "failed"
+
+
+def test_hostile_rows_are_harmless(store: Store, tmp_path: Path) -> None:
+    engine = store.open(blobs=str(tmp_path / "blobs"))
+    workspace = engine.scope().workspace("site")
+    file = workspace.write("a.txt", "hello")
+    first = workspace.snapshot()
+    records = records_of(engine)
+    outside = tmp_path / "outside.txt"
+    outside.write_text("kept")
+    page = json.dumps([["../../../../../outside.txt", file.sha256, 5, 0o644]])
+    evil = workspace.write("page", page)
+    manifest = {"format": 1, "files": 1, "bytes": 5, "pages": [evil.sha256], "changes": 0}
+    records.commit([Patch(Snapshot, ("default", first.id), {"manifest": manifest})])
+    records.commit([Patch(WorkspaceFile, ("default", file.id), {"path": "../../../../../outside.txt"})])
+    for attempt in (lambda: workspace.restore(first.id), lambda: workspace.manifest(first.id)):
+        with pytest.raises(Exception, match="a manifest of the workspace is damaged"):
+            attempt()
+    assert any("has the name '..'" in problem for problem in workspace.verify().problems)
+    # Another machine fetches the files, but not this one.
+    there = (
+        store.open(workspaces={"folder": tmp_path / "again"}, blobs=str(tmp_path / "blobs")).scope().workspace("site")
+    )
+    there.scan()
+    assert [path.name for path in there.folder.rglob("*")] == ["page"]
+    assert outside.read_text() == "kept"
+
+
+def test_a_moved_store_has_the_contents(tmp_path: Path) -> None:
+    with Everhold.open(tmp_path / "first.db", **CALM) as engine:
+        workspace = engine.scope(user="alice").workspace("site")
+        workspace.write("a/b.txt", "hello", executable=True)
+        first = workspace.snapshot()
+        workspace.write("a/b.txt", "other")
+        workspace.snapshot()
+    Everhold.move(tmp_path / "first.db", tmp_path / "second.db")
+    with Everhold.open(tmp_path / "second.db", **CALM) as engine:
+        there = engine.scope(user="alice").workspace("site", create=False)
+        assert there.folder != workspace.folder
+        assert there.read("a/b.txt") == b"other"
+        assert there.verify().is_intact
+        there.restore(first.id)
+        assert there.read("a/b.txt") == b"hello"
+
+
+def test_contents_at_an_address(store: Store, tmp_path: Path) -> None:
+    engine = store.open(blobs=f"memory://{tmp_path.name}/blobs")
+    workspace = engine.scope().workspace("site")
+    workspace.write("a.txt", "hello")
+    first = workspace.snapshot()
+    workspace.delete("a.txt")
+    assert workspace.restore(first.id).written == ("a.txt",)
+    assert workspace.verify().is_intact
+    engine.delete_organization("default", hard=True)
+    assert records_of(engine).count(Blob, None) == 0
+
+
+def test_changes_are_announced_and_logged(store: Store) -> None:
+    engine = store.open(log={"mode": "strict"})
+    view = engine.scope(user="alice")
+    workspace = view.workspace("site")
+    workspace.write("secret-name.txt", "secret text")
+    workspace.snapshot()
+    with pytest.raises(NotFound):
+        workspace.read("none")
+    events = [(event.entity, event.operation) for event in view.events()]
+    assert ("workspace", "put") in events
+    assert ("snapshot", "put") in events
+    engine.flush()
+    lines = records_of(engine).scan(AccessLog, "default")
+    assert {(line.operation, line.success) for line in lines} >= {("create", True), ("update", True), ("read", False)}
+    assert not [line for line in lines if "secret" in repr(line.request)]
+    assert engine.verify_log().intact
