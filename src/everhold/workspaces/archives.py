@@ -12,6 +12,7 @@ import lzma
 import os
 import stat
 import tarfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -91,6 +92,7 @@ class _Spool:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._places: dict[str, tuple[int, int]] = {}
+        self._lock = threading.Lock()
 
     def add(self, content: bytes) -> str:
         sha256 = hash_content(content)
@@ -101,8 +103,9 @@ class _Spool:
 
     def get(self, sha256: str) -> bytes:
         start, size = self._places[sha256]
-        self._file.seek(start)
-        return self._file.read(size)
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(size)
 
 
 def _plan_files(members: Iterator[ArchivedFile | str], into: str | None, limits: WorkspaceLimits) -> list[ArchivedFile]:

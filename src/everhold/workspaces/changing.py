@@ -8,6 +8,7 @@ change or nothing of it. A program that reads the folder itself sees each file a
 """
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from everhold.workspaces.recording import FileFields, Recording, record_files, r
 from everhold.workspaces.sandbox import EXECUTABLE, PLAIN, choose_mode
 
 _BATCH = 200
+_WRITERS = 16
 
 
 @dataclass
@@ -70,10 +72,7 @@ def change_files(
     hashes = sorted({entry.sha256 for entry in entries.values() if entry is not None})
     for batch in split_into_batches(hashes, _BATCH):
         area.deps.contents.store(organization, batch, get_content)
-    planned = {
-        path: None if entry is None else [*entry, area.place.stage(get_content(entry.sha256), entry.mode)]
-        for path, entry in entries.items()
-    }
+    planned = _stage_files(area, entries, get_content)
     fields = recording.fields
     area.place.write_journal(
         {
@@ -90,6 +89,21 @@ def change_files(
     area.place.clear_journal()
 
 
+def _stage_files(
+    area: WorkArea, entries: Mapping[str, ManifestEntry | None], get_content: GetContent
+) -> dict[str, list[Any] | None]:
+    """Write the files beside those of the workspace; return each entry with the name of its staged file."""
+
+    def stage(entry: ManifestEntry | None) -> list[Any] | None:
+        return None if entry is None else [*entry, area.place.stage(get_content(entry.sha256), entry.mode)]
+
+    if len(entries) == 1:
+        return {path: stage(entry) for path, entry in entries.items()}
+    # The disk makes several files durable at once.
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        return dict(zip(entries, pool.map(stage, entries.values()), strict=True))
+
+
 def _move_files(area: WorkArea, planned: Mapping[str, Any], refusals: tuple[type[Exception], ...] = ()) -> None:
     """Remove and publish files; a path that raises one of `refusals` is left as it is."""
     for path, entry in planned.items():
@@ -100,6 +114,8 @@ def _move_files(area: WorkArea, planned: Mapping[str, Any], refusals: tuple[type
         if entry is not None:
             with suppress(*refusals):
                 area.place.publish(split_path(path), entry[-1])
+    with suppress(*refusals):
+        area.place.files.sync_folders({split_path(path)[:-1] for path in planned})
 
 
 def _complete_change(area: WorkArea) -> None:
@@ -130,7 +146,7 @@ def _read_entry(area: WorkArea, path: str) -> tuple[ManifestEntry, bytes] | None
 
 def _fetch_files(area: WorkArea) -> None:
     """Write the files of the workspace to a folder that has never been used on this machine."""
-    if not area.place.read_index().is_new():
+    if area.place.has_index():
         return
     where = [Where("workspace_id", Op.EQ, area.workspace.id)]
     index = FileIndex(version=0)

@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -62,9 +61,6 @@ class FileIndex:
     absent: set[str] = field(default_factory=set)
     """Files of the workspace whose content could not be fetched to this machine."""
 
-    def is_new(self) -> bool:
-        return self.version is None
-
 
 class WorkspacePlace:
     """Where a workspace is on this machine."""
@@ -97,15 +93,6 @@ class WorkspacePlace:
                 finally:
                     for descriptor in descriptors:
                         os.close(descriptor)
-
-    def delete(self) -> None:
-        """Delete the folder with all files. The caller deletes the rows first."""
-        if not self.path.is_dir() or self.path.is_symlink():
-            return
-        with translate_errors(self.path), _lock(self.path / "lock"):
-            shutil.rmtree(self.path)
-        with suppress(OSError):
-            self.path.parent.rmdir()
 
 
 class OpenPlace:
@@ -175,6 +162,14 @@ class OpenPlace:
         with suppress(FileNotFoundError):
             os.unlink("journal", dir_fd=self._own)
             os.fsync(self._own)
+
+    def has_index(self) -> bool:
+        """Return whether this machine has used the folder before."""
+        try:
+            os.stat("index", dir_fd=self._own, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
 
     def read_index(self) -> FileIndex:
         document = self._read("index")

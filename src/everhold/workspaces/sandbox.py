@@ -8,12 +8,12 @@ name are read: a second hard link may be a file outside.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from everhold.errors import Conflict, InvalidInput, NotFound, Remedy, Verb
-from everhold.workspaces.paths import MAX_DEPTH, find_name_fault, find_path_fault, fold_name
+from everhold.workspaces.paths import MAX_DEPTH, MAX_PATH_BYTES, find_name_fault, fold_name
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a pipe would wait for its writer.
@@ -90,7 +90,12 @@ class SandboxFolder:
                 if stat.S_ISDIR(os.stat(names[-1], dir_fd=parent, follow_symlinks=False).st_mode):
                     raise _refuse("/".join(names), "is a folder")
             os.rename(staged, names[-1], src_dir_fd=source, dst_dir_fd=parent)
-            os.fsync(parent)
+
+    def sync_folders(self, folders: Iterable[tuple[str, ...]]) -> None:
+        """Write the entries of folders to disk, so that published and removed files survive a power cut."""
+        for names in folders:
+            with suppress(NotFound), self._open_parent((*names, "")) as folder:
+                os.fsync(folder)
 
     def check_free(self, names: Sequence[str]) -> None:
         """Raise Conflict or InvalidInput if a file could not be published at a path."""
@@ -120,7 +125,6 @@ class SandboxFolder:
         with suppress(FileNotFoundError, NotFound):
             with self._open_parent(names) as parent, suppress(IsADirectoryError):
                 os.unlink(names[-1], dir_fd=parent)
-                os.fsync(parent)
             for depth in range(len(names) - 1, 0, -1):
                 with self._open_parent(names[:depth]) as parent:
                     try:
@@ -232,9 +236,12 @@ def find_status_fault(status: os.stat_result, device: int) -> str | None:
 
 
 def _find_entry_fault(path: str, name: str, status: os.stat_result, device: int) -> str | None:
-    fault = find_name_fault(name) or find_path_fault(path)
+    fault = find_name_fault(name)
     if fault is not None:
         return fault
+    # The names above were checked when their folders were entered.
+    if len(path) > MAX_PATH_BYTES or len(path.encode()) > MAX_PATH_BYTES:
+        return f"is longer than {MAX_PATH_BYTES:,} bytes"
     if stat.S_ISDIR(status.st_mode):
         return "is on another file system" if status.st_dev != device else None
     return find_status_fault(status, device)

@@ -12,6 +12,7 @@ from everhold.model import WorkspaceFile
 from everhold.schema.operations import Op, Where
 from everhold.workspaces.changing import WorkArea
 from everhold.workspaces.contents import hash_content
+from everhold.workspaces.deps import WorkspaceLimits
 from everhold.workspaces.manifests import Manifest, ManifestEntry
 from everhold.workspaces.place import FileIndex, KnownFile
 from everhold.workspaces.recording import record_files
@@ -40,6 +41,7 @@ class _ScanState:
     index: FileIndex
     known: dict[str, ManifestEntry]
     """The files by the rows."""
+    limits: WorkspaceLimits
     files: dict[str, KnownFile] = field(default_factory=dict)
     changes: dict[str, ManifestEntry | None] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
@@ -57,7 +59,7 @@ def scan_files(
     Without `keep_index` the caller writes the index.
     """
     index = area.place.read_index()
-    state = _ScanState(area, index, _list_known(area, index))
+    state = _ScanState(area, index, _list_known(area, index), area.limits)
     since = area.place.read_clock()
     prefixes = {prefix for path in state.known for prefix in _list_prefixes(path)}
     walk = area.place.files.walk(prefixes.__contains__)
@@ -107,7 +109,7 @@ def _list_prefixes(path: str) -> list[str]:
 
 def _take_file(state: _ScanState, entry: FileEntry, since: int) -> bool:
     """Note a file of the folder; return False if it is refused."""
-    path, limits = entry.path, state.area.limits
+    path, limits = entry.path, state.limits
     known, content = state.index.files.get(path), None
     if len(state.files) >= limits.max_files:
         state.refused[path] = f"exceeds the limit of {limits.max_files:,} files"
