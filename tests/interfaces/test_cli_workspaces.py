@@ -59,6 +59,7 @@ def test_archives_garbage_and_deletion(run: Run, tmp_path: Path) -> None:
         (("restore", "site", "none"), "no snapshot 'none'"),
         (("extract", "site", "none.tar"), "none.tar cannot be read"),
         (("put", "site", "a", "none.txt"), "none.txt cannot be read"),
+        (("put", "site", "a", "\ud800"), "lone surrogate"),
     ],
 )
 def test_wrong_input_is_explained(run: Run, arguments: tuple[str, ...], message: str) -> None:

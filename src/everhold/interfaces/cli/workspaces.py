@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from everhold import Snapshot, WorkspaceFile, WorkspaceFolder
+from everhold.arguments.checks import check_path
 from everhold.errors import InvalidInput
 from everhold.files import write_private
 from everhold.interfaces.cli import show
@@ -104,7 +105,7 @@ def _read_source(source: str) -> bytes:
     if source == "-":
         return sys.stdin.buffer.read()
     try:
-        return Path(source).read_bytes()
+        return check_path(Path(source), "FILE").read_bytes()
     except OSError as error:
         raise InvalidInput(f"{source} cannot be read ({error.strerror})", value=source, remedy="name a file") from None
 
@@ -120,7 +121,7 @@ def get_file(
     """Show a file of a workspace, or write it to a file outside."""
     content = _open(call, name).read(path)
     if target is not None:
-        write_private(Path(target), content, overwrite=overwrite)
+        write_private(check_path(Path(target), "--to"), content, overwrite=overwrite)
         document = {"path": path, "bytes": len(content), "target": target}
         return CommandResult(document, show.render_text(f"wrote {target} ({len(content):,} bytes)"))
     if not call.as_json:
