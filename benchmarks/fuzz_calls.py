@@ -76,10 +76,9 @@ class Target(NamedTuple):
 
 
 OWNERS: dict[str, type] = {
-    "engine": Everhold, "view": View, "run": Run, "async engine": AsyncEverhold, "async view": AsyncView
-}  # fmt: skip
     "engine": Everhold,
     "view": View,
+    "run": Run,
     "async engine": AsyncEverhold,
     "async view": AsyncView,
     "workspace": WorkspaceFolder,
@@ -196,9 +195,13 @@ class Fuzzer:
             return asyncio.run(
                 _await_result(getattr(AsyncView(view, self.asynchronous._pool), target.name)(*positional, **named))
             )
-        owner: Any = {"view": view, "engine": self.engine}.get(target.owner) or _open_run(view)
-        owner = view.workspace("w") if target.owner == "workspace" else view if target.owner == "view" else self.engine
-        result = getattr(owner, target.name)(*positional, **named)
+        openers: dict[str, Callable[[], Any]] = {
+            "engine": lambda: self.engine,
+            "view": lambda: view,
+            "run": lambda: _open_run(view),
+            "workspace": lambda: view.workspace("w"),
+        }
+        result = getattr(openers[target.owner](), target.name)(*positional, **named)
         if target.name == "recall":
             return list(result)
         return _close_engine(result)

@@ -173,7 +173,6 @@ _USUAL: Mapping[str, Sequence[Any]] = {
     "under": ("notes", "a/b"),
     "into": ("in", "a/b"),
     "max_bytes": (10_000_000, 0),
-    "path": ("bundle.jsonl", "notes.txt", "list.json", "nothing.jsonl", Path("bundle.jsonl")),
     "target": ("memory://", "second.db", "settings.yaml", "bomb.yaml"),
     "source": ("second.db", "nothing.db", _search, {"name": "search_2", "input_schema": _SCHEMA}, {"name": "x y"}, len),
     "create": (True, False),

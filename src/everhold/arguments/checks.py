@@ -316,9 +316,9 @@ PathText = Annotated[str, Checked(_check_path_text)]
 FilePath = Annotated[str, Checked(_make_text_check(PATH_LENGTH, "a relative path as text"))]
 FileContent = Annotated[str | bytes, Checked(_check_content)]
 FileKind = Annotated[
-    Literal["document", "artifact", "snapshot"], Checked(_make_choice_check("document", "artifact", "snapshot"))
+    Literal["document", "artifact", "snapshot"], Checked(make_choice_check("document", "artifact", "snapshot"))
 ]
-FileLimit = Annotated[int, Checked(_make_integer_check(0, MAX_INTEGER, "a number of bytes or files"))]
+FileLimit = Annotated[int, Checked(make_integer_check(0, MAX_INTEGER, "a number of bytes or files"))]
 PageSize = Annotated[
     int, Checked(make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE}, and the cursor for more"))
 ]

@@ -32,17 +32,14 @@ ENTITY_NAMES: Mapping[str, str] = {
     "sessions": "session",
     "conversations": "conversation",
     "executions": "run",
-    "maintenance_runs": "maintenance_run",
-}
-# Nothing that is searched belongs to a row of these tables.
-_WITHOUT_DESCENDANTS = frozenset(("agent_states", "tools", "maintenance_runs"))
-_WITHOUT_DESCENDANTS = frozenset(("agent_states", "executions", "maintenance_runs"))
     "workspaces": "workspace",
     "snapshots": "snapshot",
     "maintenance_runs": "maintenance_run",
 }
 # Nothing that is searched belongs to a row of these tables.
-_WITHOUT_DESCENDANTS = frozenset(("agent_states", "maintenance_runs", "workspaces", "snapshots"))
+_WITHOUT_DESCENDANTS = frozenset(
+    ("agent_states", "tools", "executions", "workspaces", "snapshots", "maintenance_runs"),
+)
 # The column of a line that holds the id of such an entity itself.
 _OWN_COLUMNS = {"User": "user_id", "Project": "project_id", "Agent": "agent_id", "Session": "session_id"}
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from everhold import clock
 from everhold.errors import NotFound, StaleVersion, StoreBusy
-from everhold.model import Agent, Conversation, Execution, Message, Project, Scope, Session, User
+from everhold.model import Agent, Conversation, Message, Project, Scope, Session, User
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Entity
@@ -80,7 +80,6 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
     return deps.records.get(Message, message.organization_id, [message.id])[message.id]
 
 
-def require_own_deletion(records: Records, row: Message | Session | Execution, kind: str) -> None:
 def require_own_deletion(records: Records, row: Entity, kind: str) -> None:
     """Raise NotFound if a row was deleted with its owner: restoring it would restore the owner too."""
     for column, entity in _OWNERS.items():
