@@ -32,6 +32,8 @@ Expected = tuple[str, str | None]
 
 # Verbs of a view that add no line.
 UNLOGGED = ("log",)
+# Verbs that need a scope with an agent and nothing else.
+OF_AGENT_SCOPES = ("delete_agent", "restore_agent", "import_agent")
 # Verbs of an engine that have no argument `organization`, or have it as the first.
 WITHOUT_ORGANIZATION = (
     "create_organization", "get_organization", "list_organizations", "update_organization", "delete_organization",
@@ -47,7 +49,7 @@ def verbs_of(kind: type) -> set[str]:
     return {name for name, _ in inspect.getmembers(kind, inspect.isroutine) if not name.startswith("_")}
 
 
-def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
+def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None:
     engine = store.open(interface="a test")
     view = engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
     first = view.remember("First", tags=["t"], key="first", id="m1")
@@ -124,8 +126,11 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("delete_session", view.delete_session, [("delete", None)]),
         ("restore_session", view.restore_session, [("update", None)]),
         *list_block_calls(view),
+        *list_tool_calls(view),
+        *list_workspace_calls(view),
+        *list_agent_calls(view, tmp_path / "agent.json"),
     ]  # fmt: skip
-    assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED)
+    assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED) - set(OF_AGENT_SCOPES)
     without_log_as = {name for name in verbs_of(View) if "logged_operation" not in vars(getattr(View, name))}
     assert without_log_as == set(UNLOGGED), "failed calls of these verbs would not be logged"
     for verb, call, expected in calls:
@@ -163,6 +168,64 @@ def list_block_calls(view: View) -> list[tuple[str, Callable[[], object], list[E
         ("delete_block", lambda: view.delete_block("human"), delete),
         ("restore_block", lambda: view.restore_block("human"), update),
     ]  # fmt: skip
+
+
+def list_tool_calls(view: View) -> list[tuple[str, Callable[[], object], list[Expected]]]:
+    create, read, update, delete = ([(operation, None)] for operation in ("create", "read", "update", "delete"))
+    return [
+        ("create_tool", lambda: view.create_tool("search"), create),
+        ("create_tool_from", lambda: view.create_tool_from({"name": "find", "input_schema": {}}), create),
+        ("tool", lambda: view.tool("search"), read),
+        ("tools", view.tools, read),
+        ("check_call", lambda: view.check_call("search", {}), read),
+        ("update_tool", lambda: view.update_tool("search", tags=["web"]), update),
+        ("attach_tool", lambda: view.attach_tool("search"), update),
+        ("detach_tool", lambda: view.detach_tool("search"), update),
+        ("delete_tool", lambda: view.delete_tool("search", preview=True), read),
+        ("delete_tool", lambda: view.delete_tool("search"), delete),
+        ("restore_tool", lambda: view.restore_tool("search"), update),
+    ]  # fmt: skip
+
+
+def list_workspace_calls(view: View) -> list[tuple[str, Callable[[], object], list[Expected]]]:
+    return [
+        ("workspace", lambda: view.workspace("w"), [("create", None), ("read", None)]),
+        ("workspaces", view.workspaces, [("read", None)]),
+        ("delete_workspace", lambda: view.delete_workspace("w"), [("delete", None)]),
+        ("restore_workspace", lambda: view.restore_workspace("w"), [("update", None)]),
+    ]
+
+
+def list_agent_calls(view: View, file: Path) -> list[tuple[str, Callable[[], object], list[Expected]]]:
+    create, read, update, delete = ([(operation, None)] for operation in ("create", "read", "update", "delete"))
+    return [
+        ("create_agent", lambda: view.create_agent(system="Be kind"), create),
+        ("agent", view.agent, read),
+        ("agents", view.agents, read),
+        ("update_agent", lambda: view.update_agent(topic="tea"), update),
+        ("buffer_messages", lambda: view.buffer_messages("msg-1"), update),
+        ("buffered_messages", view.buffered_messages, read),
+        ("set_state", lambda: view.set_state({"step": 1}), update),
+        ("update_state", lambda: view.update_state({"step": 2}), update),
+        ("state", view.state, read),
+        ("clear_state", view.clear_state, delete),
+        ("clone_agent", lambda: view.clone_agent("twin"), create),
+        ("export_agent", lambda: view.export_agent(file), [("export", None)]),
+        ("pause_agent", view.pause_agent, update),
+        ("resume_agent", view.resume_agent, update),
+        ("terminate_agent", view.terminate_agent, update),
+    ]  # fmt: skip
+
+
+def test_deleting_an_agent_and_importing_one_have_their_lines(store: Store, tmp_path: Path) -> None:
+    engine = store.open()
+    agent, twin = engine.scope(agent="bot"), engine.scope(agent="twin")
+    agent.create_agent(system="Be kind")
+    agent.export_agent(tmp_path / "agent.json")
+    assert [line.operation for line in lines_after(engine, agent, agent.delete_agent)] == ["delete"]
+    assert [line.operation for line in lines_after(engine, agent, agent.restore_agent)] == ["update"]
+    imported = lines_after(engine, twin, lambda: twin.import_agent(tmp_path / "agent.json"))
+    assert [line.operation for line in imported] == ["create"]
 
 
 def test_every_verb_of_a_run_has_its_line(store: Store) -> None:

@@ -20,7 +20,7 @@ _REBUILT = {
 _MAX_MESSAGE = 2000
 
 
-class Recording:
+class StepRecording:
     """The recorded steps of a run, in order, and which of them the program has reached.
 
     Several attempts of one action in a row are one step.

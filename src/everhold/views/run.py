@@ -14,7 +14,7 @@ from everhold.remember.pipeline import remember
 from everhold.runs import cycles, lifecycle
 from everhold.runs.comparing import RunComparison, compare_runs
 from everhold.runs.deps import UNFINISHED, RunDeps, require_run
-from everhold.runs.replay import Recording
+from everhold.runs.replay import StepRecording
 from everhold.runs.steps import RunStep, find_open_step, load_history, require_cycle
 from everhold.runs.stories import tell_story
 from everhold.views.awaited import AsyncFacade, Awaited
@@ -229,8 +229,8 @@ class Run(ScopedView):
         self.execution, self.pending = execution, None
         return execution
 
-    def _load_recording(self) -> Recording:
-        return Recording(self._parts.records, self.execution)
+    def _load_recording(self) -> StepRecording:
+        return StepRecording(self._parts.records, self.execution)
 
 
 class AsyncRun(AsyncFacade):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from everhold.errors import InvalidInput
 from everhold.model import ActionResult
 from everhold.model.validation import complete_row
-from everhold.runs.replay import Recording, describe_failure, rebuild_failure
+from everhold.runs.replay import StepRecording, describe_failure, rebuild_failure
 from everhold.runs.steps import RunStep
 from everhold.schema.codec import decode_json, encode_json
 
@@ -27,9 +27,9 @@ _KEY = "idempotency_key"
 class StepRecorder:
     """Records the calls of a run's steps, which a program makes one after the other."""
 
-    def __init__(self, run: "Run", load: Callable[[], Recording]) -> None:
+    def __init__(self, run: "Run", load: Callable[[], StepRecording]) -> None:
         self._run, self._load = run, load
-        self._recording: Recording | None = None
+        self._recording: StepRecording | None = None
         self._lock = threading.Lock()
 
     def begin(self, function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> "StepCall":
@@ -40,7 +40,7 @@ class StepRecorder:
                 self._recording = self._load()
             return StepCall(self._run, self._recording, self._find_or_propose(self._recording, tool, arguments))
 
-    def _find_or_propose(self, recording: Recording, tool: str, arguments: Mapping[str, Any]) -> RunStep:
+    def _find_or_propose(self, recording: StepRecording, tool: str, arguments: Mapping[str, Any]) -> RunStep:
         step = recording.find(tool, arguments)
         if step is None:
             return self._run.propose(tool, arguments)
@@ -62,7 +62,7 @@ class StepCall:
     An interrupt is no error: the step stays open, and is called again when the run is resumed.
     """
 
-    def __init__(self, run: "Run", recording: Recording, step: RunStep) -> None:
+    def __init__(self, run: "Run", recording: StepRecording, step: RunStep) -> None:
         self._run, self._recording = run, recording
         self.step = step
         self.is_done = not step.is_open
