@@ -5,7 +5,8 @@
 
 A cycle is a proposal, its result and two memories, in two commits. The floor embeds the two texts with the bare
 embedder and stores the same rows with two hand-written transactions. LangGraph's SqliteSaver checkpoints the same loop,
-by turns with ours, both without embedding; `make peers` installs it.
+by turns with ours, both without embedding; `make peers` installs it. The figures of `benchmarks.workspace_snapshots`
+follow.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from benchmarks.peers.workers import PEERS_PYTHON, REPOSITORY, SILENT
 from benchmarks.report import Pairs, Report, run_interleaved
 from benchmarks.texts import make_sentences
 from benchmarks.vectors import Precomputed, make_vectors
+from benchmarks.workspace_snapshots import measure_snapshots
 from everhold import Everhold
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.minilm import MiniLM
@@ -177,6 +179,7 @@ def main() -> int:
     with TemporaryDirectory(dir=options.folder) as name:
         add_cycle_figures(report, Path(name), model, texts)
         add_checkpoint_figures(report, Path(name), texts)
+    measure_snapshots(report, quick=options.quick)
     return report.finish()
 
 

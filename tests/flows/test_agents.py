@@ -168,3 +168,17 @@ def test_the_verbs_are_awaited(engine: Everhold, tmp_path: Path) -> None:
 
     assert asyncio.run(work()) == ["paused", "active"]
     assert engine.scope(agent="twin").state().state == {"step": 2}  # type: ignore[union-attr]
+
+
+def test_tools_of_a_file_that_no_model_could_call_are_left_out(store: Store, tmp_path: Path) -> None:
+    tools = [
+        {"name": "search", "json_schema": {"type": "object", "properties": {"query": {"type": "string"}}}},
+        {"name": "two words"},
+        {"name": "odd", "json_schema": {"type": "object", "unheardOf": True}},
+    ]
+    path = tmp_path / "agent.json"
+    path.write_text(json.dumps({"everhold_agent": 1, "agent": {"id": "a"}, "tools": tools}), "utf-8")
+    agent = store.open().scope(agent="a")
+    imported = agent.import_agent(path)
+    assert [tool.name for tool in agent.tools()] == ["search"]
+    assert [sentence.partition(":")[0] for sentence in imported.skipped] == ["tool 'two words'", "tool 'odd'"]

@@ -47,8 +47,8 @@ def test_sharing_and_templates(run: Run) -> None:
 
 def test_the_shell_shows_blocks(run: Run) -> None:
     run("block", "create", "human", "Likes tea", *CODER)
-    assert "Likes tea" in run("shell", *CODER, typed="/blocks\n").out
-    assert "no blocks" in run("shell", "--agent", "tester", typed="/blocks\n").out
+    assert "Likes tea" in run("shell", *CODER, typed="/block list\n").out
+    assert "no blocks" in run("shell", "--agent", "tester", typed="/block list\n").out
 
 
 def test_what_is_refused(run: Run) -> None:

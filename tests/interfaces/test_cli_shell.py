@@ -121,3 +121,41 @@ def test_on_a_terminal(tmp_path: Path) -> None:
         terminal.press(CTRL_D)
 
     assert run_in_terminal(tmp_path, ["shell", "--user", "mia"], converse).code == 0
+
+
+def test_the_shell_runs_every_command_on_its_own_store_and_scope(run: Run) -> None:
+    lines = [
+        "/block create human 'Likes tea'",
+        "/block list --user bob",
+        "/workspace open notes",
+        "/workspace list",
+        "/state set '{\"step\": 1}'",
+        "/tool list",
+        "/agent show",
+        "/doctor",
+    ]
+    done = run("shell", "--user", "alice", "--agent", "helper", "--json", typed="\n".join(lines) + "\n")
+    answers = [line["answer"] for line in done.document["answers"]]
+    assert (answers[0]["block"]["user_id"], answers[0]["block"]["value"]) == ("alice", "Likes tea")
+    assert answers[1]["blocks"] == []
+    assert [workspace["name"] for workspace in answers[3]["workspaces"]] == ["notes"]
+    assert answers[4]["state"]["state"] == {"step": 1}
+    assert answers[6]["agent"]["id"] == "helper"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("/blok list", "did you mean '/block'?"),
+        ("/block lst", "did you mean 'list'?"),
+        ("/block write 'open", "a quotation mark is not closed"),
+        ("/shell", "no command /shell"),
+        ("/block list --store other.db", "the shell has a store open; leave --store out"),
+        ("/", "no command /"),
+    ],
+)
+def test_the_shell_explains_a_command_that_it_cannot_run(run: Run, line: str, error: str) -> None:
+    run("remember", "Likes tea")
+    done = run("shell", typed=f"{line}\n/list\n")
+    assert error in done.err
+    assert "Likes tea" in done.out

@@ -10,7 +10,7 @@ import everhold
 from everhold import clock
 from everhold.arguments.checks import Identifier, PathText
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.errors import AlreadyExists
+from everhold.errors import AlreadyExists, InvalidInput
 from everhold.model import Agent, Message, Scope
 from everhold.views.agents import AgentFields, BlockChoice, make_agent_deps
 from everhold.views.awaited import AsyncFacade, Awaited
@@ -18,7 +18,7 @@ from everhold.views.base import ScopedView
 
 if TYPE_CHECKING:
     from everhold.agents.adding import NewAgent
-    from everhold.agents.content import MemoryPart
+    from everhold.agents.content import AgentContent, MemoryPart
     from everhold.model import Chunk
     from everhold.schema.operations import Operation
 
@@ -96,7 +96,8 @@ class AgentFileVerbs(ScopedView):
 
         The agent gets the id that the scope names, or the file's, or a new one. What the file holds becomes new rows of
         the scope, so nothing that exists is changed: AlreadyExists if the id is taken. `source` is the id or name of
-        the agent in a Letta file with several. The whole file is checked first, and everything is one commit.
+        the agent in a Letta file with several. The whole file is checked first, and everything is one commit. A tool
+        whose name or schema cannot be used is left out; `skipped` of the result says why.
         """
         from everhold.agents.adding import find_implicit, plan_content
         from everhold.agents.creating import check_text_sizes
@@ -104,6 +105,7 @@ class AgentFileVerbs(ScopedView):
         from everhold.sessions.pipeline import draft_message
 
         content, skipped = read_agent_file(Path(path), source)
+        content, unusable = _drop_unusable_tools(content)
         for part in (content.agent, *content.blocks, *content.tools):
             check_text_sizes(part.list_values(), self._parts.settings.text_bytes)
         name = self.scope.agent or content.agent.id or clock.make_id("agt")
@@ -113,7 +115,7 @@ class AgentFileVerbs(ScopedView):
         find_implicit(deps.records, self.scope.organization, name, can_complete=can_complete)
         new = plan_content(deps, self.scope, name, content, partial(draft_message, self._parts.session_deps))
         self._add_agent(new, content.memories, {"agent": name, "imported": True}, can_complete=can_complete)
-        return summarise(new.agent, content, skipped)
+        return summarise(new.agent, content, (*skipped, *unusable))
 
     def _add_agent(
         self, new: "NewAgent", memories: "Sequence[MemoryPart]", request: dict[str, Any], *, can_complete: bool
@@ -154,6 +156,23 @@ class AgentFileVerbs(ScopedView):
         if isinstance(row, Message):
             return self._parts.session_deps.cut(row)
         return make_chunks_or_words([row], self._parts.write_deps.chunking)[0]
+
+
+def _drop_unusable_tools(content: "AgentContent") -> "tuple[AgentContent, list[str]]":
+    """Return the content without tools that no verb could have created, and a sentence for each of these."""
+    from everhold.tools.checking import check_defaults
+    from everhold.tools.definitions import check_name
+
+    usable, sentences = [], []
+    for tool in content.tools:
+        try:
+            check_name(tool.name)
+            check_defaults(tool.json_schema)
+        except InvalidInput as error:
+            sentences.append(f"tool {tool.name!r}: {error}")
+        else:
+            usable.append(tool)
+    return content.model_copy(update={"tools": usable}), sentences
 
 
 class _AgentExistsError(Exception):

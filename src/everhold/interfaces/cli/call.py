@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -103,6 +104,18 @@ class Call:
     def close(self) -> None:
         self._resources.close()
 
+    def join(self, shell: "Call") -> None:
+        """Use the open store of a shell, its output format, and its scope where this call names none."""
+        if self.store is not None:
+            raise InvalidInput("the shell has a store open", value=self.store, remedy="leave --store out")
+        self.as_json = shell.as_json
+        own = {name: value for name, value in self.scope.items() if value not in (None, DEFAULT_ORGANIZATION)}
+        self.scope = {**shell.scope, **own}
+        # These are cached properties, which are not computed any more.
+        self.engine, self.settings = shell.engine, shell.settings
+        if self._timezone is None:
+            self.zone = shell.zone
+
     @contextmanager
     def progress(self, step: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         """Show a bar on standard error; the function that is yielded takes how many more are done."""
@@ -118,6 +131,18 @@ class Call:
 
         with watch_steps(explain, is_quiet=is_quiet or self.as_json) as report:
             yield report
+
+
+@dataclass
+class ShellLine:
+    """A command that is typed in a shell: the shell's call, and the result of the command when it has run."""
+
+    shell: Call
+    result: CommandResult | None = None
+
+
+# The line of the shell that is being run, if a command is run by a shell.
+shell_line: ContextVar[ShellLine | None] = ContextVar("shell_line", default=None)
 
 
 Store = Annotated[
@@ -180,11 +205,17 @@ def command(
         def run(**options: Any) -> int:
             call = make_call(**_pop_options(options, make_call))
             call.creates_store = creates_store
+            line = shell_line.get()
+            if line is not None:
+                call.join(line.shell)
             try:
                 values = {name: group(call, **_pop_options(options, group)) for name, group in groups.items()}
                 result = action(call, **values, **options)
                 call.note_organization()
-                _print_result(call, result)
+                if line is None:
+                    _print_result(call, result)
+                else:
+                    line.result = result
             finally:
                 call.close()
             return result.code

@@ -1,5 +1,6 @@
 """A small shell: sentences are stored, questions are answered with reasons, and /commands do the rest."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from rich.text import Text
 
 from everhold.errors import Argument, InvalidInput, NotFound, Verb
 from everhold.interfaces.cli import sample, show
-from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.call import Call, CommandResult, ShellLine, command, shell_line
+from everhold.interfaces.cli.commands import make_root
 from everhold.interfaces.cli.failures import FAILED, describe, spell_for_terminal
 from everhold.interfaces.cli.forgetting import render_undo
 from everhold.interfaces.cli.ids import resolve_id
 from everhold.interfaces.cli.inputs import read_standard_input
 from everhold.interfaces.cli.memories import show_memories
+from everhold.interfaces.cli.misuse import describe_misuse
 from everhold.interfaces.shared.questions import is_question
 from everhold.model.validation import suggest_name
 
@@ -25,6 +28,8 @@ app = typer.Typer()
 
 _HITS = 5
 _LISTED = 20
+# Commands that open a shell, or a store of their own.
+_NOT_IN_A_SHELL = ("shell", "move", "model")
 _BARE_COMMANDS = ("help", "quit", "exit", "undo", "list")
 TAKEN_AS_QUESTION = "read as a question, so nothing was stored; /remember TEXT stores it"
 
@@ -107,9 +112,7 @@ def answer(call: Call, line: str) -> CommandResult:
     if line.lower() in _BARE_COMMANDS:
         return COMMANDS[f"/{line.lower()}"].act(call, "")
     if line.startswith("/"):
-        if name not in COMMANDS:
-            raise InvalidInput(f"no command {name}", remedy=suggest_name(name, COMMANDS))
-        return COMMANDS[name].act(call, rest.strip())
+        return COMMANDS[name].act(call, rest.strip()) if name in COMMANDS else _run_command(call, line[1:])
     if line.startswith("?"):
         return _recall(call, line[1:].strip())
     return _recall(call, line, note=TAKEN_AS_QUESTION) if is_question(line) else _remember(call, line)
@@ -137,10 +140,29 @@ def _list(call: Call, _: str) -> CommandResult:
     return show_memories(call, memories, numbered=True)
 
 
-def _show_blocks(call: Call, _: str) -> CommandResult:
-    from everhold.interfaces.cli.blocks import show_blocks  # few lines need it
-
-    return show_blocks(call.view.blocks())
+def _run_command(call: Call, line: str) -> CommandResult:
+    """Run a command of the command line on the shell's store and scope: `block append human "Likes tea"`."""
+    root = make_root()
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        raise InvalidInput(
+            "a quotation mark is not closed", value=line, remedy="close it, or escape it with \\"
+        ) from None
+    if not words or words[0] not in root.commands or words[0] in _NOT_IN_A_SHELL:
+        names = [*COMMANDS, *(f"/{name}" for name in root.commands if name not in _NOT_IN_A_SHELL)]
+        name = f"/{words[0] if words else ''}"
+        raise InvalidInput(f"no command {name}", value=name, remedy=suggest_name(name, names))
+    running = ShellLine(call)
+    token = shell_line.set(running)
+    try:
+        root(words, prog_name="/", standalone_mode=False)
+    except typer.TyperException as error:
+        failure = describe_misuse(error, words)
+        raise InvalidInput(failure.fact, value=line, remedy=failure.remedy) from None
+    finally:
+        shell_line.reset(token)
+    return running.result or CommandResult({}, None)  # --help has printed by itself
 
 
 def _forget(call: Call, name: str) -> CommandResult:
@@ -149,13 +171,6 @@ def _forget(call: Call, name: str) -> CommandResult:
     memory = call.view.forget(resolve_id(call, name))
     call.history.append(None)
     return CommandResult({"memory": memory}, show.render_text(f"forgotten: {memory.text} (/undo restores it)"))
-
-
-def _list_tools(call: Call, _: str) -> CommandResult:
-    from everhold.interfaces.cli.tools import make_tools_table
-
-    tools = call.view.tools()
-    return CommandResult({"tools": tools.rows}, make_tools_table(tools))
 
 
 def _undo(call: Call, _: str) -> CommandResult:
@@ -170,38 +185,6 @@ def _undo(call: Call, _: str) -> CommandResult:
         memory = call.view.forget(memory_id)
         return CommandResult({"memory": memory}, show.render_text(f"taken back: {memory.text}"))
     return CommandResult({"change": change}, render_undo(change))
-
-
-def _list_agents(call: Call, _: str) -> CommandResult:
-    from everhold.interfaces.cli.agents import list_agents
-
-    return list_agents(call)
-
-
-def _use_state(call: Call, value: str) -> CommandResult:
-    from everhold.interfaces.cli.agents import set_state, show_state
-
-    return set_state(call, value) if value else show_state(call)
-
-
-def _list_runs(call: Call, _: str) -> CommandResult:
-    from everhold.interfaces.cli.runs import list_runs
-
-    return list_runs(call, limit=_LISTED)
-
-
-def _tell_story(call: Call, run_id: str) -> CommandResult:
-    from everhold.interfaces.cli.runs import show_run
-
-    return show_run(call, run_id or None)
-
-
-def _show_how_to(call: Call, task: str) -> CommandResult:
-    from everhold.interfaces.cli.runs import how_to
-
-    if not task:
-        raise InvalidInput("/how-to needs a task", remedy="write /how-to TASK")
-    return how_to(call, task)
 
 
 def _show_help(_: Call, __: str) -> CommandResult:
@@ -225,14 +208,7 @@ COMMANDS: Mapping[str, Command] = {
     "/remember": Command(_remember, "store a text, also one that reads like a question", takes=" TEXT"),
     "/list": Command(_list, f"the newest {_LISTED} memories"),
     "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", takes=" NUMBER|ID"),
-    "/blocks": Command(_show_blocks, "core memory: the blocks of this scope (`everhold block` changes them)"),
-    "/tools": Command(_list_tools, "the tools of the agent, or of the organization"),
     "/undo": Command(_undo, "take back the last sentence or change"),
-    "/agents": Command(_list_agents, "the agents of the organization"),
-    "/state": Command(_use_state, "the state of the --agent; with JSON, set it", takes=" [JSON]"),
-    "/runs": Command(_list_runs, f"the latest {_LISTED} runs"),
-    "/story": Command(_tell_story, "what a run did; by default the latest", takes=" [RUN]"),
-    "/how-to": Command(_show_how_to, "how a task like this was done before", takes=" TASK"),
     "/help": Command(_show_help, "this"),
     "/quit": Command(_quit, "leave (or Ctrl-D)"),
     "/exit": Command(_quit, "leave"),
@@ -245,6 +221,7 @@ def _make_help() -> Table:
     grid.add_row(Text("?question", style="bold"), "recall what answers it, and why")
     for name, action in COMMANDS.items():
         grid.add_row(Text(name + action.takes, style="bold"), action.does)
+    grid.add_row(Text("/COMMAND …", style="bold"), "any command of `everhold`, such as /block list or /run show")
     return grid
 
 
