@@ -42,6 +42,13 @@ def from_micros(value: int) -> datetime:
     return EPOCH + timedelta(microseconds=value)
 
 
+def make_later_time(moment: datetime) -> datetime:
+    """Return the present time, or the first time after `moment` if the clock is behind that."""
+    # A clock can be set back. The periods in which two revisions were known must not overlap even then.
+    present = now()
+    return present if present > moment else from_micros(micros(moment) + 1)
+
+
 def make_id(prefix: str, at: datetime | None = None) -> str:
     """Return an id that sorts after every id made before it in this process.
 

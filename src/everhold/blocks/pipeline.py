@@ -188,7 +188,7 @@ def change_block(
         require_changeable(scope, block)
         require_version(block, expected_version)
         planned = edit(block)
-        now = make_later_time(block.updated_at)
+        now = clock.make_later_time(block.updated_at)
         changed = _apply(deps, scope, block, planned, now)
         if changed is block:
             return block
@@ -273,10 +273,3 @@ def _explain_lost_race(records: Records, block: Block) -> Conflict:
         remedy="read it again and retry",
         current_version=current.version,
     )
-
-
-def make_later_time(moment: datetime) -> datetime:
-    """Return the present time, or the first time after `moment` if the clock is behind that."""
-    # A clock can be set back. The periods in which two versions were known must not overlap even then.
-    now = clock.now()
-    return now if now > moment else clock.from_micros(clock.micros(moment) + 1)

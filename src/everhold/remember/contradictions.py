@@ -23,7 +23,6 @@ from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import find_event_time, format_attribute, load_statement
 from everhold.remember.relate import relate
 from everhold.remember.resolve import Rival, find_rival_session, find_start, is_contradicted, list_ended_attributes
-from everhold.remember.revise import make_later_time
 from everhold.remember.supersession import make_supersession
 from everhold.remember.versions import hold_version, report_current_version
 from everhold.schema.operations import Op, Patch, Put, Where
@@ -145,7 +144,7 @@ def _read_again(records: Records, memory: Memory) -> Memory:
 
 
 def _supersede(deps: WriteDeps, scope: Scope, old: Memory, successor: Memory, reason: str) -> None:
-    now = make_later_time(max(old.updated_at, successor.updated_at))
+    now = clock.make_later_time(max(old.updated_at, successor.updated_at))
     operations = make_supersession(
         scope,
         [old],

@@ -17,7 +17,7 @@ from everhold.remember.erasure import note_merged, read_merged_entries
 from everhold.remember.journal import make_change
 from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import find_event_time, is_extracted
-from everhold.remember.revise import commit_revision, make_later_time, make_revision_operations
+from everhold.remember.revise import commit_revision, make_revision_operations
 from everhold.remember.similar_pairs import SimilarPair, find_similar_pairs
 from everhold.remember.versions import hold_version
 from everhold.schema.operations import Condition, Ensure, Hide, Op, Operation, Put, Where
@@ -137,7 +137,7 @@ def _read_times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]
 def merge_group(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
     """Merge the duplicates of one survivor; return False and change nothing if the result would be too large."""
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
-    now = make_later_time(kept.updated_at)
+    now = clock.make_later_time(kept.updated_at)
     deletion_id = clock.make_id("del")
     tags = _find_tags_to_add(deps, scope, kept, merged)
     added = sorted({tag for memory_tags in tags.values() for tag in memory_tags})

@@ -50,7 +50,7 @@ def revise(
     require_version(memory, expected_version)
     vectors = name_models(read_vectors(changes.get("vector")), deps.chunking)
     changed_values = _read_changes({name: value for name, value in changes.items() if name != "vector"})
-    now = make_later_time(memory.updated_at)
+    now = clock.make_later_time(memory.updated_at)
     revised = validate_row(
         Memory, {**memory.__dict__, **changed_values, "updated_at": now, "revision": memory.revision + 1}
     )
@@ -181,7 +181,7 @@ def supersede(
 
 def _draft_successor(deps: WriteDeps, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
     """Return the draft of a memory that supersedes another, and the time of the change."""
-    now = make_later_time(old.updated_at)
+    now = clock.make_later_time(old.updated_at)
     own = {"kind": old.kind, "namespace": old.namespace, **fields}
     draft = make_draft(scope, own, now, deps.text_bytes)
     draft.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
@@ -221,13 +221,6 @@ def read_chunks_at(deps: WriteDeps, memory: Memory, revision: Revision) -> list[
 def take_snapshot(memory: Memory) -> dict[str, Any]:
     """Return the values of a memory that can be revised, as JSON from which they can be restored."""
     return memory.model_dump(mode="json", include={*REVISABLE, *DERIVED})
-
-
-def make_later_time(moment: datetime) -> datetime:
-    """Return the present time, or the first time after `moment` if the clock is behind that."""
-    now = clock.now()
-    # A clock can be set back. The periods in which two revisions were known must not overlap even then.
-    return now if now > moment else clock.from_micros(clock.micros(moment) + 1)
 
 
 def _read_changes(changes: Mapping[str, Any]) -> dict[str, Any]:

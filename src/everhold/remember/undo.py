@@ -18,7 +18,7 @@ from everhold.ports.records import Records
 from everhold.remember.draft import compute_content_hash
 from everhold.remember.lookup import find_by_key
 from everhold.remember.pipeline import WriteDeps
-from everhold.remember.revise import make_later_time, make_revision_operations, read_chunks_at
+from everhold.remember.revise import make_revision_operations, read_chunks_at
 from everhold.remember.supersession import ENDING
 from everhold.remember.versions import report_current_version
 from everhold.schema.catalog import CATALOG
@@ -40,7 +40,7 @@ def undo(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Change:
 
 def reverse_change(deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory]) -> Change:
     """Undo one change of these memories in one commit, and return it as undone; `find_faults` must have checked it."""
-    now = make_later_time(change.created_at)
+    now = clock.make_later_time(change.created_at)
     operations = _REVERSALS[change.kind](deps, scope, change, memories, now)
     # With the version of the change, so that of two callers who undo it at once only one succeeds.
     undone = Patch(Change, (scope.organization, change.id), {"undone_at": now, "updated_at": now}, change.version)

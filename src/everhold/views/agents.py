@@ -9,8 +9,7 @@ from everhold.arguments.checks import Body, Checked, Cursor, Identifier, PageSiz
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import AlreadyExists
 from everhold.model import Agent, Message
-from everhold.model.access import LoggedOperation, make_access_line
-from everhold.schema.operations import Op, Put, Where
+from everhold.schema.operations import Op, Where
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
@@ -70,7 +69,7 @@ class AgentVerbs(ScopedView):
         check_text_sizes(fields, self._parts.settings.text_bytes)
         name = self.scope.agent or clock.make_id("agt")
         records = self._parts.records
-        line = self._make_agent_line("create", {"agent": name})
+        line = self._make_line("create", {"agent": name})
         try:
             agent = accounts.create(records, Agent, self.scope.organization, name, fields, line, actor=self.scope.actor)
         except AlreadyExists:
@@ -177,7 +176,7 @@ class AgentVerbs(ScopedView):
         if preview:
             self._note("read", {"preview": sum(rows.values())})
             return Deleted(rows, preview=True)
-        line = self._make_agent_line("delete", {"agent": agent.id, "hard": hard})
+        line = self._make_line("delete", {"agent": agent.id, "hard": hard})
         delete_rows(self._parts, "agent", agent.organization_id, agent.id, hard=hard, line=line)
         return Deleted(rows)
 
@@ -188,13 +187,9 @@ class AgentVerbs(ScopedView):
         from everhold.views.deletion import restore_rows
 
         agent = require_whole_agent(self._parts.records, self.scope, deleted=True)
-        line = self._make_agent_line("update", {"agent": agent.id, "restored": True})
+        line = self._make_line("update", {"agent": agent.id, "restored": True})
         restore_rows(self._parts, "agent", agent.organization_id, agent.id, line)
         return require_agent(self._parts.records, self.scope)
-
-    def _make_agent_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:
-        interface = self._parts.settings.interface
-        return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
 
 class AsyncAgentVerbs(AsyncFacade):

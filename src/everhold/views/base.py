@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from everhold import clock
 from everhold.errors import Argument, EverholdError, InvalidInput, Remedy
 from everhold.model import Scope
-from everhold.model.access import AccessEvent, LoggedOperation
+from everhold.model.access import AccessEvent, LoggedOperation, make_access_line
 from everhold.model.fields import is_id
+from everhold.schema.operations import Put
 
 if TYPE_CHECKING:
     from everhold.parts import Parts
@@ -49,6 +50,11 @@ class ScopedView:
         What a verb writes is logged by the commit that writes it.
         """
         self._parts.access.note(AccessEvent(self.scope, operation, clock.now(), request, memory_id), read_ids)
+
+    def _make_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:
+        """Return the operation that adds a line to the access log, for the commit of what the line is about."""
+        interface = self._parts.settings.interface
+        return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
     def _log_slow_call(self, verb: str, seconds: float) -> None:
         """Warn about a call that took long. The boundary in `arguments/verbs.py` calls this, for failed calls too."""

@@ -5,7 +5,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
-from everhold import clock
 from everhold.arguments.checks import BlockName, Body, Identifier, LineNumber, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.blocks import history
@@ -16,10 +15,8 @@ from everhold.blocks.lookup import find_agents, list_blocks, require_block, requ
 from everhold.blocks.pipeline import BlockEdit, change_block, create_block
 from everhold.errors import Argument, InvalidInput, Remedy
 from everhold.model import Block, Revision
-from everhold.model.access import LoggedOperation, make_access_line
 from everhold.ports.block_access import list_prompt_blocks
 from everhold.remember.chunks import make_chunks_or_words
-from everhold.schema.operations import Put
 from everhold.tenancy import deletion
 from everhold.tenancy.deletion import Deleted
 from everhold.views.awaited import AsyncFacade, Awaited
@@ -243,7 +240,7 @@ class BlockVerbs(ScopedView):
         if preview:
             self._note("read", {"block": block.id, "preview": sum(rows.values())})
             return Deleted(rows, preview=True)
-        line = self._make_block_line("delete", {"block": block.id, "hard": hard})
+        line = self._make_line("delete", {"block": block.id, "hard": hard})
         deletion.delete(records, "block", block.organization_id, block.id, hard=hard, line=line)
         if hard:
             self._parts.write_deps.drop_cached_texts()
@@ -255,7 +252,7 @@ class BlockVerbs(ScopedView):
         records = self._parts.records
         block = require_deleted_block(records, self.scope, name)
         require_unshared(records, self.scope, block)
-        line = self._make_block_line("update", {"block": block.id, "restored": True})
+        line = self._make_line("update", {"block": block.id, "restored": True})
         deletion.restore(records, "block", block.organization_id, block.id, line)
         return require_block(records, self.scope, block.id)
 
@@ -291,10 +288,6 @@ class BlockVerbs(ScopedView):
             parts.settings.text_bytes,
             parts.settings.interface,
         )
-
-    def _make_block_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:
-        interface = self._parts.settings.interface
-        return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
 
 class AsyncBlockVerbs(AsyncFacade):

@@ -4,10 +4,8 @@ Few processes have runs, and all of them should start fast: what only these verb
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import everhold
-from everhold import clock
 from everhold.arguments.checks import (
     Body,
     HitCount,
@@ -21,7 +19,6 @@ from everhold.arguments.checks import (
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import ModelError, NotFound
 from everhold.model import Memory
-from everhold.model.access import LoggedOperation, make_access_line
 from everhold.model.memory import LONG_TERM
 from everhold.model.scope import SHORT_TERM
 from everhold.recall.filters import make_filter
@@ -29,7 +26,6 @@ from everhold.recall.kinds import check_namespaces
 from everhold.recall.pipeline import recall
 from everhold.recall.recipe import MEANING
 from everhold.recall.request import Request
-from everhold.schema.operations import Put
 from everhold.sessions.deletion import require_own_deletion
 from everhold.sessions.messages import find_readable
 from everhold.tenancy import deletion
@@ -135,10 +131,6 @@ class RunVerbs(ScopedView):
         line = self._make_line("update", {"run": run_id, "restored": True})
         deletion.restore(records, "run", execution.organization_id, run_id, line)
         return self._open(require_run(records, self.scope, run_id))
-
-    def _make_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:
-        interface = self._parts.settings.interface
-        return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
     @log_as("search")
     def how_to(

@@ -3,13 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
-from everhold import clock
 from everhold.arguments.checks import Body, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.model import Conversation, Session
-from everhold.model.access import LoggedOperation, make_access_line
 from everhold.ports.session_cache import WorkingMemory
-from everhold.schema.operations import Put
 from everhold.sessions.conversations import list_conversations, update_conversation
 from everhold.sessions.deps import require_session
 from everhold.sessions.lifecycle import (
@@ -143,10 +140,6 @@ class SessionVerbs(ScopedView):
         line = self._make_line("update", {"restored": True})
         restore_rows(self._parts, "session", session.organization_id, session.id, line)
         return require_session(records, self.scope)
-
-    def _make_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:
-        interface = self._parts.settings.interface
-        return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
 
 class AsyncSessionVerbs(AsyncFacade):

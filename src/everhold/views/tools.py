@@ -7,13 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import everhold
-from everhold import clock
 from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import NotFound
 from everhold.model import Tool
-from everhold.model.access import make_access_line
-from everhold.schema.operations import Put
 from everhold.tenancy import deletion
 from everhold.tenancy.deletion import Deleted
 from everhold.views.awaited import AsyncFacade, Awaited
@@ -183,10 +180,8 @@ class ToolVerbs(ScopedView):
         if preview:
             self._note("read", {"preview": sum(rows.values())})
             return Deleted(rows, preview=True)
-        line = make_access_line(
-            self.scope, "delete", clock.now(), {"tool": row.id, "hard": hard}, interface=self._tool_deps.interface
-        )
-        deletion.delete(records, "tool", organization, row.id, hard=hard, line=Put(line))
+        line = self._make_line("delete", {"tool": row.id, "hard": hard})
+        deletion.delete(records, "tool", organization, row.id, hard=hard, line=line)
         return Deleted(rows)
 
     @log_as("update")
@@ -196,10 +191,8 @@ class ToolVerbs(ScopedView):
 
         records = self._parts.records
         row = pipeline.require_deleted_tool(records, self.scope, tool)
-        line = make_access_line(
-            self.scope, "update", clock.now(), {"tool": row.id, "restored": True}, interface=self._tool_deps.interface
-        )
-        deletion.restore(records, "tool", self.scope.organization, row.id, Put(line))
+        line = self._make_line("update", {"tool": row.id, "restored": True})
+        deletion.restore(records, "tool", self.scope.organization, row.id, line)
         restored = records.get(Tool, self.scope.organization, [row.id]).get(row.id)
         if restored is None:
             raise NotFound(f"tool {tool!r} was deleted again", value=tool, remedy="restore it again")

@@ -2,12 +2,9 @@
 
 from functools import partial
 
-from everhold import clock
 from everhold.arguments.checks import FileLimit, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.model import Workspace
-from everhold.model.access import LoggedOperation, make_access_line
-from everhold.schema.operations import Put
 from everhold.sessions.deletion import require_own_deletion
 from everhold.tenancy import deletion
 from everhold.tenancy.deletion import Deleted
@@ -70,7 +67,7 @@ class WorkspaceVerbs(ScopedView):
         if preview:
             self._note("read", {"preview": sum(rows.values())})
             return Deleted(rows, preview=True)
-        line = self._make_workspace_line("delete", row.id)
+        line = self._make_line("delete", {"workspace": row.id})
         deletion.delete(records, _KIND, row.organization_id, row.id, hard=hard, line=line)
         if hard:
             remove_workspace_files(self._parts, row.organization_id)
@@ -84,13 +81,9 @@ class WorkspaceVerbs(ScopedView):
         deps = self._parts.workspace_deps
         row = require_workspace(deps, self.scope, name, deleted=True)
         require_own_deletion(self._parts.records, row, _KIND)
-        line = self._make_workspace_line("update", row.id)
+        line = self._make_line("update", {"workspace": row.id})
         deletion.restore(self._parts.records, _KIND, row.organization_id, row.id, line)
         return require_workspace(deps, self.scope, row.id)
-
-    def _make_workspace_line(self, operation: LoggedOperation, workspace_id: str) -> Put:
-        interface, request = self._parts.settings.interface, {"workspace": workspace_id}
-        return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
 
 class AsyncWorkspaceVerbs(AsyncFacade):
