@@ -89,6 +89,8 @@ def make_full_row(entity: type[R], organization_id: str, name: str, variant: int
     if "id" in values and table.tenant != "id":
         values["id"] = name
     values |= _make_consistent_values(table, variant)
+    if table.name == "revisions" and fields.get("owner_kind") == "block":
+        values["value"] = _BLOCK_VALUE
     if table.generated:
         del values[table.generated]
     return entity.model_validate({**values, **fields})
@@ -222,6 +224,10 @@ def _make_consistent_values(table: Table, variant: int) -> dict[str, Any]:
         "organizations": {"name": f"organization {variant}"},
     }
     return values.get(table.name, {})
+
+
+# What a revision of a block holds.
+_BLOCK_VALUE = {"value": "v", "limit": 9, "description": None, "template_name": None, "metadata": {}}
 
 
 def minutes_after_noon(minutes: int) -> datetime:
