@@ -35,7 +35,7 @@ from tests.servers.shared_database import SharedDatabase
 pytestmark = pytest.mark.xdist_group("row security")
 
 NOW = clock.now()
-ATTEMPTS = choose_size(500, 2000)
+ATTEMPTS = choose_size(700, 2000)
 SAME = bytes(16)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.agent_worker import load_example
 from everhold import AsyncEverhold, Everhold, RunStep, View
-from everhold.errors import Conflict, InvalidInput, ModelUnavailable, StoreFull
+from everhold.errors import Conflict, InvalidInput, ModelUnavailable, NotFound, StoreFull
 from everhold.model import ActionResult, Cycle, Execution, Memory
 from everhold.schema.operations import Operation, Put
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -341,3 +341,15 @@ def test_an_imported_run_that_is_its_own_ancestor_ends(sqlite_store: Store) -> N
     assert coder.get_run("r2").steps() == []
     assert coder.get_run("r2").propose("push").cycle_index == 1
     assert records_of(engine).get(Execution, "default", ["r2"])["r2"].parent_id == "r2"
+
+
+def test_a_run_does_not_show_a_view_of_a_session_more_than_the_session(engine: Everhold) -> None:
+    alice = engine.scope(user="alice", agent="coder")
+    elsewhere = alice.run("Pay the rent")
+    alice.remember("The rent is 900 euros")
+    engine.scope(user="alice", agent="coder", session="s1").run("Make tea", id="tea").propose("boil")
+    run = engine.scope(session="s1").get_run("tea")
+    assert len(run.known_at(0, "How much is the rent?")) == 0
+    with pytest.raises(NotFound):
+        run.compare(elsewhere.id)
+    assert len(alice.get_run("tea").known_at(0, "How much is the rent?")) == 1

@@ -183,7 +183,9 @@ class RunVerbs(ScopedView):
         from everhold.runs.deps import make_run_scope
         from everhold.views.run import Run
 
-        return Run(self._parts, make_run_scope(execution), execution)
+        scope = make_run_scope(execution)
+        # A run with a user reads all that the user may see. A view of one session must not get that by opening one.
+        return Run(self._parts, scope.confine() if "session_id" in self.scope.limits else scope, execution)
 
 
 class AsyncRunVerbs(AsyncFacade):
