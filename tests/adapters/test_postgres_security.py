@@ -35,7 +35,7 @@ from tests.servers.shared_database import SharedDatabase
 pytestmark = pytest.mark.xdist_group("row security")
 
 NOW = clock.now()
-ATTEMPTS = choose_size(700, 2000)
+ATTEMPTS = choose_size(500, 2000)
 SAME = bytes(16)
 
 
@@ -175,7 +175,8 @@ class TestWithoutTheEnginesOwnFilter:
         with Everhold(made) as engine:
             outcome = run(engine, ATTEMPTS)
             assert outcome.findings == []
-            assert len(outcome.tried) > len(WEIGHTS) - 3, "but for the rarest, every kind is tried"
+            common = {attempt.__name__ for attempt, weight in WEIGHTS.items() if weight >= 0.5}
+            assert common <= outcome.tried.keys(), "but for the rarest, every kind is tried"
             assert outcome.own_rows_read > ATTEMPTS, "the attempts must also find what is their own"
             assert engine.doctor().problems == []
             assert engine.doctor().parts["row security"] == "in force for role application"
