@@ -1,0 +1,1 @@
+"""SQLite files that hold a user's data: read, never written."""

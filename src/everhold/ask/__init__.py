@@ -1,0 +1,1 @@
+"""Questions about data in plain language: from words to a frame, to SQL."""

@@ -1,0 +1,198 @@
+"""Puts together what was read: the entity, groups, negation, alternatives and set operations."""
+
+from dataclasses import replace
+
+from everhold.ask.frame import (
+    AnyPredicate,
+    Expression,
+    Function,
+    Membership,
+    Ordering,
+    Predicate,
+    QueryFrame,
+    SetOperation,
+)
+from everhold.ask.grammar.conditions import read_conditions
+from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate, make_count
+from everhold.ask.grammar.negation import exclude_related, read_absences
+from everhold.ask.grammar.ordering import read_limits, read_orderings, read_superlatives
+from everhold.ask.grammar.selection import read_selection
+from everhold.ask.grammar.values import read_values
+from everhold.ask.linking.beam import Assignment
+from everhold.ask.schema import AskSchema, AskTable
+
+Condition = Predicate | AnyPredicate | Membership
+
+
+def build_frame(schema: AskSchema, assignment: Assignment) -> tuple[QueryFrame, FrameDraft] | None:
+    """Return the frame of an assignment and the draft it was made from, or None if it names nothing."""
+    draft = FrameDraft(schema, assignment.pieces)
+    if draft.entity() is None:
+        return None
+    read_limits(draft)
+    read_conditions(draft)
+    read_values(draft)
+    read_orderings(draft)
+    read_superlatives(draft)
+    absences = read_absences(draft)
+    read_selection(draft)
+    return _assemble(draft, absences), draft
+
+
+def _assemble(draft: FrameDraft, absences: list[Membership]) -> QueryFrame:
+    select = list(dict.fromkeys(placed.expression for placed in draft.select))
+    entity = _choose_entity(draft, select)
+    select = _choose_select(draft, select, entity)
+    frame = QueryFrame(entity.name, tuple(select), distinct=draft.distinct and not _is_counted_distinct(draft, select))
+    if not select and not draft.everything:
+        frame = replace(frame, select=(Expression(entity.display_ref),))
+    frame = _group(draft, frame)
+    frame = _sort(draft, frame)
+    frame = _share_condition_of_aggregate(frame, draft)
+    return _add_conditions(draft, frame, absences)
+
+
+def _choose_entity(draft: FrameDraft, select: list[Expression]) -> AskTable:
+    named = draft.entity()
+    assert named is not None
+    for item in select:
+        if item.of_table:
+            return draft.schema.table(item.of_table)
+    columns = [item.column for item in select if item.column]
+    if columns and named.name not in {column.table for column in columns}:
+        return draft.schema.table(columns[0].table)
+    return named
+
+
+def _is_counted_distinct(draft: FrameDraft, select: list[Expression]) -> bool:
+    return any(item.distinct for item in select)
+
+
+def _choose_select(draft: FrameDraft, select: list[Expression], entity: AskTable) -> list[Expression]:
+    """A minimum or maximum beside a plain column picks the row that has it: both are shown of that row."""
+    extremes = [item for item in select if item.function in (Function.MINIMUM, Function.MAXIMUM)]
+    plain = [item for item in select if not item.is_aggregate]
+    if len(extremes) == 1 and plain and not draft.group and len(extremes) + len(plain) == len(select):
+        extreme = extremes[0]
+        draft.order.append(Ordering(Expression(extreme.column), extreme.function is Function.MAXIMUM))
+        draft.limit = draft.limit or 1
+        return [Expression(item.column) if item is extreme else item for item in select]
+    return select
+
+
+def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
+    """Add the groups that were asked for, or that counts beside plain columns imply."""
+    select, group = list(frame.select), []
+    for placed in draft.group:
+        if placed.expression.of_table:
+            table = draft.schema.table(placed.expression.of_table)
+            group.append(Expression(table.key_ref))
+            if not any(item.column and item.column.table == table.name and not item.is_aggregate for item in select):
+                select.append(Expression(table.display_ref))
+        else:
+            group.append(placed.expression)
+            if placed.expression not in select:
+                select.append(placed.expression)
+    plain = [item for item in select if not item.is_aggregate]
+    aggregates = [item for item in select if item.is_aggregate]
+    counted = [condition.table for condition in draft.having] + ([draft.most[0]] if draft.most else [])
+    counted += [item.of_table for item in aggregates if item.of_table]
+    if not group and plain and (aggregates or counted):
+        group = _choose_groups(draft, plain, counted)
+    having = tuple(
+        Predicate(make_count(condition.table), condition.operator, (condition.number,)) for condition in draft.having
+    )
+    return replace(frame, select=tuple(select), group=tuple(dict.fromkeys(group)), having=having)
+
+
+def _choose_groups(draft: FrameDraft, plain: list[Expression], counted: list[str]) -> list[Expression]:
+    """Group by the key of what is shown, or by the shown columns themselves if their own rows are counted."""
+    owner = next((item.column.table for item in plain if item.column), None)
+    if owner is None or owner in counted or not counted:
+        return plain
+    return [Expression(draft.schema.table(owner).key_ref)]
+
+
+def _sort(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
+    order = list(draft.order)
+    if draft.most:
+        table, descending = draft.most
+        order.append(Ordering(make_count(table), descending))
+        if not frame.group:
+            shown = [item for item in frame.select if not item.is_aggregate]
+            frame = replace(frame, group=tuple(_choose_groups(draft, shown, [table])))
+    limit = draft.limit if draft.limit or not draft.most else 1
+    return replace(frame, order=tuple(order), limit=limit)
+
+
+def _share_condition_of_aggregate(frame: QueryFrame, draft: FrameDraft) -> QueryFrame:
+    """A single aggregate that is sorted and cut by its own column needs neither."""
+    if frame.limit == 1 and len(frame.select) == 1 and frame.select[0].is_aggregate and not frame.group:
+        column = frame.select[0].column
+        if frame.order and all(ordering.expression.column == column for ordering in frame.order):
+            return replace(frame, order=(), limit=None)
+    return frame
+
+
+def _add_conditions(draft: FrameDraft, frame: QueryFrame, absences: list[Membership]) -> QueryFrame:
+    placed = sorted(draft.where, key=lambda condition: condition.start)
+    both = draft.originals.find("B")
+    if both >= 0 and (pair := _find_pair(placed, both)):
+        return _intersect(draft, frame, placed, pair, absences)
+    conditions = _join_alternatives(draft, placed)
+    where: list[Condition] = [_negate(draft, frame, condition) for condition in conditions]
+    return replace(frame, where=(*where, *absences))
+
+
+def _find_pair(placed: list[PlacedPredicate], both: int) -> tuple[PlacedPredicate, PlacedPredicate] | None:
+    after = [condition for condition in placed if condition.end > both]
+    return (after[0], after[1]) if len(after) >= 2 else None
+
+
+def _intersect(
+    draft: FrameDraft,
+    frame: QueryFrame,
+    placed: list[PlacedPredicate],
+    pair: tuple[PlacedPredicate, PlacedPredicate],
+    absences: list[Membership],
+) -> QueryFrame:
+    shared = [condition for condition in placed if condition not in pair]
+    frames = []
+    for condition in pair:
+        where = [_negate(draft, frame, item) for item in (*shared, condition)]
+        frames.append(replace(frame, where=(*where, *absences)))
+    return replace(frames[0], combined=(SetOperation.INTERSECT, frames[1]))
+
+
+def _join_alternatives(draft: FrameDraft, placed: list[PlacedPredicate]) -> list[PlacedPredicate | AnyPredicate]:
+    """Join conditions with "or" between them, and values of one column, of which a row has only one."""
+    joined: list[PlacedPredicate | AnyPredicate] = []
+    last: PlacedPredicate | None = None
+    for condition in placed:
+        between = draft.originals[last.end + 1 : condition.start] if last else ""
+        if last and ("|" in between or _exclude_each_other(last, condition, between)) and not condition.negated:
+            before = joined.pop()
+            choices = before.choices if isinstance(before, AnyPredicate) else (before.predicate,)
+            joined.append(AnyPredicate((*choices, condition.predicate)))
+        else:
+            joined.append(condition)
+        last = condition
+    return joined
+
+
+def _exclude_each_other(first: PlacedPredicate, second: PlacedPredicate, between: str) -> bool:
+    same = first.predicate.left == second.predicate.left
+    return same and first.predicate.operator == second.predicate.operator == "=" and "." not in between
+
+
+def _negate(draft: FrameDraft, frame: QueryFrame, condition: PlacedPredicate | AnyPredicate) -> Condition:
+    if isinstance(condition, AnyPredicate) or not condition.negated:
+        return condition if isinstance(condition, AnyPredicate) else condition.predicate
+    column = condition.predicate.left.column
+    if column and column.table != frame.entity and not frame.group:
+        related = exclude_related(draft.schema, frame.entity, [column.table], [condition.predicate])
+        if related:
+            return related
+    if condition.predicate.operator == "=":
+        return replace(condition.predicate, operator="!=")
+    return replace(condition.predicate, negated=True)

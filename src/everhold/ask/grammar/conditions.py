@@ -1,0 +1,204 @@
+"""Conditions with numbers, periods and averages: "older than 30", "between 3 and 5", "above the average"."""
+
+import re
+
+from everhold.ask.frame import Expression, Function, Literal, Predicate, QueryFrame
+from everhold.ask.grammar.columns import find_implied, find_time
+from everhold.ask.grammar.draft import CountCondition, FrameDraft, PlacedPredicate
+from everhold.ask.language.periods import TimeInterval
+from everhold.ask.linking.mention import NUMBER, PERIOD
+from everhold.ask.schema import AskColumn, ColumnKind
+
+_FLIPPED = {">": "<=", "<": ">=", ">=": "<", "<=": ">", "=": "!=", "!=": "="}
+_YEARS = range(1000, 2201)
+
+
+def read_conditions(draft: FrameDraft) -> None:
+    """Read every condition with a comparison. The order matters: a longer pattern is tried first."""
+    _read_between(draft)
+    _read_versus(draft)
+    _read_counts(draft)
+    _read_number_then_column(draft)
+    _read_column_then_number(draft)
+    _read_bare_comparisons(draft)
+
+
+def _read_between(draft: FrameDraft) -> None:
+    for match in draft.find(r"(?:(?P<c>C)[=hxir,]{0,3})?w(?P<a>[NP])[&i](?P<b>[NP])(?P<after>C)?"):
+        low, high = match.start("a"), match.start("b")
+        column = _choose_column(draft, match.start("c"), match.start("after"), low)
+        if column is None:
+            continue
+        values = (_read_edge(draft, low, column, False), _read_edge(draft, high, column, True))
+        half_open = draft.codes[high] == PERIOD and column.kind is ColumnKind.DATE
+        _place(draft, match, Predicate(Expression(column.ref), "between", values, half_open=half_open))
+
+
+def _read_edge(draft: FrameDraft, position: int, column: AskColumn, is_end: bool) -> Literal:
+    mention = draft.mention(position)
+    if mention.kind == NUMBER and mention.value is not None:
+        return _fit_number(mention.value, column)
+    assert mention.period
+    return (mention.period.end if is_end else mention.period.start).isoformat()
+
+
+def _choose_column(draft: FrameDraft, before: int, after: int, number: int) -> AskColumn | None:
+    for position in (before, after):
+        if position >= 0 and _is_comparable(draft.column(position)):
+            return draft.column(position)
+    return _find_column_near(draft, number)
+
+
+def _is_comparable(column: AskColumn) -> bool:
+    return column.is_numeric or column.is_time
+
+
+def _read_versus(draft: FrameDraft) -> None:
+    """Read comparisons with an average, a minimum or a maximum."""
+    pattern = r"(?:(?P<c>C)[=hxir]{0,3})?(?P<op>[>c])(?P<mid>[C#x]*)k?(?P<f>[ams])[#fx]*(?P<o>C)?"
+    for match in draft.find(pattern):
+        operator, function = draft.cue(match.start("op")), draft.cue(match.start("f"))
+        middle = next((p for p in range(match.start("mid"), match.end("mid")) if draft.codes[p] == "C"), -1)
+        places = [p for p in (match.start("c"), middle, match.start("o")) if p >= 0]
+        columns = [draft.column(p) for p in places]
+        if not columns and operator.adjective:
+            implied = find_implied(draft, operator.adjective)
+            columns = [implied[0]] if implied else []
+        if not columns or not columns[0].is_numeric or draft.originals[match.start("f")] == "s" and not function:
+            continue
+        aggregate = function.value if isinstance(function.value, Function) else _pick_extreme(bool(function.value))
+        inner = QueryFrame(columns[-1].table, (Expression(columns[-1].ref, aggregate),))
+        _place(draft, match, Predicate(Expression(columns[0].ref), operator.value, frame=inner))
+
+
+def _pick_extreme(is_highest: bool) -> Function:
+    return Function.MAXIMUM if is_highest else Function.MINIMUM
+
+
+def _read_counts(draft: FrameDraft) -> None:
+    """Read conditions on the number of related rows: "more than 2 orders", "at least twice"."""
+    for match in draft.find(r"(?P<n>n)?(?P<op>>)?(?P<v>N)(?P<post>})?[x,f]{0,2}(?P<t>[TC])?"):
+        number = draft.mention(match.start("v"))
+        place = match.start("t")
+        table = _count_what(draft, place) if place >= 0 else None
+        if number.counts_times and table is None:
+            table = _find_related(draft, match.start("v"))
+        cue = draft.cue(match.start("op")) if match["op"] else draft.cue(match.start("post")) if match["post"] else None
+        if table is None or number.value is None or (cue is None and not _follows_have(draft, match.start())):
+            continue
+        operator = str(cue.value) if cue else "="
+        draft.having.append(CountCondition(match.start(), table, operator, number.value))
+        draft.take(*range(match.start(), match.end() if place >= 0 and not number.counts_times else match.end("v")))
+
+
+def _follows_have(draft: FrameDraft, position: int) -> bool:
+    return bool(re.search(r"[hr]x?$", draft.originals[:position]))
+
+
+def _count_what(draft: FrameDraft, position: int) -> str | None:
+    """Return the table whose rows are counted, or None if the number is compared with the values of a column."""
+    mention = draft.mention(position)
+    if draft.codes[position] == "T":
+        return mention.table
+    column = draft.column(position)
+    return None if _is_comparable(column) and column.kind is not ColumnKind.ID else column.table
+
+
+def _find_related(draft: FrameDraft, position: int) -> str | None:
+    """Return the last table named before "twice" that is not what the question is about, else one that refers to it."""
+    entity = draft.entity()
+    before = [table.name for place, table in draft.tables() if place < position and table != entity]
+    if before:
+        return before[-1]
+    if entity is None:
+        return None
+    return next((key.table for key in draft.schema.keys_at(entity.name) if key.to_table == entity.name), None)
+
+
+def _read_number_then_column(draft: FrameDraft) -> None:
+    for pattern in (r"(?P<n>n)?(?P<op>>)(?P<v>N)x?(?P<c>C)", r"(?P<n>n)?(?P<op>>)(?P<c>C)f?(?P<v>N)",
+                    r"(?P<n>n)?(?P<v>N)(?P<op>})(?P<c>C)?", r"(?P<c>C)[=h]*(?P<v>N)(?P<op>})"):  # fmt: skip
+        for match in draft.find(pattern):
+            place = match.start("c")
+            column = draft.column(place) if place >= 0 else _find_column_near(draft, match.start("v"))
+            if column and _is_comparable(column):
+                _place_comparison(draft, match, column)
+
+
+def _read_column_then_number(draft: FrameDraft) -> None:
+    pattern = r"(?P<c>C)(?P<gap>[=hxirf]{0,4})(?P<n>n)?[=xi]{0,2}(?P<op>[>A])i?(?P<v>[NP])"
+    for match in draft.find(pattern):
+        column = draft.column(match.start("c"))
+        if _is_comparable(column) and _is_plausible(draft, match, column):
+            _place_comparison(draft, match, column)
+
+
+def _is_plausible(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
+    """ "Before" and "after" are about times; with another column before them, the time is a different one."""
+    is_time_word = draft.originals[match.start("op")] == "A" or draft.codes[match.start("v")] == PERIOD
+    return column.is_time or not is_time_word
+
+
+def _read_bare_comparisons(draft: FrameDraft) -> None:
+    for match in draft.find(r"(?P<n>n)?(?P<op>[>A])i?(?P<v>[NP])"):
+        adjective = draft.cue(match.start("op")).adjective
+        implied = find_implied(draft, adjective) if adjective else None
+        column = implied[0] if implied else _find_column_near(draft, match.start("v"))
+        if column:
+            _place_comparison(draft, match, column)
+
+
+def _find_column_near(draft: FrameDraft, position: int) -> AskColumn | None:
+    """Return the column that a number without one is about: a time for a year, else the last comparable one before."""
+    mention = draft.mention(position)
+    if mention.kind == PERIOD or (isinstance(mention.value, int) and mention.value in _YEARS):
+        near = [p for p in range(max(0, position - 4), position) if draft.original(p) == "C"]
+        times = [draft.column(p) for p in near if draft.column(p).is_time]
+        column = times[-1] if times else find_time(draft, position)
+        if column:
+            return column
+    before = [p for p in range(position) if draft.original(p) == "C" and draft.column(p).is_numeric]
+    return draft.column(before[-1]) if before else None
+
+
+def _place_comparison(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> None:
+    operator = str(draft.cue(match.start("op")).value)
+    if match["n"]:
+        operator = _FLIPPED[operator]
+    mention = draft.mention(match.start("v"))
+    if mention.period:
+        _place(draft, match, compare_period(column, operator, mention.period))
+    elif mention.value is not None:
+        value = _fit_number(mention.value, column)
+        _place(draft, match, Predicate(Expression(column.ref), operator, (value,)))
+
+
+def compare_period(column: AskColumn, operator: str, period: TimeInterval) -> Predicate:
+    """Return a comparison with a period: after it means from its end on, before it means until its start."""
+    start, end = period.start.isoformat(), period.end.isoformat()
+    if column.kind is ColumnKind.YEAR:
+        return Predicate(Expression(column.ref), operator, (period.start.year,))
+    match operator:
+        case ">":
+            return Predicate(Expression(column.ref), ">=", (end,))
+        case ">=":
+            return Predicate(Expression(column.ref), ">=", (start,))
+        case "<=":
+            return Predicate(Expression(column.ref), "<", (end,))
+        case "<":
+            return Predicate(Expression(column.ref), "<", (start,))
+        case _:
+            return Predicate(Expression(column.ref), "between", (start, end), half_open=True)
+
+
+def _fit_number(value: Literal, column: AskColumn) -> Literal:
+    """Return a number as its column writes it: a year compared with dates becomes the first day of the year."""
+    if column.kind is ColumnKind.DATE and isinstance(value, int) and value in _YEARS:
+        return f"{value:04d}-01-01"
+    return value
+
+
+def _place(draft: FrameDraft, match: re.Match[str], predicate: Predicate) -> None:
+    taken = [p for p in range(match.start(), match.end()) if draft.codes[p] != "T"]
+    draft.where.append(PlacedPredicate(match.start(), match.end() - 1, predicate))
+    draft.take(*taken)

@@ -1,0 +1,133 @@
+"""A frame in the making: the items of a question, and what the patterns have read from them so far."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from everhold.ask.frame import Expression, Function, Literal, Ordering, Predicate
+from everhold.ask.language.cues import Cue
+from everhold.ask.linking.beam import Piece
+from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
+from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnRef
+
+TAKEN = "_"
+
+
+@dataclass(frozen=True)
+class PlacedPredicate:
+    """A condition and the positions of the first and last item that say it."""
+
+    start: int
+    end: int
+    predicate: Predicate
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class CountCondition:
+    """A condition on the number of related rows: "with at least 2 orders"."""
+
+    position: int
+    table: str
+    operator: str
+    number: Literal
+
+
+@dataclass(frozen=True)
+class PlacedExpression:
+    """Something to be shown, and where the question names it."""
+
+    position: int
+    expression: Expression
+
+
+@dataclass
+class FrameDraft:
+    """The items of a question and what was read from them. `codes` has a letter for each item, `_` if it is used."""
+
+    schema: AskSchema
+    pieces: tuple[Piece, ...]
+    codes: str = ""
+    where: list[PlacedPredicate] = field(default_factory=list)
+    having: list[CountCondition] = field(default_factory=list)
+    order: list[Ordering] = field(default_factory=list)
+    most: tuple[str, bool] | None = None  # order by the number of related rows of a table; whether the most come first
+    group: list[PlacedExpression] = field(default_factory=list)
+    select: list[PlacedExpression] = field(default_factory=list)
+    limit: int | None = None
+    everything: bool = False
+    distinct: bool = False
+    assumptions: list[str] = field(default_factory=list)
+    via: list[ColumnRef] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.codes = "".join(_encode(piece) for piece in self.pieces)
+
+    def find(self, pattern: str) -> Iterator[re.Match[str]]:
+        """Yield matches of a pattern, from left to right, over what is not yet used when each is looked for."""
+        position = 0
+        compiled = re.compile(pattern)
+        while match := compiled.search(self.codes, position):
+            yield match
+            position = match.start() + 1 if self.codes[match.start()] != TAKEN else max(match.start() + 1, position)
+
+    def take(self, *positions: int) -> None:
+        """Mark items as used."""
+        letters = list(self.codes)
+        for position in positions:
+            if position >= 0:
+                letters[position] = TAKEN
+        self.codes = "".join(letters)
+
+    def mention(self, position: int) -> Mention:
+        mention = self.pieces[position].mention
+        assert mention is not None
+        return mention
+
+    def cue(self, position: int) -> Cue:
+        cue = self.pieces[position].cue
+        assert cue is not None
+        return cue
+
+    def column(self, position: int) -> AskColumn:
+        ref = self.mention(position).column
+        assert ref is not None
+        return self.schema.column(ref)
+
+    def original(self, position: int) -> str:
+        """Return the code of an item, whether or not it is used."""
+        return _encode(self.pieces[position])
+
+    @property
+    def originals(self) -> str:
+        return "".join(map(_encode, self.pieces))
+
+    def tables(self) -> list[tuple[int, AskTable]]:
+        """Return the tables that the question names, with their positions."""
+        named = ((number, piece.mention) for number, piece in enumerate(self.pieces))
+        return [(number, self.schema.table(m.table)) for number, m in named if m and m.kind == TABLE and m.table]
+
+    def entity(self) -> AskTable | None:
+        """Return what the question is about: the first table it names, else the owner of the first column."""
+        tables = self.tables()
+        if tables:
+            return tables[0][1]
+        owners = [piece.mention.owner for piece in self.pieces if piece.mention and piece.mention.owner]
+        return self.schema.table(owners[0]) if owners else None
+
+    def mentioned_tables(self) -> list[str]:
+        """Return the tables of all mentions, those that are named themselves first."""
+        named = [table.name for _, table in self.tables()]
+        owners = [p.mention.owner for p in self.pieces if p.mention and p.mention.kind in (COLUMN, VALUE)]
+        return list(dict.fromkeys([*named, *(owner for owner in owners if owner)]))
+
+
+def _encode(piece: Piece) -> str:
+    if piece.mention:
+        return piece.mention.kind
+    return piece.cue.code if piece.cue else "x"
+
+
+def make_count(table: str | None = None) -> Expression:
+    """Return the number of rows of a table."""
+    return Expression(function=Function.COUNT, of_table=table)

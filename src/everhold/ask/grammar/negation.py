@@ -1,0 +1,43 @@
+"""Related rows that are absent: "customers without orders", "who did not visit any museum opened after 2010"."""
+
+from collections.abc import Sequence
+
+from everhold.ask.frame import Expression, Membership, Predicate, QueryFrame
+from everhold.ask.grammar.draft import FrameDraft
+from everhold.ask.joins import find_joins
+from everhold.ask.schema import AskSchema
+from everhold.errors import InvalidInput
+
+
+def read_absences(draft: FrameDraft) -> list[Membership]:
+    """Read the tables that a negation is about, with the conditions after it."""
+    absences: list[Membership] = []
+    entity = draft.entity()
+    for match in draft.find(r"n[^n.,CV]*?(?P<t>T)"):
+        tables = [(place, table) for place, table in draft.tables() if place > match.start() and table != entity]
+        if not tables or entity is None:
+            continue
+        inner = [condition for condition in draft.where if condition.start > match.start() and not condition.negated]
+        names = [table.name for _, table in tables]
+        absence = exclude_related(draft.schema, entity.name, names, [condition.predicate for condition in inner])
+        if absence:
+            absences.append(absence)
+            draft.where = [condition for condition in draft.where if condition not in inner]
+            draft.take(match.start(), *(place for place, _ in tables))
+    return absences
+
+
+def exclude_related(
+    schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]
+) -> Membership | None:
+    """Return the condition that no related row of the tables meets the conditions, or None if no key leads there."""
+    try:
+        tree = find_joins(schema, [entity, *tables])
+    except InvalidInput:
+        return None
+    key = next((key for key in tree.keys if entity in (key.table, key.to_table)), None)
+    if key is None:
+        return None
+    own, other = (key.ref, key.to_ref) if key.table == entity else (key.to_ref, key.ref)
+    frame = QueryFrame(other.table, (Expression(other),), where=tuple(conditions), joined=tuple(tables))
+    return Membership(own, frame, negated=True)

@@ -1,0 +1,163 @@
+"""What the rows are sorted by, and superlatives: "sorted by age", "the 3 youngest", "with the most orders"."""
+
+import re
+
+from everhold.ask.frame import Expression, Ordering
+from everhold.ask.grammar.columns import find_implied
+from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
+from everhold.ask.schema import AskColumn, ColumnKind
+
+
+def read_limits(draft: FrameDraft) -> None:
+    """Read "top 3" and "the 3 youngest"."""
+    for match in draft.find(r"t(?P<v>N)|(?P<w>N)(?=[sS])"):
+        position = match.start("v") if match["v"] else match.start("w")
+        value = draft.mention(position).value
+        if isinstance(value, int) and value > 0:
+            draft.limit = value
+            draft.take(position)
+
+
+def read_orderings(draft: FrameDraft) -> None:
+    """Read the columns that the rows are to be sorted by."""
+    pattern = (
+        r"(?P<o>o)[=i,]*(?P<d1><)?[bofi]*(?P<c>C|#[xf]*T|#)(?:[fi]*T)?[i,o=]*(?P<d2><)?"
+        r"|(?P<d3><)[bofi]*(?P<c2>C|#[xf]*T|#)(?:fT)?"
+        r"|(?P<c3>C)i?(?P<d4><)"
+    )
+    for match in draft.find(pattern):
+        start = next(match.start(name) for name in ("c", "c2", "c3") if match[name])
+        end = next(match.end(name) for name in ("c", "c2", "c3") if match[name])
+        direction = next((match.start(name) for name in ("d1", "d2", "d3", "d4") if match[name]), -1)
+        descending = bool(draft.cue(direction).value) if direction >= 0 else False
+        draft.order.append(Ordering(_read_sorted(draft, start, end), descending))
+        # "Sort employee names by age" shows the names; "names sorted by age" has nothing after the column.
+        keep = {start} if match["c3"] and _is_listed(draft, start) else set()
+        draft.take(*(p for p in range(match.start(), match.end()) if p not in keep))
+    _read_sorted_selection(draft)
+
+
+def _is_listed(draft: FrameDraft, position: int) -> bool:
+    return not re.search(r"[ob][^C]*$", draft.originals[:position])
+
+
+def _read_sorted(draft: FrameDraft, start: int, end: int) -> Expression:
+    if draft.codes[start] == "#":
+        return make_count(draft.mention(end - 1).table if draft.codes[end - 1] == "T" else None)
+    return Expression(draft.column(start).ref)
+
+
+def _read_sorted_selection(draft: FrameDraft) -> None:
+    """A direction without a column is about the first thing that is shown."""
+    for match in draft.find(r"o?i?(?P<d><)"):
+        first = draft.codes.find("C")
+        entity = draft.entity()
+        ref = draft.column(first).ref if first >= 0 else entity.display_ref if entity else None
+        if ref:
+            draft.order.append(Ordering(Expression(ref), bool(draft.cue(match.start("d")).value)))
+            draft.take(*range(match.start(), match.end()))
+
+
+def read_superlatives(draft: FrameDraft) -> None:
+    """Read superlatives that pick rows. Those that only compute a value are left to the selection."""
+    _read_most_common(draft)
+    for match in draft.find(r"(?P<c>C)=+(?P<s>[sm])(?![#xf]*[CT])"):
+        _order_by(draft, match, draft.column(match.start("c")))
+    for match in draft.find(r"(?P<s>[sm])#?[xfi]{0,2}(?P<c>C)"):
+        if not _is_value_only(draft, match):
+            _read_superlative_column(draft, match)
+    for match in draft.find(r"(?P<s>s)#?[xdfi]{0,2}(?P<t>T)"):
+        _read_superlative_table(draft, match)
+    for match in draft.find(r"(?P<s>s)"):
+        _read_bare_superlative(draft, match)
+
+
+def _read_most_common(draft: FrameDraft) -> None:
+    """Read "the most common city": group by it and count."""
+    for match in draft.find(r"(?P<s>S)[xf]{0,2}(?P<c>[CT])|(?P<c2>[CT])[^CT]{0,4}(?P<s2>S)"):
+        place = match.start("c") if match["c"] else match.start("c2")
+        cue = draft.cue(match.start("s") if match["s"] else match.start("s2"))
+        mention = draft.mention(place)
+        assert mention.owner
+        shown = mention.column or draft.schema.table(mention.owner).display_ref
+        others = [name for _, table in draft.tables() if (name := table.name) != mention.owner]
+        counted = mention.owner if mention.column or not others else others[0]
+        draft.most = (counted, bool(cue.value))
+        draft.select.append(PlacedExpression(place, Expression(shown)))
+        draft.take(*(p for p in range(match.start(), match.end()) if draft.codes[p] in "SCx"))
+
+
+def _is_value_only(draft: FrameDraft, match: re.Match[str]) -> bool:
+    """Say whether the superlative is itself what is asked for, as in "what is the highest price of a book?"."""
+    before = draft.originals[: match.start()]
+    sentence = before[before.rfind(".") + 1 :]
+    return not re.search(r"[rTVCe]|#", sentence.rstrip("&,")) or bool(re.search(r"[am][&,]*$|[La#]$", sentence))
+
+
+def _read_superlative_column(draft: FrameDraft, match: re.Match[str]) -> None:
+    column = draft.column(match.start("c"))
+    if _is_countable(column) and draft.originals[match.start("s")] == "s":
+        draft.most = (column.table, bool(draft.cue(match.start("s")).value))
+        draft.limit = draft.limit or 1
+        draft.take(*range(match.start(), match.end()))
+    else:
+        _order_by(draft, match, column)
+
+
+def _is_countable(column: AskColumn) -> bool:
+    """Say whether "the most" of a column means the number of its rows, for its values cannot be compared."""
+    return not column.is_numeric and not column.is_time or column.kind is ColumnKind.ID
+
+
+def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
+    cue = draft.cue(match.start("s"))
+    table = draft.mention(match.start("t")).table
+    assert table
+    if cue.adjective:
+        implied = find_implied(draft, cue.adjective, [table])
+        if implied:
+            column, more = implied
+            draft.order.append(Ordering(Expression(column.ref), _turn(cue.adjective, bool(cue.value), more)))
+            draft.limit = draft.limit or 1
+            draft.take(match.start("s"))
+            return
+    draft.most = (table, bool(cue.value))
+    draft.limit = draft.limit or 1
+    draft.take(*range(match.start(), match.end()))
+
+
+def _turn(adjective: str, descending: bool, more: bool) -> bool:
+    """Return the direction for a column of which more may be less of the adjective."""
+    from everhold.ask.language.lexicon import ADJECTIVES
+
+    return descending if ADJECTIVES[adjective][1] == more else not descending
+
+
+def _read_bare_superlative(draft: FrameDraft, match: re.Match[str]) -> None:
+    cue = draft.cue(match.start("s"))
+    implied = find_implied(draft, cue.adjective) if cue.adjective else None
+    if implied:
+        column, more = implied
+        draft.order.append(Ordering(Expression(column.ref), _turn(cue.adjective, bool(cue.value), more)))
+        draft.limit = draft.limit or 1
+        draft.take(match.start("s"))
+    elif not cue.adjective:
+        related = _find_last_related(draft, match.start())
+        if related:
+            draft.most = (related, bool(cue.value))
+            draft.limit = draft.limit or 1
+            draft.take(match.start("s"))
+
+
+def _find_last_related(draft: FrameDraft, position: int) -> str | None:
+    entity = draft.entity()
+    others = [table.name for place, table in draft.tables() if table != entity]
+    return others[-1] if others else entity.name if entity else None
+
+
+def _order_by(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> None:
+    cue = draft.cue(match.start("s"))
+    descending = cue.value if isinstance(cue.value, bool) else cue.value == "max"
+    draft.order.append(Ordering(Expression(column.ref), descending))
+    draft.limit = draft.limit or 1
+    draft.take(*(p for p in range(match.start(), match.end()) if draft.codes[p] != "T"))

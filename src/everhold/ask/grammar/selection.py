@@ -1,0 +1,157 @@
+"""What is shown: columns, counts and aggregates, and what they are grouped by."""
+
+import re
+
+from everhold.ask.frame import Expression, Function, Window
+from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
+from everhold.ask.schema import AskColumn, ColumnKind
+
+_CLAUSE = re.compile(r"r")
+
+
+def read_selection(draft: FrameDraft) -> None:
+    """Read groups, then aggregates and counts, then plain columns."""
+    draft.everything = "*" in draft.codes
+    _read_grains(draft)
+    _read_groups(draft)
+    _read_aggregates(draft)
+    _read_counts(draft)
+    _read_columns(draft)
+    draft.select.sort(key=lambda placed: placed.position)
+
+
+def _read_grains(draft: FrameDraft) -> None:
+    """Read "by month" where a table of the question has a date."""
+    for match in draft.find("g"):
+        dates = [
+            column
+            for name in draft.mentioned_tables()
+            for column in draft.schema.table(name).columns
+            if column.kind is ColumnKind.DATE
+        ]
+        years = [
+            column
+            for name in draft.mentioned_tables()
+            for column in draft.schema.table(name).columns
+            if column.kind is ColumnKind.YEAR
+        ]
+        grain = str(draft.cue(match.start()).value)
+        if grain == "year" and years:
+            draft.group.append(PlacedExpression(match.start(), Expression(years[0].ref)))
+        elif dates:
+            draft.group.append(PlacedExpression(match.start(), Expression(dates[0].ref, grain=grain)))
+        draft.take(match.start())
+
+
+def _read_groups(draft: FrameDraft) -> None:
+    """Read "for each city", "per customer", and "by city" where something is counted."""
+    has_aggregate = bool(re.search(r"[#a$]|m", draft.codes))
+    for match in draft.find(r"(?P<e>[eb])[x#d]{0,2}(?P<c>[CT])|[if](?P<d>d)#?(?P<c2>C)"):
+        place = match.start("c") if match["c"] else match.start("c2")
+        if not has_aggregate or (match["e"] == "b" and draft.original(match.start()) == "b" and match["c"] == "T"):
+            draft.take(match.start())
+            continue
+        mention = draft.mention(place)
+        if mention.column:
+            draft.group.append(PlacedExpression(place, Expression(mention.column)))
+            draft.take(*range(match.start(), match.end()))
+        elif mention.table:
+            draft.group.append(PlacedExpression(place, Expression(of_table=mention.table)))
+            draft.take(match.start())
+
+
+def _read_aggregates(draft: FrameDraft) -> None:
+    """Read aggregates. Several may share a column: "the average, minimum and maximum age"."""
+    for match in draft.find(r"(?P<w>\$)?(?P<f>[ams$](?:[,&]*[ams])*)#?[xfi]{0,2}(?P<c>C)"):
+        column = draft.column(match.start("c"))
+        window = _read_window(draft, match)
+        for position in range(match.start("f"), match.end("f")):
+            if draft.codes[position] in "ams$":
+                function = _read_function(draft, position)
+                if function in (Function.SUM, Function.AVERAGE) and not column.is_numeric:
+                    continue
+                expression = Expression(column.ref, function, window=window)
+                draft.select.append(PlacedExpression(position, expression))
+        draft.take(*range(match.start(), match.end()))
+
+
+def _read_function(draft: FrameDraft, position: int) -> Function:
+    value = draft.cue(position).value
+    if isinstance(value, Function):
+        return value
+    if isinstance(value, Window):
+        return Function.SUM
+    return Function.MAXIMUM if value else Function.MINIMUM
+
+
+def _read_window(draft: FrameDraft, match: re.Match[str]) -> Window | None:
+    for position in range(match.start(), match.end("f")):
+        value = draft.cue(position).value if draft.codes[position] in "ams$" else None
+        if isinstance(value, Window):
+            return value
+    return None
+
+
+def _read_counts(draft: FrameDraft) -> None:
+    for match in draft.find(r"(?P<w>\$)?#(?P<d>d)?[xf]{0,2}(?P<c>[CT])?"):
+        window = draft.cue(match.start("w")).value if match["w"] else None
+        place = match.start("c")
+        if place < 0:
+            _count_without_noun(draft, match)
+            continue
+        mention = draft.mention(place)
+        expression = _make_count_of(draft, place, bool(match["d"]), window)
+        draft.select.append(PlacedExpression(match.start(), expression))
+        keep = {place} if mention.table else set()
+        draft.take(*(p for p in range(match.start(), match.end()) if p not in keep))
+
+
+def _count_without_noun(draft: FrameDraft, match: re.Match[str]) -> None:
+    """ "And the number" in a second sentence repeats a count; alone it counts what the question is about."""
+    if not any(placed.expression.function is Function.COUNT for placed in draft.select):
+        draft.select.append(PlacedExpression(match.start(), make_count()))
+    draft.take(match.start())
+
+
+def _make_count_of(draft: FrameDraft, place: int, distinct: bool, window: Window | None) -> Expression:
+    mention = draft.mention(place)
+    if mention.table:
+        return Expression(function=Function.COUNT, of_table=mention.table, window=window)
+    column = draft.column(place)
+    if _is_amount(column) and not distinct:
+        return Expression(column.ref)
+    return Expression(column.ref, Function.COUNT, distinct=distinct, window=window)
+
+
+def _is_amount(column: AskColumn) -> bool:
+    """ "How many cylinders" asks for the value of a number, not for the number of values."""
+    return column.kind is ColumnKind.MEASURE
+
+
+def _read_columns(draft: FrameDraft) -> None:
+    draft.distinct = "d" in draft.codes
+    hidden = _find_hidden(draft)
+    for position, code in enumerate(draft.codes):
+        if code == "C" and position not in hidden and draft.mention(position).why != "similar word":
+            draft.select.append(PlacedExpression(position, Expression(draft.column(position).ref)))
+            draft.take(position)
+
+
+def _find_hidden(draft: FrameDraft) -> set[int]:
+    """Return the positions within relative clauses: a column that is only mentioned there is not shown."""
+    hidden: set[int] = set()
+    inside = False
+    for position, code in enumerate(draft.originals):
+        cue = draft.pieces[position].cue
+        if code == "r" and position > 0 and draft.originals[position - 1] not in ".L" and not _is_plain_with(draft, position):
+            inside = True
+        elif code in ".Lo" or (cue and code == ","):
+            inside = inside and code == ","
+        if inside:
+            hidden.add(position)
+    return hidden
+
+
+def _is_plain_with(draft: FrameDraft, position: int) -> bool:
+    """ "Names with their ages" shows both; "names of those who …" does not."""
+    return draft.originals[position + 1 : position + 2] == "C" and draft.codes[position + 1 : position + 2] == "C"

@@ -1,0 +1,117 @@
+"""Conditions with values that the question names: "in France", "whose name contains 'West'", "4 cylinders"."""
+
+import re
+
+from everhold.ask.frame import Expression, Literal, Predicate
+from everhold.ask.grammar.columns import find_time
+from everhold.ask.grammar.conditions import compare_period
+from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate
+from everhold.ask.schema import AskColumn, ColumnKind
+
+_PATTERNS = {"contains": "%{}%", "starts": "{}%", "ends": "%{}"}
+_YEARS = range(1000, 2201)
+
+
+def read_values(draft: FrameDraft) -> None:
+    """Read every condition with a value, after those with comparisons."""
+    _read_likes(draft)
+    _read_column_and_value(draft)
+    _read_bare_values(draft)
+    _read_equal_numbers(draft)
+    _read_periods(draft)
+
+
+def _read_likes(draft: FrameDraft) -> None:
+    for match in draft.find(r"(?P<c>C)?[=hxirfL]{0,3}(?P<n>n)?[hx]?(?P<l>l)[xfi]{0,2}(?P<v>[VN])"):
+        mention = draft.mention(match.start("v"))
+        column = draft.column(match.start("c")) if match["c"] else None
+        if column is None or column.is_numeric:
+            entity = draft.entity()
+            column = draft.schema.column(mention.column or entity.display_ref) if entity else None
+        if column:
+            pattern = _PATTERNS[draft.cue(match.start("l")).value].format(mention.value)
+            _place(draft, match, Predicate(Expression(column.ref), "like", (pattern,)), bool(match["n"]))
+
+
+def _read_column_and_value(draft: FrameDraft) -> None:
+    """Read a value beside the name of its column, on either side."""
+    for match in draft.find(r"(?P<c>C)(?P<gap>[=hxi,]{0,3})(?P<n>n)?[i=]?(?P<v>V)"):
+        mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
+        unknown = mention.column is None and not column.is_numeric
+        if mention.value is not None and (mention.column == column.ref or unknown):
+            keep = _is_shown(draft, match)
+            _place(draft, match, _equal(column, mention.value), bool(match["n"]), keep=match.start("c") if keep else -1)
+    for match in draft.find(r"(?P<n>n)?(?P<v>V)(?P<c>C)"):
+        mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
+        if mention.column == column.ref and mention.value is not None:
+            _place(draft, match, _equal(column, mention.value), bool(match["n"]))
+
+
+def _is_shown(draft: FrameDraft, match: re.Match[str]) -> bool:
+    """Say whether the column before a value is asked for itself: "the models of volvo" but not "the model volvo"."""
+    return "i" in match["gap"]
+
+
+def _read_bare_values(draft: FrameDraft) -> None:
+    for match in draft.find(r"(?P<n>n)?[=hixr]{0,2}(?P<v>V)"):
+        mention = draft.mention(match.start("v"))
+        if mention.value is None:
+            continue
+        if mention.column is not None:
+            _place(draft, match, _equal(draft.schema.column(mention.column), mention.value), bool(match["n"]))
+        elif (column := _guess_column(draft, match.start("v"))) is not None:
+            _place(draft, match, _equal(column, mention.value), bool(match["n"]))
+
+
+def _guess_column(draft: FrameDraft, position: int) -> AskColumn | None:
+    """Return the text column that a value without one may be of: that named before it, else a display column."""
+    before = [p for p in range(max(0, position - 3), position) if draft.original(p) == "C"]
+    texts = [draft.column(p) for p in before if not draft.column(p).is_numeric]
+    if texts:
+        return texts[-1]
+    tables = [table for place, table in draft.tables() if place < position]
+    return draft.schema.column(tables[-1].display_ref) if tables else None
+
+
+def _equal(column: AskColumn, value: Literal) -> Predicate:
+    return Predicate(Expression(column.ref), "=", (value,))
+
+
+def _read_equal_numbers(draft: FrameDraft) -> None:
+    for pattern in (r"(?P<n>n)?(?P<v>N)(?P<c>C)", r"(?P<c>C)[=if>,]{0,2}(?P<n>n)?(?P<v>N)"):
+        for match in draft.find(pattern):
+            column, mention = draft.column(match.start("c")), draft.mention(match.start("v"))
+            is_number = column.is_numeric or column.kind in (ColumnKind.ID, ColumnKind.YEAR, ColumnKind.FLAG)
+            is_year = "i" in match.group() and mention.value in _YEARS and not column.is_time
+            if is_number and mention.value is not None and not is_year:
+                _place(draft, match, _equal(column, mention.value), bool(match["n"]))
+    for match in draft.find(r"i?(?P<v>N)"):
+        mention = draft.mention(match.start("v"))
+        column = find_time(draft, match.start()) if isinstance(mention.value, int) and mention.value in _YEARS else None
+        if column and isinstance(mention.value, int):
+            _place(draft, match, _equal_year(column, mention.value))
+
+
+def _equal_year(column: AskColumn, year: int) -> Predicate:
+    if column.kind is ColumnKind.YEAR:
+        return _equal(column, year)
+    return Predicate(Expression(column.ref), "between", (f"{year}-01-01", f"{year + 1}-01-01"), half_open=True)
+
+
+def _read_periods(draft: FrameDraft) -> None:
+    for match in draft.find(r"(?:(?P<c>C)[=i]{0,2})?i?(?P<v>P)"):
+        place = match.start("c")
+        named = draft.column(place) if place >= 0 and draft.column(place).is_time else None
+        column = named or find_time(draft, match.start("v"))
+        period = draft.mention(match.start("v")).period
+        if column and period:
+            start = match.start() if named or place < 0 else match.start("v")
+            draft.where.append(PlacedPredicate(start, match.end() - 1, compare_period(column, "=", period)))
+            draft.take(*range(start, match.end()))
+
+
+def _place(
+    draft: FrameDraft, match: re.Match[str], predicate: Predicate, negated: bool = False, keep: int = -1
+) -> None:
+    draft.where.append(PlacedPredicate(match.start(), match.end() - 1, predicate, negated))
+    draft.take(*(p for p in range(match.start(), match.end()) if p != keep and draft.codes[p] != "T"))

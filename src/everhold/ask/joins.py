@@ -1,0 +1,82 @@
+"""The shortest way to join tables over declared and inferred keys."""
+
+import heapq
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from everhold.ask.schema import AskSchema, ColumnRef, ForeignKey
+from everhold.errors import InvalidInput
+
+_MOST_ORDERS = 4  # terminals of which every order is tried; with more, only the one given
+# An inferred key costs more than two declared ones only if it is doubtful.
+_DOUBT = 2.5
+
+
+@dataclass(frozen=True)
+class JoinTree:
+    """Tables connected by keys. Each key links one table to those before it."""
+
+    tables: tuple[str, ...]
+    keys: tuple[ForeignKey, ...]
+    cost: float = 0.0
+
+    def without(self, table: str) -> "JoinTree":
+        """Return the tree without a table that a single key connects to the others."""
+        keys = tuple(key for key in self.keys if table not in (key.table, key.to_table))
+        return JoinTree(tuple(name for name in self.tables if name != table), keys, self.cost)
+
+
+def find_joins(schema: AskSchema, terminals: Sequence[str], via: Collection[ColumnRef] = ()) -> JoinTree:
+    """Return the cheapest tree that holds all terminals; `via` names the keys that the question asks for.
+
+    Raise InvalidInput if no keys connect the tables.
+    """
+    distinct = list(dict.fromkeys(terminals))
+    orders: Iterable[Sequence[str]] = permutations(distinct) if len(distinct) <= _MOST_ORDERS else [distinct]
+    trees = [tree for order in orders if (tree := _grow_tree(schema, order, via)) is not None]
+    if not trees:
+        fact = f"no keys connect the tables {', '.join(distinct)}"
+        raise InvalidInput(fact, value=distinct, remedy="ask about tables that are connected")
+    return min(trees, key=lambda tree: tree.cost)
+
+
+def _grow_tree(schema: AskSchema, order: Sequence[str], via: Collection[ColumnRef]) -> JoinTree | None:
+    tables, keys, cost = [order[0]], [], 0.0
+    for terminal in order[1:]:
+        if terminal in tables:
+            continue
+        path = _find_path(schema, tables, terminal, via)
+        if path is None:
+            return None
+        for key in path:
+            keys.append(key)
+            cost += _price(key, via)
+            tables.extend(name for name in (key.table, key.to_table) if name not in tables)
+    return JoinTree(tuple(tables), tuple(keys), cost)
+
+
+def _price(key: ForeignKey, via: Collection[ColumnRef]) -> float:
+    return (1.0 + _DOUBT * (1.0 - key.confidence)) * (0.5 if key.ref in via else 1.0)
+
+
+def _find_path(
+    schema: AskSchema, starts: Sequence[str], goal: str, via: Collection[ColumnRef]
+) -> list[ForeignKey] | None:
+    """Return the keys on the cheapest path from any of the starts to the goal, the nearest to a start first."""
+    queue: list[tuple[float, int, str, list[ForeignKey]]] = [(0.0, 0, start, []) for start in starts]
+    reached: set[str] = set()
+    number = 0
+    while queue:
+        cost, _, table, path = heapq.heappop(queue)
+        if table == goal:
+            return path
+        if table in reached:
+            continue
+        reached.add(table)
+        for key in schema.keys_at(table):
+            other = key.to_table if key.table == table else key.table
+            if other not in reached:
+                number += 1
+                heapq.heappush(queue, (cost + _price(key, via), number, other, [*path, key]))
+    return None

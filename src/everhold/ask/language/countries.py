@@ -1,0 +1,38 @@
+"""Other names of countries: adjectives, and forms that stand for the same country."""
+
+from collections.abc import Mapping
+
+_ADJECTIVES = """american=united states|usa argentinian=argentina australian=australia austrian=austria belgian=belgium
+brazilian=brazil british=united kingdom|uk|great britain|england canadian=canada chinese=china cuban=cuba czech=czech republic
+danish=denmark dutch=netherlands egyptian=egypt english=england|united kingdom finnish=finland french=france
+german=germany greek=greece hungarian=hungary icelandic=iceland indian=india irish=ireland israeli=israel italian=italy
+japanese=japan korean=south korea|korea mexican=mexico norwegian=norway polish=poland portuguese=portugal
+russian=russia|russian federation scottish=scotland spanish=spain swedish=sweden swiss=switzerland thai=thailand
+turkish=turkey ukrainian=ukraine vietnamese=vietnam welsh=wales"""
+_SAME = (
+    ("usa", "us", "united states", "united states of america", "america", "u s", "u s a"),
+    ("uk", "united kingdom", "great britain", "britain"),
+    ("netherlands", "holland"), ("russia", "russian federation"), ("south korea", "korea"),
+    ("uae", "united arab emirates"), ("czechia", "czech republic"),
+)  # fmt: skip
+
+
+def _build() -> dict[str, tuple[str, ...]]:
+    names: dict[str, tuple[str, ...]] = {}
+    words = _ADJECTIVES.replace("\n", " ").split(" ")
+    key = ""
+    parts: dict[str, list[str]] = {}
+    for word in words:
+        if "=" in word:
+            key, _, word = word.partition("=")
+        parts.setdefault(key, []).append(word)
+    for adjective, pieces in parts.items():
+        names[adjective] = tuple(" ".join(pieces).split("|"))
+    for group in _SAME:
+        for name in group:
+            names[name] = tuple(other for other in group if other != name)
+    return names
+
+
+# By a name or an adjective in lower case, other names of the same country.
+COUNTRY_NAMES: Mapping[str, tuple[str, ...]] = _build()

@@ -1,0 +1,84 @@
+"""General English that names of tables and columns are asked by: synonyms, and adjectives that imply a column."""
+
+from collections.abc import Mapping
+
+from everhold.ask.language.stems import stem
+
+_SYNONYM_GROUPS = (
+    "shop store outlet", "country nation", "job position occupation profession role", "salary pay wage earnings income",
+    "price cost charge fee amount", "film movie", "car vehicle automobile auto", "student pupil", "teacher instructor",
+    "professor lecturer instructor", "employee staff worker personnel", "customer client buyer shopper",
+    "phone telephone mobile cell", "birthday birthdate", "kind type category class sort", "author writer",
+    "song track", "gender sex", "id identifier identification", "zip postcode zipcode postal", "name title called named",
+    "begin start opening", "end finish closing", "maker manufacturer", "company firm enterprise business",
+    "street road", "city town", "pet animal", "doctor physician", "purchase order buy bought", "airplane plane aircraft",
+    "location place venue", "grade level", "ship vessel boat", "killed death dead casualty fatality", "description detail",
+    "content text", "rating score star", "singer artist musician", "band group", "university college school",
+    "department division", "contest competition tournament event", "match game", "player athlete", "team club",
+    "language tongue", "area surface size", "lifespan life", "nationality citizenship", "owner holder", "boss manager",
+    "apartment flat", "building property house", "number count", "spent expense spending expenditure", "revenue turnover",
+    "sale sold", "quantity amount number", "attendance audience", "capacity seat", "height tall", "weight weigh heavy",
+    "length long duration", "year yearly annual", "month monthly", "origin source departure depart leave",
+    "destination arrival arrive landing land", "train railway", "movie cinema", "museum gallery", "visitor guest",
+    "voter vote", "document file doc paper", "template format", "nickname alias", "wine vintage",
+)  # fmt: skip
+
+
+def _group_synonyms() -> dict[str, frozenset[str]]:
+    groups: dict[str, set[str]] = {}
+    for line in _SYNONYM_GROUPS:
+        stems = {stem(word) for word in line.split()}
+        for word in stems:
+            groups.setdefault(word, set()).update(stems)
+    return {word: frozenset(others - {word}) for word, others in groups.items()}
+
+
+# By a stem, the stems that may stand for the same thing.
+SYNONYMS: Mapping[str, frozenset[str]] = _group_synonyms()
+
+# By an adjective, the words of the columns that it may speak of, the likeliest first, and whether more of it is more
+# of the column. "Old" means a high age but an early year.
+_MORE: Mapping[str, tuple[str, ...]] = {
+    "tall": ("height",), "heavy": ("weight",), "long": ("length", "duration", "time", "distance"),
+    "expensive": ("price", "cost", "amount", "fee", "rate"), "costly": ("price", "cost", "amount", "fee"),
+    "populous": ("population",), "populated": ("population",), "rich": ("wealth", "income", "salary", "money", "gdp"),
+    "wealthy": ("wealth", "income", "money"), "fast": ("speed",), "profitable": ("profit",), "warm": ("temperature",),
+    "hot": ("temperature",), "recent": ("date", "year", "time"), "new": ("date", "year", "time"),
+    "late": ("date", "year", "time"), "last": ("date", "year", "time"), "strong": ("strength", "power"),
+    "powerful": ("horsepower", "power"), "deep": ("depth",), "loud": ("volume",), "wide": ("width",),
+    "old": ("age",), "high": ("height", "elevation", "altitude"), "spacious": ("area", "size", "capacity"),
+    "big": ("size", "area", "population", "capacity"), "large": ("size", "area", "population", "capacity"),
+}  # fmt: skip
+_LESS: Mapping[str, tuple[str, ...]] = {
+    "short": ("height", "length", "duration", "time"), "light": ("weight",), "young": ("age",),
+    "cheap": ("price", "cost", "amount", "fee", "rate"), "inexpensive": ("price", "cost", "fee"),
+    "poor": ("wealth", "income", "gdp"), "slow": ("speed",), "cold": ("temperature",),
+    "early": ("date", "year", "time"), "first": ("date", "year", "time"), "small": ("size", "area", "population"),
+    "low": ("height", "elevation", "altitude"),
+}  # fmt: skip
+# If there is no column of the first kind: the oldest is who was born, or what was made, first.
+_TURNED: Mapping[str, tuple[tuple[str, ...], bool]] = {
+    "old": (("birth", "birthday", "date", "year"), False),
+    "young": (("birth", "birthday", "date", "year"), True),
+}
+
+
+def _superlative(adjective: str) -> str:
+    if adjective.endswith("e"):
+        return adjective + "st"
+    if adjective.endswith("y"):
+        return adjective[:-1] + "iest"
+    return adjective + ("gest" if adjective == "big" else "test" if adjective == "hot" else "est")
+
+
+def _comparative(adjective: str) -> str:
+    return _superlative(adjective)[:-2] + "r"
+
+
+ADJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
+    **{word: (columns, True) for word, columns in _MORE.items()},
+    **{word: (columns, False) for word, columns in _LESS.items()},
+}
+SUPERLATIVES: Mapping[str, str] = {_superlative(word): word for word in ADJECTIVES} | {"latest": "late", "last": "last"}
+COMPARATIVES: Mapping[str, str] = {_comparative(word): word for word in ADJECTIVES}
+TURNED = _TURNED

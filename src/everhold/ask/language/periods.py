@@ -1,0 +1,124 @@
+"""Periods as half-open intervals of dates: "last quarter", "in May 2014", "since 2020", "Q3 2023"."""
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+_MONTHS = ("january february march april may june july august september october november december").split()
+_MONTH_NAMES = {name: number for number, name in enumerate(_MONTHS, 1)} | {
+    name[:3]: number for number, name in enumerate(_MONTHS, 1)
+}
+_MONTH = "|".join(sorted(_MONTH_NAMES, key=len, reverse=True))
+_UNIT = "day|week|month|quarter|year"
+_YEAR = r"(?:1[89]|20)\d\d"
+_FIRST, _LAST = date.min, date.max
+
+
+@dataclass(frozen=True)
+class TimeInterval:
+    """The days from `start` to before `end`. `year` is set if the interval was written as a year alone."""
+
+    start: date
+    end: date
+    year: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.start >= self.end:
+            raise ValueError(f"an interval must not be empty: {self.start} to {self.end}")
+
+
+@dataclass(frozen=True)
+class PeriodPhrase:
+    """A period and the number of characters that it takes."""
+
+    interval: TimeInterval
+    length: int
+
+
+def read_period(text: str, today: date) -> PeriodPhrase | None:
+    """Return the period that a text, in lower case, begins with. Relative periods are counted from `today`."""
+    for pattern, build in _FORMS:
+        match = pattern.match(text)
+        if match:
+            interval = build(match, today)
+            if interval:
+                return PeriodPhrase(interval, match.end())
+    return None
+
+
+def _add_months(day: date, months: int) -> date:
+    total = day.year * 12 + day.month - 1 + months
+    return date(total // 12, total % 12 + 1, 1)
+
+
+def find_unit(day: date, unit: str, offset: int = 0) -> TimeInterval:
+    """Return the day, week, month, quarter or year of a day, or the one `offset` units later."""
+    if unit == "day":
+        start = day + timedelta(days=offset)
+        return TimeInterval(start, start + timedelta(days=1))
+    if unit == "week":
+        start = day - timedelta(days=day.weekday()) + timedelta(weeks=offset)
+        return TimeInterval(start, start + timedelta(weeks=1))
+    months = {"month": 1, "quarter": 3, "year": 12}[unit]
+    first = date(day.year, (day.month - 1) // months * months + 1, 1)
+    start = _add_months(first, months * offset)
+    return TimeInterval(start, _add_months(start, months))
+
+
+def _build_day(match: re.Match[str], _: date) -> TimeInterval | None:
+    try:
+        day = date(int(match["year"]), int(match["month"]), int(match["day"]))
+    except ValueError:
+        return None
+    return TimeInterval(day, day + timedelta(days=1))
+
+
+def _build_named_day(match: re.Match[str], _: date) -> TimeInterval | None:
+    try:
+        day = date(int(match["year"]), _MONTH_NAMES[match["month"]], int(match["day"]))
+    except ValueError:
+        return None
+    return TimeInterval(day, day + timedelta(days=1))
+
+
+def _build_month(match: re.Match[str], _: date) -> TimeInterval:
+    return find_unit(date(int(match["year"]), _MONTH_NAMES[match["month"]], 1), "month")
+
+
+def _build_quarter(match: re.Match[str], today: date) -> TimeInterval:
+    year = int(match["year"] or today.year)
+    return find_unit(date(year, 3 * int(match["quarter"]) - 2, 1), "quarter")
+
+
+def _build_relative(match: re.Match[str], today: date) -> TimeInterval:
+    offset = {"this": 0, "current": 0, "next": 1}.get(match["which"], -1)
+    return find_unit(today, match["unit"], offset)
+
+
+def _build_last_units(match: re.Match[str], today: date) -> TimeInterval:
+    """The last 3 months are the three whole months before this one; the last 7 days end with yesterday."""
+    count = int(match["count"])
+    first, last = find_unit(today, match["unit"], -count), find_unit(today, match["unit"], -1)
+    return TimeInterval(first.start, last.end)
+
+
+def _build_to_date(match: re.Match[str], today: date) -> TimeInterval:
+    unit = {"ytd": "year", "qtd": "quarter", "mtd": "month"}.get(match["short"] or "") or str(match["unit"])
+    return TimeInterval(find_unit(today, unit).start, today + timedelta(days=1))
+
+
+def _build_named(match: re.Match[str], today: date) -> TimeInterval:
+    return find_unit(today, "day", -1 if match["name"] == "yesterday" else 0)
+
+
+_FORMS = (
+    (re.compile(r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})\b"), _build_day),
+    (re.compile(rf"(?P<month>{_MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<year>{_YEAR})\b"), _build_named_day),
+    (re.compile(rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?(?P<month>{_MONTH})\.? (?P<year>{_YEAR})\b"), _build_named_day),
+    (re.compile(rf"(?P<month>{_MONTH})\.?,? (?:of )?(?P<year>{_YEAR})\b"), _build_month),
+    (re.compile(rf"q(?P<quarter>[1-4])(?:[ /-](?:of )?(?P<year>{_YEAR}))?\b"), _build_quarter),
+    (re.compile(rf"(?P<which>last|previous|past|this|current|next) (?P<unit>{_UNIT})\b"), _build_relative),
+    (re.compile(rf"(?:last|previous|past) (?P<count>\d{{1,3}}) (?P<unit>{_UNIT})s\b"), _build_last_units),
+    (re.compile(rf"(?:(?P<short>ytd|qtd|mtd)|(?P<unit>{_UNIT}) to date)\b"), _build_to_date),
+    (re.compile(r"(?P<name>today|yesterday)\b"), _build_named),
+)  # fmt: skip

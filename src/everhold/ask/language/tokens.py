@@ -1,0 +1,52 @@
+"""A question as tokens: words, numbers, quoted texts and the punctuation that the grammar reads."""
+
+import re
+from dataclasses import dataclass
+
+from everhold.ask.language.stems import stem
+from everhold.text.terms import fold
+
+_QUOTES = {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "`": "'"}
+_TOKEN = re.compile(
+    r"""(?P<quoted>"[^"]+"|(?<!\w)'[^']+'(?!\w))"""
+    r"""|(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?![\w-])|\d+(?:\.\d+)?(?=-\w))"""
+    r"""|(?P<word>[^\W_]+(?:[-/.&][^\W_]+)*(?:'[a-z]+)?)"""
+    r"""|(?P<mark>[,;:?!().])"""
+)
+_WORDS = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, a number, a quoted text or a mark of a question. `lower` is folded, `stem` its common form."""
+
+    text: str
+    lower: str
+    stem: str
+    kind: str
+
+    @property
+    def is_capitalised(self) -> bool:
+        return self.text[:1].isupper()
+
+
+def tokenize(question: str) -> tuple[Token, ...]:
+    """Return the tokens of a question."""
+    plain = "".join(_QUOTES.get(letter, letter) for letter in question)
+    return tuple(_make_token(match) for match in _TOKEN.finditer(plain))
+
+
+def _make_token(match: re.Match[str]) -> Token:
+    kind = str(match.lastgroup)
+    text = match.group()
+    if kind == "quoted":
+        text = text[1:-1]
+    if kind == "word" and text.lower().endswith("'s"):
+        text = text[:-2]
+    lower = fold(text)
+    return Token(text, lower, stem(lower) if kind == "word" else lower, kind)
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text in one case and without accents, for comparison."""
+    return _WORDS.findall(fold(text))

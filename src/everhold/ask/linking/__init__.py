@@ -1,0 +1,1 @@
+"""Which words of a question name which tables, columns and values."""

@@ -1,0 +1,130 @@
+"""Chooses mentions that do not overlap: a beam search for those that score best and belong together.
+
+The score of a choice is the sum over its mentions of score × words, plus a bonus for phrases of the grammar, minus a
+penalty for each word that nothing explains, minus the distance between the tables involved.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from everhold.ask.language.cues import FILLERS, Cue, match_cue
+from everhold.ask.language.tokens import Token
+from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
+from everhold.ask.schema import AskSchema
+
+_WIDTH = 40
+_UNKNOWN_WORD = -0.6
+_PHRASE = 0.5  # for each word of a cue of at least two words
+_HOP = -0.35  # for each key between a table and those before it
+_UNCONNECTED = -2.0
+_SAME_TABLE = 0.4  # "name of the singer", "the singer's name"
+_LIST = 0.2  # columns of one table in a list
+_OWN_COLUMN = 0.5  # "volvo model": a value and the name of its column
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A mention, a cue or a word that nothing explains, at its place in the question."""
+
+    start: int
+    end: int
+    mention: Mention | None = None
+    cue: Cue | None = None
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What the words of a question mean. `pieces` are in their order, without fillers."""
+
+    pieces: tuple[Piece, ...] = ()
+    score: float = 0.0
+    tables: frozenset[str] = frozenset()
+
+    @property
+    def mentions(self) -> list[Mention]:
+        return [piece.mention for piece in self.pieces if piece.mention]
+
+
+def assign_mentions(schema: AskSchema, tokens: Sequence[Token], mentions: Iterable[Mention]) -> list[Assignment]:
+    """Return assignments, best first."""
+    by_start: dict[int, list[Mention]] = defaultdict(list)
+    for mention in mentions:
+        by_start[mention.start].append(mention)
+    beams: list[list[Assignment]] = [[] for _ in range(len(tokens) + 1)]
+    beams[0] = [Assignment()]
+    for start in range(len(tokens)):
+        beam = _prune(beams[start])
+        for assignment in beam:
+            for mention in by_start[start]:
+                beams[mention.end].append(_add_mention(schema, assignment, mention))
+            plain = _add_words(assignment, tokens, start)
+            beams[plain[1]].append(plain[0])
+    return _prune(beams[-1])
+
+
+def _prune(assignments: list[Assignment]) -> list[Assignment]:
+    return sorted(assignments, key=lambda assignment: -assignment.score)[:_WIDTH]
+
+
+def _add_words(assignment: Assignment, tokens: Sequence[Token], start: int) -> tuple[Assignment, int]:
+    """Read a cue, a filler, a mark or an unexplained word."""
+    token = tokens[start]
+    matched = match_cue([word.lower for word in tokens[start : start + 10]]) if token.kind == "word" else None
+    if matched:
+        cue, length = matched
+        if cue.code == "L" and token.lower in ("which", "what", "name") and not _begins_clause(assignment):
+            cue = Cue("r")
+        piece = Piece(start, start + length, cue=cue)
+        bonus = _PHRASE * length if length > 1 else 0.0
+        return _extend(assignment, piece, bonus), start + length
+    if token.kind == "mark":
+        code = "," if token.text in ",:()" else "."
+        return _extend(assignment, Piece(start, start + 1, cue=Cue(code)), 0.0), start + 1
+    if token.lower in FILLERS or token.lower in ("the", "a", "an"):
+        return assignment, start + 1
+    return _extend(assignment, Piece(start, start + 1), _UNKNOWN_WORD), start + 1
+
+
+def _begins_clause(assignment: Assignment) -> bool:
+    """Say whether a word stands where "which" asks; elsewhere it begins a relative clause."""
+    if not assignment.pieces:
+        return True
+    cue = assignment.pieces[-1].cue
+    return cue is not None and cue.code in ".,&i:fe"
+
+
+def _extend(assignment: Assignment, piece: Piece, gain: float) -> Assignment:
+    return replace(assignment, pieces=(*assignment.pieces, piece), score=assignment.score + gain)
+
+
+def _add_mention(schema: AskSchema, assignment: Assignment, mention: Mention) -> Assignment:
+    gain = mention.score * mention.weight + _score_fit(schema, assignment, mention)
+    extended = _extend(assignment, Piece(mention.start, mention.end, mention=mention), gain)
+    if mention.owner:
+        extended = replace(extended, tables=extended.tables | {mention.owner})
+    return extended
+
+
+def _score_fit(schema: AskSchema, assignment: Assignment, mention: Mention) -> float:
+    """Score how well a mention goes with those before it."""
+    if not mention.owner:
+        return 0.0
+    gain = 0.0
+    if assignment.tables and mention.owner not in assignment.tables:
+        distances = schema.distances[mention.owner]
+        nearest = min((distances.get(table, 99) for table in assignment.tables), default=0)
+        gain += _UNCONNECTED if nearest == 99 else _HOP * nearest
+    before = assignment.pieces[-1].mention if assignment.pieces else None
+    nearby = [piece.mention for piece in assignment.pieces[-3:] if piece.mention]
+    # What stands side by side would have been one span if it belonged together.
+    is_apart = before is None
+    if mention.kind == TABLE and nearby and nearby[-1].owner == mention.table and nearby[-1].kind == COLUMN:
+        gain += _SAME_TABLE * is_apart
+    elif mention.kind == COLUMN and nearby and nearby[-1].owner == mention.owner:
+        gain += (_SAME_TABLE if nearby[-1].kind == TABLE else _LIST) * is_apart
+    if mention.column and nearby and nearby[-1].column == mention.column:
+        gain += _OWN_COLUMN if VALUE in (mention.kind, nearby[-1].kind) else -0.3
+    if before and before.kind == mention.kind == TABLE and before.table == mention.table:
+        gain -= 0.5
+    return gain

@@ -1,0 +1,168 @@
+"""All mentions that the tokens of a question may be, overlapping ones included."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from everhold.ask.language.cues import FILLERS, match_cue
+from everhold.ask.language.numbers import read_number
+from everhold.ask.language.periods import read_period
+from everhold.ask.language.tokens import Token, split_words
+from everhold.ask.linking.mention import COLUMN, NUMBER, PERIOD, TABLE, VALUE, Mention
+from everhold.ask.linking.names import NameIndex, NameMatch
+from everhold.ask.schema import AskSchema, ColumnKind
+from everhold.ask.values import ValueIndex, ValueMatch
+
+_LONGEST_NAME = 6  # tokens, with words such as "of" between
+_LONGEST_VALUE = 9
+_PER_SPAN = 8
+_INNER_WORDS = frozenset({"of", "the", "in", "for", "a", "an", "to", "s"})
+_UNKNOWN_NAME = 0.4  # words in capitals that no column holds
+_LOWER_CASE = 0.75  # a single word, written small, that is a value of some column
+_GRAMMAR_WORD = 0.8  # a column named like a word of the grammar, such as "average"
+_FOREIGN_KEY = 0.12  # a name is rather that of a table than of the column that refers to it
+
+
+def find_mentions(
+    schema: AskSchema, names: NameIndex, values: ValueIndex, tokens: Sequence[Token], today: date
+) -> list[Mention]:
+    """Return every mention that a span of tokens may be."""
+    mentions = [*_find_numbers(tokens), *_find_periods(tokens, today), *_find_values(names, values, tokens)]
+    for start in range(len(tokens)):
+        for end in range(start + 1, min(start + _LONGEST_NAME, len(tokens)) + 1):
+            span = tokens[start:end]
+            if _can_be_name(span):
+                mentions.extend(_find_names(schema, names, span, start))
+    return mentions
+
+
+def _can_be_name(span: Sequence[Token]) -> bool:
+    edges = span[0].lower not in _INNER_WORDS and span[-1].lower not in _INNER_WORDS
+    return edges and all(token.kind == "word" for token in span)
+
+
+def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], start: int) -> Iterator[Mention]:
+    stems = [token.stem for token in span if token.lower not in _INNER_WORDS]
+    end, weight = start + len(span), len(stems)
+    has_grammar = any(_is_grammar(token) for token in span)
+    tables = names.match_tables(stems)[:_PER_SPAN]
+    for match in tables if not has_grammar else [match for match in tables if match.why == "name"]:
+        yield Mention(start, end, TABLE, match.score, weight, table=match.table, why=match.why)
+    for match in names.match_columns(stems)[:_PER_SPAN]:
+        if match.column and (not has_grammar or match.why == "name"):
+            score = match.score - _weigh_column(schema, match) - _GRAMMAR_WORD * (has_grammar and len(span) == 1)
+            yield Mention(start, end, COLUMN, score, weight, column=match.column.ref, why=match.why)
+
+
+def _is_grammar(token: Token) -> bool:
+    return token.lower in FILLERS or match_cue([token.lower]) is not None
+
+
+def _weigh_column(schema: AskSchema, match: NameMatch) -> float:
+    """Return what to take off: a foreign key or a column named like its table rather means the table."""
+    assert match.column
+    table = schema.table(match.table)
+    key = schema.foreign_key(match.column.ref)
+    is_foreign = key is not None and match.column.kind is not ColumnKind.CODE
+    if key and match.column.is_numeric and set(match.column.words) <= set(schema.table(key.to_table).words):
+        return 0.6  # the column holds numbers; who says its name means the rows that they refer to
+    same_name = set(match.column.words) <= set(table.words) and len(table.columns) > 1
+    return _FOREIGN_KEY * is_foreign + 0.06 * same_name
+
+
+def _find_numbers(tokens: Sequence[Token]) -> Iterator[Mention]:
+    words = [token.lower for token in tokens]
+    for start, token in enumerate(tokens):
+        if token.kind in ("number", "word"):
+            phrase = read_number(words[start:])
+            if phrase:
+                end = start + phrase.length
+                yield Mention(start, end, NUMBER, 1.0, 1, value=phrase.value, counts_times=phrase.counts_times)
+
+
+def _find_periods(tokens: Sequence[Token], today: date) -> Iterator[Mention]:
+    for start in range(len(tokens)):
+        pieces = [token.lower for token in tokens[start : start + 6] if token.kind != "mark"]
+        phrase = read_period(" ".join(pieces), today)
+        if phrase:
+            text, end = "", start
+            while len(text) < phrase.length and end < len(tokens):
+                if tokens[end].kind != "mark":
+                    text = f"{text} {tokens[end].lower}".strip()
+                end += 1
+            yield Mention(start, end, PERIOD, 1.0, end - start, period=phrase.interval)
+
+
+def _find_values(names: NameIndex, values: ValueIndex, tokens: Sequence[Token]) -> Iterator[Mention]:
+    for start, token in enumerate(tokens):
+        if token.kind == "quoted":
+            yield from _find_quoted(values, token, start)
+            continue
+        for end in range(start + 1, min(start + _LONGEST_VALUE, len(tokens)) + 1):
+            span = tokens[start:end]
+            if span[-1].kind == "quoted" or span[0].kind == "mark":
+                break
+            if span[-1].kind != "mark" or span[-1].text == ")":
+                yield from _find_stored(names, values, span, start, _begins_sentence(tokens, start))
+    yield from _find_unknown_names(names, tokens)
+
+
+def _begins_sentence(tokens: Sequence[Token], position: int) -> bool:
+    """Say whether a word is written in capitals because a sentence begins with it."""
+    return position == 0 or tokens[position - 1].text in (".", "?", "!", ";", ":")
+
+
+def _find_quoted(values: ValueIndex, token: Token, start: int) -> Iterator[Mention]:
+    yield Mention(start, start + 1, VALUE, 0.9, 2, value=token.text, why="quoted")
+    for match in values.find_exact(split_words(token.text))[:_PER_SPAN]:
+        yield _make_value(start, start + 1, match, 1.1, 2)
+
+
+def _find_stored(
+    names: NameIndex, values: ValueIndex, span: Sequence[Token], start: int, begins: bool
+) -> Iterator[Mention]:
+    words = [word for token in span for word in split_words(token.text)]
+    if not words or _is_common(span, begins):
+        return
+    matches = values.find_exact(words)
+    is_known = any(names.knows(token.stem) for token in span) or match_cue([span[0].lower])
+    if not matches and span[0].is_capitalised and not begins and not is_known:
+        matches = values.find_similar(words)
+    in_capitals = all(token.is_capitalised for token in span if token.lower not in _INNER_WORDS) and not begins
+    factor = 1.0 if len(words) > 1 or in_capitals else _LOWER_CASE
+    columns = set()
+    for match in matches:
+        if match.value.ref not in columns and len(columns) < _PER_SPAN:
+            columns.add(match.value.ref)
+            yield _make_value(start, start + len(span), match, factor, len(words))
+
+
+def _is_common(span: Sequence[Token], begins: bool) -> bool:
+    """Say whether a span is a single word of the grammar, which is a value only if it is written in capitals."""
+    if len(span) > 1:
+        return False
+    token = span[0]
+    is_grammar = token.lower in FILLERS or token.lower in _INNER_WORDS or match_cue([token.lower]) is not None
+    return is_grammar and not (token.is_capitalised and not begins)
+
+
+def _make_value(start: int, end: int, match: ValueMatch, factor: float, weight: int) -> Mention:
+    raw = match.value.raw
+    value = raw if isinstance(raw, str | int | float) else str(raw)
+    score = factor * match.likeness
+    return Mention(start, end, VALUE, score, weight, column=match.value.ref, value=value, why=match.why)
+
+
+def _find_unknown_names(names: NameIndex, tokens: Sequence[Token]) -> Iterator[Mention]:
+    """Yield runs of capitalised words, which may be values that no column holds or that were not indexed."""
+    start = 1
+    while start < len(tokens):
+        end = start
+        while end < len(tokens) and tokens[end].kind == "word" and tokens[end].is_capitalised:
+            end += 1
+        if _begins_sentence(tokens, start):
+            end = start
+        plain = [token for token in tokens[start:end] if not names.knows(token.stem)]
+        if plain:
+            text = " ".join(token.text for token in tokens[start:end])
+            yield Mention(start, end, VALUE, _UNKNOWN_NAME, end - start, value=text, why="unknown")
+        start = max(end, start + 1)

@@ -1,0 +1,34 @@
+"""A mention: words of a question that name something."""
+
+from dataclasses import dataclass
+
+from everhold.ask.frame import Literal
+from everhold.ask.language.periods import TimeInterval
+from everhold.ask.schema import ColumnRef
+
+TABLE, COLUMN, VALUE, NUMBER, PERIOD = "T", "C", "V", "N", "P"
+
+
+@dataclass(frozen=True)
+class Mention:
+    """The tokens from `start` to before `end` and what they name.
+
+    `score` is from 0 to 1, `weight` the number of words with a meaning; `why` says how the name was recognised.
+    """
+
+    start: int
+    end: int
+    kind: str
+    score: float
+    weight: int
+    table: str | None = None
+    column: ColumnRef | None = None
+    value: Literal | None = None
+    period: TimeInterval | None = None
+    why: str = ""
+    counts_times: bool = False
+
+    @property
+    def owner(self) -> str | None:
+        """The table that is mentioned or whose column is."""
+        return self.column.table if self.column else self.table

@@ -1,0 +1,161 @@
+"""Words of a question compared with the names of tables and columns."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from everhold.ask.language.lexicon import SYNONYMS
+from everhold.ask.language.stems import stem
+from everhold.ask.schema import AskColumn, AskSchema, AskTable
+from everhold.ask.values import measure_edits
+
+# Words that a question may leave out of a column's name, and that alone name no particular column.
+_GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", "address", "amount", "description",
+                                "value", "text", "status", "time", "total", "level", "title", "full")))  # fmt: skip
+_SYNONYM, _PREFIX, _SPELLING = 0.85, 0.7, 0.7
+_SHORTEST_PREFIX, _SHORTEST_SPELLING = 4, 5  # letters
+_LEAST_SCORE = 0.4
+_ID = stem("id")
+
+
+@dataclass(frozen=True)
+class NameMatch:
+    """A table or a column whose name words of a question may mean; the score is 1 for the whole name."""
+
+    table: str
+    column: AskColumn | None
+    score: float
+    why: str
+
+
+class NameIndex:
+    """The words of all names of a schema."""
+
+    def __init__(self, schema: AskSchema) -> None:
+        self._schema = schema
+        self._columns: dict[str, list[AskColumn]] = defaultdict(list)
+        self._tables: dict[str, list[AskTable]] = defaultdict(list)
+        for table in schema.tables:
+            for word in table.words:
+                self._tables[word].append(table)
+            for column in table.columns:
+                for word in dict.fromkeys((*column.words, *table.words)):
+                    self._columns[word].append(column)
+        self._vocabulary = frozenset((*self._columns, *self._tables))
+        self._expand = lru_cache(maxsize=4_096)(self._find_expansions)
+
+    def _find_expansions(self, word: str) -> tuple[tuple[str, float], ...]:
+        """Return the words of names that a word may mean, each with a factor for its likelihood."""
+        meanings: dict[str, float] = {}
+        if word in self._vocabulary:
+            meanings[word] = 1.0
+        for synonym in sorted(SYNONYMS.get(word, ())):
+            if synonym in self._vocabulary:
+                meanings.setdefault(synonym, _SYNONYM)
+        if len(word) >= _SHORTEST_PREFIX:
+            for other in sorted(self._vocabulary):
+                shorter, longer = sorted((word, other), key=len)
+                if len(shorter) >= _SHORTEST_PREFIX and longer.startswith(shorter) and len(longer) - len(shorter) <= 4:
+                    meanings.setdefault(other, _PREFIX)
+        if not meanings and len(word) >= _SHORTEST_SPELLING:
+            for other in sorted(self._vocabulary):
+                if len(other) >= _SHORTEST_PREFIX and measure_edits(word, other, 1) <= 1:
+                    meanings.setdefault(other, _SPELLING)
+        return tuple(meanings.items())
+
+    def knows(self, word: str) -> bool:
+        """Say whether a word is in the name of a table or a column."""
+        return word in self._vocabulary
+
+    def match_columns(self, stems: Sequence[str]) -> list[NameMatch]:
+        """Return the columns that a span of words may name, best first."""
+        meanings = [self._expand(word) for word in stems]
+        if not all(meanings):
+            return []
+        candidates = {column.ref: column for word, _ in meanings[-1] for column in self._columns.get(word, ())}
+        for words in meanings[:-1]:
+            refs = {column.ref for word, _ in words for column in self._columns.get(word, ())}
+            candidates = {ref: column for ref, column in candidates.items() if ref in refs}
+        matches = []
+        for column in candidates.values():
+            table = self._schema.table(column.table)
+            score, why = _score_column(meanings, column, table)
+            if score >= _LEAST_SCORE:
+                matches.append(NameMatch(column.table, column, score, why))
+        return sorted(matches, key=lambda match: -match.score)
+
+    def match_tables(self, stems: Sequence[str]) -> list[NameMatch]:
+        """Return the tables that a span of words may name, best first."""
+        meanings = [self._expand(word) for word in stems]
+        if not all(meanings):
+            return []
+        matches = []
+        for table in {table.name: table for word, _ in meanings[-1] for table in self._tables.get(word, ())}.values():
+            chosen, factor = _choose_meanings(meanings, table.words)
+            score = factor * _score_table(chosen, table) if chosen else 0.0
+            if score >= _LEAST_SCORE:
+                matches.append(NameMatch(table.name, None, score, _explain(factor, score)))
+        return sorted(matches, key=lambda match: -match.score)
+
+
+def _choose_meanings(
+    meanings: Iterable[Sequence[tuple[str, float]]], allowed: Sequence[str]
+) -> tuple[frozenset[str], float]:
+    """Return one word of a name for each word of a span and the least of their factors; nothing if one has none."""
+    chosen: set[str] = set()
+    least = 1.0
+    for words in meanings:
+        fitting = [(word, factor) for word, factor in words if word in allowed and word not in chosen]
+        if not fitting:
+            return frozenset(), 0.0
+        word, factor = max(fitting, key=lambda pair: pair[1])
+        chosen.add(word)
+        least = min(least, factor)
+    return frozenset(chosen), least
+
+
+def _score_column(
+    meanings: Sequence[Sequence[tuple[str, float]]], column: AskColumn, table: AskTable
+) -> tuple[float, str]:
+    chosen, factor = _choose_meanings(meanings, tuple(dict.fromkeys((*column.words, *table.words))))
+    core, words = set(column.core), set(column.words)
+    if not chosen or not chosen & words:
+        return 0.0, ""
+    if chosen == words or (core <= chosen and chosen - words):
+        score = 1.0
+    elif chosen == core:
+        score = 0.97
+    else:
+        score = _score_part(chosen, core or words)
+    return factor * score, _explain(factor, score)
+
+
+def _score_part(chosen: frozenset[str], core: set[str]) -> float:
+    """Score a span that says only a part of a column's name: little is lost if the rest is a generic word."""
+    shared = chosen & core
+    meaning = shared - _GENERIC
+    missing = core - chosen
+    if not meaning:
+        return 0.45 * len(shared) / len(core) if shared else 0.0
+    if missing <= _GENERIC:
+        # "Stadium" is not asked for by its id: that reading is the table's.
+        return 0.85 if _ID not in missing else 0.45
+    return 0.45 + 0.35 * len(meaning) / len(core)
+
+
+def _score_table(chosen: frozenset[str], table: AskTable) -> float:
+    core = set(table.core)
+    if chosen == set(table.words):
+        return 1.0
+    if chosen == core:
+        return 0.97
+    if table.core[-1] in chosen:
+        return 0.75
+    return 0.5
+
+
+def _explain(factor: float, score: float) -> str:
+    if factor == 1.0:
+        return "name" if score >= 0.95 else "part of the name"
+    return "synonym" if factor == _SYNONYM else "similar word"

@@ -1,0 +1,1 @@
+"""What the content of tables says about them: words of names, kinds of columns, keys."""

@@ -1,0 +1,75 @@
+"""Builds what questions can be about from the content of tables."""
+
+from collections.abc import Collection, Sequence
+
+from everhold.ask.language.stems import stem
+from everhold.ask.profile.keys import find_foreign_keys
+from everhold.ask.profile.kinds import detect_kind, is_numeric
+from everhold.ask.profile.names import split_name, stem_name
+from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
+from everhold.ports.table_content import ColumnContent, TableContent
+
+# Words of a table's name that say only that it is a table.
+_GENERIC = frozenset(map(stem, ("data", "list", "information", "info", "table", "names", "record", "records", "details",
+                                "detail", "ref", "reference", "tbl", "master", "all")))  # fmt: skip
+# The names of columns that show a row to a person, the best first.
+_DISPLAY_NAMES = (("name",), ("title",), ("full", "name"), ("first", "name"), ("last", "name"), ("description",))
+
+
+def build_schema(tables: Sequence[TableContent]) -> AskSchema:
+    """Return the schema of tables: words of names, kinds of columns, display columns, declared and inferred keys."""
+    vocabulary = {word for table in tables for word in split_name(table.name)}
+    return AskSchema(tuple(_build_table(table, vocabulary) for table in tables), find_foreign_keys(tables))
+
+
+def _build_table(table: TableContent, vocabulary: Collection[str]) -> AskTable:
+    words = stem_name(table.name)
+    core = tuple(word for word in words if word not in _GENERIC) or words
+    own = {word for word in vocabulary if word[0] in {name[0].lower() for name in _column_names(table)}}
+    columns = tuple(_build_column(table, column, words, own) for column in table.columns)
+    key = table.primary_key[0] if len(table.primary_key) == 1 else None
+    display = _choose_display(columns, words, core, key)
+    return AskTable(table.name, words, core, columns, key, display, table.row_count)
+
+
+def _column_names(table: TableContent) -> list[str]:
+    return [column.name for column in table.columns if column.name]
+
+
+def _build_column(
+    table: TableContent, column: ColumnContent, table_words: Sequence[str], vocabulary: Collection[str]
+) -> AskColumn:
+    words = stem_name(column.name, vocabulary)
+    core = tuple(word for word in words if word not in table_words) or words
+    named = split_name(column.name, vocabulary)
+    kind = detect_kind(column, named, table.row_count)
+    is_key = (column.name,) == table.primary_key or column.name in {key.column for key in table.foreign_keys}
+    if is_key and kind is ColumnKind.MEASURE:
+        kind = ColumnKind.ID
+    return AskColumn(
+        table.name,
+        column.name,
+        kind,
+        words,
+        core,
+        is_numeric(column),
+        table.row_count > 0 and column.distinct_count == table.row_count,
+        column.null_count > 0,
+    )
+
+
+def _choose_display(
+    columns: Sequence[AskColumn], table_words: Sequence[str], table_core: Sequence[str], key: str | None
+) -> str:
+    """Return the column that names a row: a name or a title, else the first text, else the key."""
+    for wanted in _DISPLAY_NAMES:
+        stems = {stem(word) for word in wanted}
+        for column in columns:
+            if set(column.words) in (stems, stems | set(table_words)) or set(column.core) == stems:
+                return column.name
+    named = [column for column in columns if stem("name") in column.words and not column.is_numeric]
+    same = [column for column in columns if set(column.words) in (set(table_words), set(table_core))]
+    same = [column for column in same if not column.is_numeric]
+    texts = [column for column in columns if column.kind in (ColumnKind.TEXT, ColumnKind.CATEGORY)]
+    first = [*same[:1], *named[:1], *texts[:1]]
+    return first[0].name if first else key or columns[0].name

@@ -1,0 +1,94 @@
+"""Foreign keys: those that the database declares, and those that names and values suggest."""
+
+from collections.abc import Iterator, Sequence
+
+from everhold.ask.profile.names import split_name
+from everhold.ask.schema import ForeignKey
+from everhold.ports.table_content import ColumnContent, TableContent
+
+# A key that only names and values suggest. A declared one has 1.
+_NAME_AND_VALUES = 0.8
+_LEAST_INCLUSION = 0.9  # the share of the values that are values of the key
+_LEAST_VALUES = 2
+_KEY_WORDS = frozenset({"id", "code", "key", "uid", "number", "no", "name"})
+
+
+def find_foreign_keys(tables: Sequence[TableContent]) -> tuple[ForeignKey, ...]:
+    """Return the declared keys, then the inferred ones, at most one for each column."""
+    keys = list(_read_declared(tables))
+    taken = {(key.table, key.column) for key in keys}
+    linked = {frozenset((key.table, key.to_table)) for key in keys}
+    for table in tables:
+        for column in table.columns:
+            if (table.name, column.name) not in taken:
+                inferred = _infer_key(table, column, tables)
+                # A second, inferred link beside a declared one between the same tables would only be ambiguous.
+                if inferred and frozenset((inferred.table, inferred.to_table)) not in linked:
+                    keys.append(inferred)
+    return tuple(keys)
+
+
+def _read_declared(tables: Sequence[TableContent]) -> Iterator[ForeignKey]:
+    """Yield the declared keys with names spelled as the tables spell them, and without those that lead nowhere."""
+    by_name = {table.name.lower(): table for table in tables}
+    seen = set()
+    for table in tables:
+        own = {column.name.lower(): column.name for column in table.columns}
+        for key in table.foreign_keys:
+            target = by_name.get(key.to_table.lower())
+            columns = {column.name.lower(): column.name for column in target.columns} if target else {}
+            place = (table.name, key.column.lower())
+            if target and key.to_column.lower() in columns and key.column.lower() in own and place not in seen:
+                seen.add(place)
+                yield ForeignKey(table.name, own[key.column.lower()], target.name, columns[key.to_column.lower()])
+
+
+def _infer_key(table: TableContent, column: ColumnContent, tables: Sequence[TableContent]) -> ForeignKey | None:
+    """Return the key of another table that best explains a column, if names and values agree."""
+    candidates = [
+        (_count_shared_words(table, column, target, key), target, key)
+        for target in tables
+        if target is not table
+        for key in target.columns
+        if _is_unique(target, key) and _includes(key, column)
+    ]
+    named = [candidate for candidate in candidates if candidate[0] > 0]
+    if not named:
+        return None
+    _, target, key = max(named, key=lambda candidate: candidate[0])
+    return ForeignKey(table.name, column.name, target.name, key.name, _NAME_AND_VALUES)
+
+
+def _is_unique(table: TableContent, column: ColumnContent) -> bool:
+    """Say whether a column can be referred to: it has a different value in every row, or is the primary key."""
+    return (column.name,) == table.primary_key or (table.row_count > 1 and column.distinct_count == table.row_count)
+
+
+def _includes(key: ColumnContent, column: ColumnContent) -> bool:
+    values = {_normalise(value) for value in column.values}
+    if len(values) < _LEAST_VALUES:
+        return False
+    known = {_normalise(value) for value in key.values}
+    return len(values & known) >= _LEAST_INCLUSION * len(values)
+
+
+def _normalise(value: object) -> str:
+    return str(value).strip().lower()
+
+
+def _count_shared_words(
+    table: TableContent, column: ColumnContent, target: TableContent, key: ColumnContent
+) -> float:
+    """Score how far the names of a column and a key agree: 0 if they share no word that means something."""
+    column_words = {word.rstrip("s") for word in split_name(column.name)}
+    target_words = {word.rstrip("s") for word in split_name(target.name)}
+    key_words = {word.rstrip("s") for word in split_name(key.name)}
+    about_target = column_words & target_words
+    same_key = column_words & key_words - _KEY_WORDS
+    if table.primary_key == (column.name,) and not about_target:
+        return 0.0  # two tables that both number their rows from 1
+    if not about_target and not same_key:
+        return 0.0
+    ends_like_key = 0.5 * bool(column_words & key_words & _KEY_WORDS)
+    is_primary = 0.25 * ((key.name,) == target.primary_key)
+    return len(about_target) + len(same_key) + ends_like_key + is_primary

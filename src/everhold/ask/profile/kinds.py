@@ -1,0 +1,64 @@
+"""What the values of a column mean, judged by its name, its declared type and the values themselves."""
+
+import re
+from collections.abc import Sequence
+
+from everhold.ask.schema import ColumnKind
+from everhold.ports.table_content import Cell, ColumnContent
+
+_DATE = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}([ T]\d{1,2}:\d{2}(:\d{2})?.*)?\s*")
+_NUMBER = re.compile(r"\s*-?\d+(\.\d+)?\s*")
+_NUMERIC_TYPES = re.compile(r"int|real|floa|doub|num|dec|money|serial", re.IGNORECASE)
+_DATE_TYPES = re.compile(r"date|time", re.IGNORECASE)
+_FLAG_TYPES = re.compile(r"bool|bit", re.IGNORECASE)
+_FLAG_VALUES = frozenset({"0", "1", "y", "n", "yes", "no", "t", "f", "true", "false"})
+_ID_WORDS = frozenset({"id", "key", "uuid", "guid"})
+_MISSING = frozenset({"", "null", "none", "na", "n/a", "nan", "-", "?", "unknown"})
+_SAMPLE = 200
+_MOST_CATEGORIES = 50
+
+
+def detect_kind(column: ColumnContent, words: Sequence[str], row_count: int) -> ColumnKind:
+    """Return what the values of a column mean. `words` are the words of its name."""
+    sample = [value for value in column.values[:_SAMPLE] if value is not None]
+    if words and words[-1] in _ID_WORDS:
+        return ColumnKind.ID
+    if _is_flag(column, sample):
+        return ColumnKind.FLAG
+    if "year" in words and _are_years(sample):
+        return ColumnKind.YEAR
+    if _is_date(column, sample):
+        return ColumnKind.DATE
+    if "code" in words:
+        return ColumnKind.CODE
+    if is_numeric(column):
+        return ColumnKind.MEASURE
+    few = column.distinct_count <= max(_MOST_CATEGORIES, row_count // 10)
+    return ColumnKind.CATEGORY if few and column.distinct_count < row_count else ColumnKind.TEXT
+
+
+def is_numeric(column: ColumnContent) -> bool:
+    """Say whether the values are numbers: by the declared type or, for text, by every value of a sample that is not
+    a word for a missing one."""
+    if _NUMERIC_TYPES.search(column.declared_type):
+        return True
+    sample = [value for value in column.values[:_SAMPLE] if str(value).strip().lower() not in _MISSING]
+    return bool(sample) and all(isinstance(value, int | float) or _NUMBER.fullmatch(str(value)) for value in sample)
+
+
+def _is_flag(column: ColumnContent, sample: Sequence[Cell]) -> bool:
+    if _FLAG_TYPES.search(column.declared_type):
+        return True
+    texts = {str(value).strip().lower() for value in sample}
+    return bool(texts) and column.distinct_count <= 2 and texts <= _FLAG_VALUES
+
+
+def _is_date(column: ColumnContent, sample: Sequence[Cell]) -> bool:
+    if _DATE_TYPES.search(column.declared_type):
+        return True
+    texts = [value for value in sample if isinstance(value, str)]
+    return bool(texts) and len(texts) == len(sample) and all(_DATE.fullmatch(text) for text in texts)
+
+
+def _are_years(sample: Sequence[Cell]) -> bool:
+    return all(_NUMBER.fullmatch(str(value)) for value in sample)

@@ -1,0 +1,64 @@
+"""The words that the name of a table or a column is made of."""
+
+import re
+from collections.abc import Collection
+
+from everhold.ask.language.stems import stem
+
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+# Words that link others in a name and words that say nothing about the values.
+_LINKING_WORDS = frozenset({"of", "the", "a", "an", "in", "for", "to", "and", "or", "is", "yn"})
+# Abbreviations that are usual in the names of columns.
+_ABBREVIATIONS = {
+    "num": "number", "no": "number", "nbr": "number", "nr": "number", "qty": "quantity", "amt": "amount",
+    "desc": "description", "descr": "description", "addr": "address", "dept": "department", "dep": "department",
+    "fname": "first name", "lname": "last name", "mname": "middle name", "avg": "average", "min": "minimum",
+    "max": "maximum", "dob": "birth date", "tel": "phone", "yr": "year", "src": "source", "dest": "destination",
+    "dst": "destination", "pct": "percent", "perc": "percent", "pop": "population", "lang": "language",
+    "abbr": "abbreviation", "abbrev": "abbreviation", "org": "organization", "mgr": "manager", "emp": "employee",
+    "cust": "customer", "prod": "product", "cat": "category", "temp": "temperature", "dist": "distance",
+    "lat": "latitude", "long": "longitude", "lng": "longitude", "lon": "longitude", "mpg": "mpg", "hp": "horsepower",
+    "ht": "height", "wt": "weight", "sal": "salary", "bal": "balance", "acct": "account", "acc": "account",
+    "ref": "reference", "loc": "location", "req": "requirement", "info": "information", "img": "image",
+    "pic": "picture", "msg": "message", "cnt": "count", "ttl": "total", "tot": "total", "uid": "id", "pk": "id",
+}  # fmt: skip
+# The ends at which a name written in one word, such as "cityname", is split.
+_ENDS = ("name", "number", "date", "time", "code", "type", "id", "no", "year", "count")
+_SHORTEST_ABBREVIATION = 3  # letters
+
+
+def split_name(name: str, table_words: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the words of a name, in lower case and with abbreviations written out.
+
+    A part that begins a word of `table_words`, such as "stu" for a table of students, becomes that word.
+    """
+    words: list[str] = []
+    for part in _PARTS.findall(name):
+        for piece in _split_end(part.lower(), table_words):
+            words.extend(_expand(piece, table_words).split())
+    meaningful = [word for word in words if word not in _LINKING_WORDS]
+    return tuple(meaningful or words or [name.lower()])
+
+
+def stem_name(name: str, table_words: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the stems of the words of a name, each once."""
+    return tuple(dict.fromkeys(stem(word) for word in split_name(name, table_words)))
+
+
+def _split_end(part: str, table_words: Collection[str]) -> tuple[str, ...]:
+    for end in _ENDS:
+        start = part.removesuffix(end)
+        if start != part and start and _expand(start, table_words) in {*table_words, *_ABBREVIATIONS.values()}:
+            return start, end
+    return (part,)
+
+
+def _expand(part: str, table_words: Collection[str]) -> str:
+    if part in table_words:
+        return part
+    if len(part) >= _SHORTEST_ABBREVIATION:
+        longer = sorted(word for word in table_words if word.startswith(part))
+        # "cont" is a continent; "name" must not become "names".
+        if longer and part not in _ENDS and stem(longer[0]) != stem(part):
+            return longer[0]
+    return _ABBREVIATIONS.get(part, part)

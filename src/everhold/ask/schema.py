@@ -1,0 +1,151 @@
+"""What a question can be about: tables, columns and the keys between them, as frozen values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+
+class ColumnKind(StrEnum):
+    """What the values of a column mean."""
+
+    ID = "id"
+    CODE = "code"
+    CATEGORY = "category"
+    MEASURE = "measure"
+    YEAR = "year"
+    DATE = "date"
+    FLAG = "flag"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, order=True)
+class ColumnRef:
+    """The address of a column."""
+
+    table: str
+    column: str
+
+
+@dataclass(frozen=True)
+class AskColumn:
+    """A column as questions see it. `words` are the stems of its name, `core` those that its table does not say."""
+
+    table: str
+    name: str
+    kind: ColumnKind
+    words: tuple[str, ...]
+    core: tuple[str, ...]
+    is_numeric: bool = False
+    is_unique: bool = False
+    has_nulls: bool = False
+
+    @property
+    def ref(self) -> ColumnRef:
+        return ColumnRef(self.table, self.name)
+
+    @property
+    def is_time(self) -> bool:
+        return self.kind in (ColumnKind.YEAR, ColumnKind.DATE)
+
+
+@dataclass(frozen=True)
+class AskTable:
+    """A table as questions see it. `core` are the stems of its name without words such as "data" or "list"."""
+
+    name: str
+    words: tuple[str, ...]
+    core: tuple[str, ...]
+    columns: tuple[AskColumn, ...]
+    key: str | None
+    display: str
+    row_count: int = 0
+
+    @property
+    def key_ref(self) -> ColumnRef:
+        """The column that stands for one row: the primary key, or without one the display column."""
+        return ColumnRef(self.name, self.key or self.display)
+
+    @property
+    def display_ref(self) -> ColumnRef:
+        return ColumnRef(self.name, self.display)
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """A column whose values are those of a key of another table; confidence is 1 if the database declares it."""
+
+    table: str
+    column: str
+    to_table: str
+    to_column: str
+    confidence: float = 1.0
+
+    @property
+    def ref(self) -> ColumnRef:
+        return ColumnRef(self.table, self.column)
+
+    @property
+    def to_ref(self) -> ColumnRef:
+        return ColumnRef(self.to_table, self.to_column)
+
+
+@dataclass(frozen=True)
+class AskSchema:
+    """All tables of a source."""
+
+    tables: tuple[AskTable, ...]
+    foreign_keys: tuple[ForeignKey, ...]
+
+    @cached_property
+    def _by_name(self) -> dict[str, AskTable]:
+        return {table.name: table for table in self.tables}
+
+    @cached_property
+    def _by_ref(self) -> dict[ColumnRef, AskColumn]:
+        return {column.ref: column for column in self.columns()}
+
+    @cached_property
+    def _keys_by_ref(self) -> dict[ColumnRef, ForeignKey]:
+        return {key.ref: key for key in self.foreign_keys}
+
+    def table(self, name: str) -> AskTable:
+        return self._by_name[name]
+
+    def column(self, ref: ColumnRef) -> AskColumn:
+        return self._by_ref[ref]
+
+    def columns(self) -> Iterator[AskColumn]:
+        for table in self.tables:
+            yield from table.columns
+
+    def foreign_key(self, ref: ColumnRef) -> ForeignKey | None:
+        """Return the foreign key of a column, if it has one."""
+        return self._keys_by_ref.get(ref)
+
+    @cached_property
+    def _keys_by_table(self) -> dict[str, tuple[ForeignKey, ...]]:
+        names = (table.name for table in self.tables)
+        return {name: tuple(key for key in self.foreign_keys if name in (key.table, key.to_table)) for name in names}
+
+    def keys_at(self, table: str) -> tuple[ForeignKey, ...]:
+        """Return the keys from and to a table, in their order."""
+        return self._keys_by_table[table]
+
+    @cached_property
+    def distances(self) -> dict[str, dict[str, int]]:
+        """The number of keys between each two tables that are connected."""
+        neighbours: dict[str, set[str]] = {table.name: set() for table in self.tables}
+        for key in self.foreign_keys:
+            neighbours[key.table].add(key.to_table)
+            neighbours[key.to_table].add(key.table)
+        return {name: _measure_distances(name, neighbours) for name in neighbours}
+
+
+def _measure_distances(start: str, neighbours: dict[str, set[str]]) -> dict[str, int]:
+    distances, edge = {start: 0}, [start]
+    while edge:
+        edge = [name for table in edge for name in sorted(neighbours[table]) if name not in distances]
+        for name in edge:
+            distances.setdefault(name, 1 + min(distances.get(near, 10**6) for near in neighbours[name]))
+    return distances

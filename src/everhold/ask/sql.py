@@ -1,0 +1,218 @@
+"""A frame as SQL: joins chosen, leaf tables that only repeat a key left out, every name quoted."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from everhold.ask.frame import (
+    AnyPredicate,
+    Expression,
+    Function,
+    Literal,
+    Membership,
+    Ordering,
+    Predicate,
+    QueryFrame,
+    SetOperation,
+    Window,
+)
+from everhold.ask.joins import JoinTree, find_joins
+from everhold.ask.schema import AskSchema, ColumnRef, ForeignKey
+from everhold.ask.sql_grains import cut_date
+
+_COMPARISONS: Mapping[str, type[exp.Binary]] = {
+    "=": exp.EQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE, "like": exp.Like,
+}  # fmt: skip
+_FUNCTIONS: Mapping[Function, type[exp.AggFunc]] = {
+    Function.COUNT: exp.Count, Function.SUM: exp.Sum, Function.AVERAGE: exp.Avg, Function.MINIMUM: exp.Min,
+    Function.MAXIMUM: exp.Max,
+}  # fmt: skip
+_SET_OPERATIONS: Mapping[SetOperation, type[exp.SetOperation]] = {
+    SetOperation.INTERSECT: exp.Intersect, SetOperation.UNION: exp.Union, SetOperation.EXCEPT: exp.Except,
+}  # fmt: skip
+
+
+def write_sql(schema: AskSchema, frame: QueryFrame, dialect: str = "sqlite") -> str:
+    """Return a frame as SQL of a dialect. Raise InvalidInput if no keys connect its tables."""
+    return build_query(schema, frame, dialect).sql(dialect=dialect)
+
+
+def build_query(schema: AskSchema, frame: QueryFrame, dialect: str) -> exp.Query:
+    """Return a frame as an expression tree."""
+    query: exp.Query = _SelectBuilder(schema, frame, dialect).build()
+    if frame.combined:
+        operation, other = frame.combined
+        query = _SET_OPERATIONS[operation](this=query, expression=build_query(schema, other, dialect), distinct=True)
+    return query
+
+
+class _SelectBuilder:
+    """Builds the SELECT of one frame."""
+
+    def __init__(self, schema: AskSchema, frame: QueryFrame, dialect: str) -> None:
+        self._schema, self._frame, self._dialect = schema, frame, dialect
+        self._moved: dict[ColumnRef, ColumnRef] = {}
+        self._tree = self._drop_leaves(find_joins(schema, list(_list_tables(frame)), frame.via))
+
+    def build(self) -> exp.Select:
+        frame = self._frame
+        query = exp.select(*([self._write(item) for item in frame.select] or [self._write_star()]))
+        query = query.from_(_write_table(self._tree.tables[0]))
+        query = self._join(query)
+        for predicate in frame.where:
+            query = query.where(self._write_condition(predicate))
+        if frame.group:
+            query = query.group_by(*(self._write(item) for item in frame.group))
+        for predicate in frame.having:
+            query = query.having(self._write_condition(predicate))
+        if frame.order:
+            query = query.order_by(*(self._write_ordering(ordering) for ordering in frame.order))
+        query = query.limit(frame.limit) if frame.limit is not None else query
+        return query.distinct() if frame.distinct else query
+
+    def _drop_leaves(self, tree: JoinTree) -> JoinTree:
+        """Leave out tables of which only the key is used, for the column that refers to it has the same values."""
+        needed = {ref for ref in _list_columns(self._frame)}
+        whole = set() if self._frame.select else {self._frame.entity}
+        dropped = True
+        while dropped:
+            dropped = False
+            for table in tree.tables:
+                keys = [key for key in tree.keys if table in (key.table, key.to_table)]
+                used = {self._moved.get(ref, ref) for ref in needed}
+                own = {ref for ref in used if ref.table == table}
+                if len(keys) == 1 and table not in whole and _only_repeats(keys[0], table, own):
+                    self._move_key(keys[0], needed)
+                    tree, dropped = tree.without(table), True
+                    break
+        return tree
+
+    def _move_key(self, key: ForeignKey, needed: set[ColumnRef]) -> None:
+        for ref in needed:
+            if self._moved.get(ref, ref) == key.to_ref:
+                self._moved[ref] = key.ref
+
+    def _join(self, query: exp.Select) -> exp.Select:
+        present = {self._tree.tables[0]}
+        waiting = list(self._tree.keys)
+        while waiting:
+            key = next(key for key in waiting if key.table in present or key.to_table in present)
+            waiting.remove(key)
+            table = key.to_table if key.table in present else key.table
+            present.add(table)
+            condition = exp.EQ(this=_write_column(key.ref, True), expression=_write_column(key.to_ref, True))
+            query = query.join(_write_table(table), on=condition)
+        return query
+
+    def _write_star(self) -> exp.Expression:
+        if len(self._tree.tables) == 1:
+            return exp.Star()
+        return exp.Column(this=exp.Star(), table=exp.to_identifier(self._frame.entity, quoted=True))
+
+    def _column(self, ref: ColumnRef) -> exp.Column:
+        return _write_column(self._moved.get(ref, ref), len(self._tree.tables) > 1)
+
+    def _write(self, item: Expression) -> exp.Expression:
+        if item.column is None:
+            inner: exp.Expression = exp.Star()
+        else:
+            inner = self._column(item.column)
+            inner = cut_date(inner, item.grain, self._dialect) if item.grain else inner
+        if item.function is None:
+            return inner
+        inner = exp.Distinct(expressions=[inner]) if item.distinct else inner
+        written = _FUNCTIONS[item.function](this=inner)
+        return self._write_window(item, written) if item.window else written
+
+    def _write_window(self, item: Expression, value: exp.Expression) -> exp.Expression:
+        order = exp.Order(expressions=[self._write(group) for group in self._frame.group])
+        if item.window is Window.SHARE:
+            total = exp.Window(this=exp.Sum(this=value.copy()))
+            return exp.Div(this=exp.Mul(this=value, expression=exp.Literal.number("1.0")), expression=total)
+        if item.window is Window.RUNNING:
+            return exp.Window(this=exp.Sum(this=value), order=order)
+        before = exp.Window(this=exp.Lag(this=value.copy()), order=order)
+        return exp.Sub(this=value, expression=before)
+
+    def _write_condition(self, predicate: Predicate | AnyPredicate | Membership) -> exp.Expression:
+        if isinstance(predicate, AnyPredicate):
+            return exp.or_(*(self._write_condition(choice) for choice in predicate.choices))
+        if isinstance(predicate, Membership):
+            inner = build_query(self._schema, self._skip_nulls(predicate), self._dialect)
+            among: exp.Expression = exp.In(this=self._column(predicate.column), query=inner.subquery())
+            return exp.Not(this=among) if predicate.negated else among
+        written = self._write_predicate(predicate)
+        return exp.Not(this=written) if predicate.negated else written
+
+    def _skip_nulls(self, membership: Membership) -> QueryFrame:
+        """NOT IN is never true if the inner query returns a NULL, so columns with NULLs are filtered."""
+        frame = membership.frame
+        column = frame.select[0].column if frame.select else None
+        if not membership.negated or column is None or not self._schema.column(column).has_nulls:
+            return frame
+        return replace(frame, where=(*frame.where, Predicate(Expression(column), "is null", negated=True)))
+
+    def _write_predicate(self, predicate: Predicate) -> exp.Expression:
+        left = self._write(predicate.left)
+        if predicate.operator == "is null":
+            return exp.Is(this=left, expression=exp.Null())
+        values = [_write_literal(value) for value in predicate.values]
+        if predicate.operator == "in":
+            return exp.In(this=left, expressions=values)
+        if predicate.operator == "between":
+            if predicate.half_open:
+                return exp.and_(exp.GTE(this=left, expression=values[0]), exp.LT(this=left.copy(), expression=values[1]))
+            return exp.Between(this=left, low=values[0], high=values[1])
+        right: exp.Expression
+        if predicate.frame is not None:
+            right = build_query(self._schema, predicate.frame, self._dialect).subquery()
+        else:
+            right = values[0]
+        return _COMPARISONS[predicate.operator](this=left, expression=right)
+
+    def _write_ordering(self, ordering: Ordering) -> exp.Ordered:
+        # Saying where NULLs go keeps sqlglot from adding what a dialect may lack.
+        return exp.Ordered(
+            this=self._write(ordering.expression), desc=ordering.descending, nulls_first=not ordering.descending
+        )
+
+
+def _only_repeats(key: ForeignKey, table: str, own: set[ColumnRef]) -> bool:
+    return key.to_table == table and key.table != table and own <= {key.to_ref}
+
+
+def _list_columns(frame: QueryFrame) -> Iterator[ColumnRef]:
+    """Yield the columns that a frame itself uses, not those of the frames within it."""
+    expressions = [*frame.select, *frame.group, *(ordering.expression for ordering in frame.order)]
+    expressions.extend(predicate.left for predicate in frame.having)
+    for condition in frame.where:
+        if isinstance(condition, Membership):
+            yield condition.column
+        else:
+            choices = condition.choices if isinstance(condition, AnyPredicate) else (condition,)
+            expressions.extend(choice.left for choice in choices)
+    yield from (item.column for item in expressions if item.column is not None)
+
+
+def _list_tables(frame: QueryFrame) -> Iterator[str]:
+    """Yield the tables that a frame needs, its entity first."""
+    yield frame.entity
+    yield from frame.joined
+    yield from (ref.table for ref in _list_columns(frame))
+    counts = [*frame.select, *(ordering.expression for ordering in frame.order)]
+    counts.extend(predicate.left for predicate in frame.having)
+    yield from (item.of_table for item in counts if item.of_table)
+
+
+def _write_table(name: str) -> exp.Table:
+    return exp.Table(this=exp.to_identifier(name, quoted=True))
+
+
+def _write_column(ref: ColumnRef, qualified: bool) -> exp.Column:
+    table = exp.to_identifier(ref.table, quoted=True) if qualified else None
+    return exp.Column(this=exp.to_identifier(ref.column, quoted=True), table=table)
+
+
+def _write_literal(value: Literal) -> exp.Expression:
+    return exp.Literal.string(value) if isinstance(value, str) else exp.Literal.number(value)
