@@ -39,6 +39,7 @@ class AskColumn:
     is_numeric: bool = False
     is_unique: bool = False
     has_nulls: bool = False
+    true_value: str | int | None = None  # what a flag holds where it is true
 
     @property
     def ref(self) -> ColumnRef:

@@ -1,6 +1,6 @@
 """A frame as SQL: joins chosen, leaf tables that only repeat a key left out, every name quoted."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -17,6 +17,7 @@ from everhold.ask.frame import (
     SetOperation,
     Window,
 )
+from everhold.ask.frame_parts import list_columns, list_tables
 from everhold.ask.joins import JoinTree, find_joins
 from everhold.ask.schema import AskSchema, ColumnRef, ForeignKey
 from everhold.ask.sql_grains import cut_date
@@ -53,7 +54,7 @@ class _SelectBuilder:
     def __init__(self, schema: AskSchema, frame: QueryFrame, dialect: str) -> None:
         self._schema, self._frame, self._dialect = schema, frame, dialect
         self._moved: dict[ColumnRef, ColumnRef] = {}
-        self._tree = self._drop_leaves(find_joins(schema, list(_list_tables(frame)), frame.via))
+        self._tree = self._drop_leaves(find_joins(schema, list(list_tables(frame)), frame.via))
 
     def build(self) -> exp.Select:
         frame = self._frame
@@ -73,7 +74,7 @@ class _SelectBuilder:
 
     def _drop_leaves(self, tree: JoinTree) -> JoinTree:
         """Leave out tables of which only the key is used, for the column that refers to it has the same values."""
-        needed = {ref for ref in _list_columns(self._frame)}
+        needed = {ref for ref in list_columns(self._frame)}
         whole = set() if self._frame.select else {self._frame.entity}
         dropped = True
         while dropped:
@@ -180,29 +181,6 @@ class _SelectBuilder:
 
 def _only_repeats(key: ForeignKey, table: str, own: set[ColumnRef]) -> bool:
     return key.to_table == table and key.table != table and own <= {key.to_ref}
-
-
-def _list_columns(frame: QueryFrame) -> Iterator[ColumnRef]:
-    """Yield the columns that a frame itself uses, not those of the frames within it."""
-    expressions = [*frame.select, *frame.group, *(ordering.expression for ordering in frame.order)]
-    expressions.extend(predicate.left for predicate in frame.having)
-    for condition in frame.where:
-        if isinstance(condition, Membership):
-            yield condition.column
-        else:
-            choices = condition.choices if isinstance(condition, AnyPredicate) else (condition,)
-            expressions.extend(choice.left for choice in choices)
-    yield from (item.column for item in expressions if item.column is not None)
-
-
-def _list_tables(frame: QueryFrame) -> Iterator[str]:
-    """Yield the tables that a frame needs, its entity first."""
-    yield frame.entity
-    yield from frame.joined
-    yield from (ref.table for ref in _list_columns(frame))
-    counts = [*frame.select, *(ordering.expression for ordering in frame.order)]
-    counts.extend(predicate.left for predicate in frame.having)
-    yield from (item.of_table for item in counts if item.of_table)
 
 
 def _write_table(name: str) -> exp.Table:

@@ -15,6 +15,7 @@ from everhold.ask.frame import (
 from everhold.ask.grammar.conditions import read_conditions
 from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate, make_count
 from everhold.ask.grammar.negation import exclude_related, read_absences
+from everhold.ask.grammar.nesting import pick_rows_first, require_related
 from everhold.ask.grammar.ordering import read_limits, read_orderings, read_superlatives
 from everhold.ask.grammar.selection import read_selection
 from everhold.ask.grammar.values import read_values
@@ -48,8 +49,10 @@ def _assemble(draft: FrameDraft, absences: list[Membership]) -> QueryFrame:
         frame = replace(frame, select=(Expression(entity.display_ref),))
     frame = _group(draft, frame)
     frame = _sort(draft, frame)
-    frame = _share_condition_of_aggregate(frame, draft)
-    return _add_conditions(draft, frame, absences)
+    frame = _simplify_extreme(frame)
+    frame = _add_conditions(draft, frame, absences)
+    frame = pick_rows_first(draft.schema, frame)
+    return require_related(draft, frame)
 
 
 def _choose_entity(draft: FrameDraft, select: list[Expression]) -> AskTable:
@@ -97,6 +100,7 @@ def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
     aggregates = [item for item in select if item.is_aggregate]
     counted = [condition.table for condition in draft.having] + ([draft.most[0]] if draft.most else [])
     counted += [item.of_table for item in aggregates if item.of_table]
+    counted += [item.expression.column.table for item in draft.order if item.expression.is_aggregate and item.expression.column]
     if not group and plain and (aggregates or counted):
         group = _choose_groups(draft, plain, counted)
     having = tuple(
@@ -125,7 +129,7 @@ def _sort(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
     return replace(frame, order=tuple(order), limit=limit)
 
 
-def _share_condition_of_aggregate(frame: QueryFrame, draft: FrameDraft) -> QueryFrame:
+def _simplify_extreme(frame: QueryFrame) -> QueryFrame:
     """A single aggregate that is sorted and cut by its own column needs neither."""
     if frame.limit == 1 and len(frame.select) == 1 and frame.select[0].is_aggregate and not frame.group:
         column = frame.select[0].column

@@ -108,12 +108,10 @@ class FrameDraft:
         return [(number, self.schema.table(m.table)) for number, m in named if m and m.kind == TABLE and m.table]
 
     def entity(self) -> AskTable | None:
-        """Return what the question is about: the first table it names, else the owner of the first column."""
-        tables = self.tables()
-        if tables:
-            return tables[0][1]
-        owners = [piece.mention.owner for piece in self.pieces if piece.mention and piece.mention.owner]
-        return self.schema.table(owners[0]) if owners else None
+        """Return what the question is about: the first table it names or of which it names a column."""
+        mentions = [piece.mention for piece in self.pieces if piece.mention and piece.mention.owner]
+        named = [mention for mention in mentions if mention.kind in (TABLE, COLUMN)] or mentions
+        return self.schema.table(str(named[0].owner)) if named else None
 
     def mentioned_tables(self) -> list[str]:
         """Return the tables of all mentions, those that are named themselves first."""

@@ -1,6 +1,7 @@
 """Related rows that are absent: "customers without orders", "who did not visit any museum opened after 2010"."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from everhold.ask.frame import Expression, Membership, Predicate, QueryFrame
 from everhold.ask.grammar.draft import FrameDraft
@@ -31,6 +32,14 @@ def exclude_related(
     schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]
 ) -> Membership | None:
     """Return the condition that no related row of the tables meets the conditions, or None if no key leads there."""
+    related = relate(schema, entity, tables, conditions)
+    return replace(related, negated=True) if related else None
+
+
+def relate(
+    schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]
+) -> Membership | None:
+    """Return the condition that a related row of the tables meets the conditions, or None if no key leads there."""
     try:
         tree = find_joins(schema, [entity, *tables])
     except InvalidInput:
@@ -40,4 +49,4 @@ def exclude_related(
         return None
     own, other = (key.ref, key.to_ref) if key.table == entity else (key.to_ref, key.ref)
     frame = QueryFrame(other.table, (Expression(other),), where=tuple(conditions), joined=tuple(tables))
-    return Membership(own, frame, negated=True)
+    return Membership(own, frame)

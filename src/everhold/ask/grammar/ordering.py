@@ -2,9 +2,9 @@
 
 import re
 
-from everhold.ask.frame import Expression, Ordering
+from everhold.ask.frame import Expression, Function, Ordering, Predicate, QueryFrame
 from everhold.ask.grammar.columns import find_implied
-from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
+from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, PlacedPredicate, make_count
 from everhold.ask.schema import AskColumn, ColumnKind
 
 
@@ -25,6 +25,7 @@ def read_orderings(draft: FrameDraft) -> None:
         r"|(?P<d3><)[bofi]*(?P<c2>C|#[xf]*T|#)(?:fT)?"
         r"|(?P<c3>C)i?(?P<d4><)"
     )
+    _read_sort_by(draft)
     for match in draft.find(pattern):
         start = next(match.start(name) for name in ("c", "c2", "c3") if match[name])
         end = next(match.end(name) for name in ("c", "c2", "c3") if match[name])
@@ -35,6 +36,14 @@ def read_orderings(draft: FrameDraft) -> None:
         keep = {start} if match["c3"] and _is_listed(draft, start) else set()
         draft.take(*(p for p in range(match.start(), match.end()) if p not in keep))
     _read_sorted_selection(draft)
+
+
+def _read_sort_by(draft: FrameDraft) -> None:
+    """Read "sort the names by age": what stands between is shown, not sorted by."""
+    for match in draft.find(r"(?P<o>o)[^.bo<]{0,6}(?P<b>b)(?P<c>C)[i,o=]*(?P<d><)?"):
+        descending = bool(draft.cue(match.start("d")).value) if match["d"] else False
+        draft.order.append(Ordering(Expression(draft.column(match.start("c")).ref), descending))
+        draft.take(match.start("o"), *range(match.start("b"), match.end()))
 
 
 def _is_listed(draft: FrameDraft, position: int) -> bool:
@@ -61,9 +70,11 @@ def _read_sorted_selection(draft: FrameDraft) -> None:
 def read_superlatives(draft: FrameDraft) -> None:
     """Read superlatives that pick rows. Those that only compute a value are left to the selection."""
     _read_most_common(draft)
-    for match in draft.find(r"(?P<c>C)=+(?P<s>[sm])(?![#xf]*[CT])"):
+    for match in draft.find(r"(?P<a>a)?(?P<c>C)=+(?P<s>[sm])(?![#xf]*[CT])"):
         _order_by(draft, match, draft.column(match.start("c")))
-    for match in draft.find(r"(?P<s>[sm])#?[xfi]{0,2}(?P<c>C)"):
+    for match in draft.find(r"i(?P<s>s)(?P<c>C)"):
+        _read_extreme_time(draft, match)
+    for match in draft.find(r"(?P<s>[sm])#?[xfi]{0,2}(?P<a>a)?(?P<c>C)"):
         if not _is_value_only(draft, match):
             _read_superlative_column(draft, match)
     for match in draft.find(r"(?P<s>s)#?[xdfi]{0,2}(?P<t>T)"):
@@ -102,6 +113,18 @@ def _read_superlative_column(draft: FrameDraft, match: re.Match[str]) -> None:
         draft.take(*range(match.start(), match.end()))
     else:
         _order_by(draft, match, column)
+
+
+def _read_extreme_time(draft: FrameDraft, match: re.Match[str]) -> None:
+    """Read "in the earliest year", which picks all rows of that year."""
+    column = draft.column(match.start("c"))
+    if column.kind is ColumnKind.YEAR:
+        function = Function.MAXIMUM if draft.cue(match.start("s")).value else Function.MINIMUM
+        inner = QueryFrame(column.table, (Expression(column.ref, function),))
+        draft.where.append(
+            PlacedPredicate(match.start(), match.end() - 1, Predicate(Expression(column.ref), "=", frame=inner))
+        )
+        draft.take(*range(match.start(), match.end()))
 
 
 def _is_countable(column: AskColumn) -> bool:
@@ -158,6 +181,7 @@ def _find_last_related(draft: FrameDraft, position: int) -> str | None:
 def _order_by(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> None:
     cue = draft.cue(match.start("s"))
     descending = cue.value if isinstance(cue.value, bool) else cue.value == "max"
-    draft.order.append(Ordering(Expression(column.ref), descending))
+    is_sum = match["a"] and draft.cue(match.start("a")).value is Function.SUM
+    draft.order.append(Ordering(Expression(column.ref, Function.SUM if is_sum else None), descending))
     draft.limit = draft.limit or 1
     draft.take(*(p for p in range(match.start(), match.end()) if draft.codes[p] != "T"))

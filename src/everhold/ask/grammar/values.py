@@ -14,6 +14,7 @@ _YEARS = range(1000, 2201)
 
 def read_values(draft: FrameDraft) -> None:
     """Read every condition with a value, after those with comparisons."""
+    _read_flags(draft)
     _read_likes(draft)
     _read_column_and_value(draft)
     _read_bare_values(draft)
@@ -21,7 +22,19 @@ def read_values(draft: FrameDraft) -> None:
     _read_periods(draft)
 
 
+def _read_flags(draft: FrameDraft) -> None:
+    """Read "who have been abandoned" where a column says yes or no."""
+    for match in draft.find(r"[rh=]+(?P<n>n)?[h=]*(?P<c>C)(?![=hi]?[VN>])"):
+        column = draft.column(match.start("c"))
+        if column.kind is ColumnKind.FLAG and column.true_value is not None:
+            _place(draft, match, _equal(column, column.true_value), bool(match["n"]))
+
+
 def _read_likes(draft: FrameDraft) -> None:
+    for match in draft.find(r"[rh](?P<v>V)i(?P<c>C)"):
+        mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
+        if draft.pieces[match.start("v")].is_quoted and not column.is_numeric:
+            _place(draft, match, Predicate(Expression(column.ref), "like", (f"%{mention.value}%",)))
     for match in draft.find(r"(?P<c>C)?[=hxirfL]{0,3}(?P<n>n)?[hx]?(?P<l>l)[xfi]{0,2}(?P<v>[VN])"):
         mention = draft.mention(match.start("v"))
         column = draft.column(match.start("c")) if match["c"] else None
@@ -35,21 +48,15 @@ def _read_likes(draft: FrameDraft) -> None:
 
 def _read_column_and_value(draft: FrameDraft) -> None:
     """Read a value beside the name of its column, on either side."""
-    for match in draft.find(r"(?P<c>C)(?P<gap>[=hxi,]{0,3})(?P<n>n)?[i=]?(?P<v>V)"):
+    for match in draft.find(r"(?P<c>C)(?P<gap>[=hxif,]{0,3})(?P<n>n)?[i=]?(?P<v>V)"):
         mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
         unknown = mention.column is None and not column.is_numeric
         if mention.value is not None and (mention.column == column.ref or unknown):
-            keep = _is_shown(draft, match)
-            _place(draft, match, _equal(column, mention.value), bool(match["n"]), keep=match.start("c") if keep else -1)
+            _place(draft, match, _equal(column, mention.value), bool(match["n"]))
     for match in draft.find(r"(?P<n>n)?(?P<v>V)(?P<c>C)"):
         mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
         if mention.column == column.ref and mention.value is not None:
             _place(draft, match, _equal(column, mention.value), bool(match["n"]))
-
-
-def _is_shown(draft: FrameDraft, match: re.Match[str]) -> bool:
-    """Say whether the column before a value is asked for itself: "the models of volvo" but not "the model volvo"."""
-    return "i" in match["gap"]
 
 
 def _read_bare_values(draft: FrameDraft) -> None:
@@ -111,7 +118,7 @@ def _read_periods(draft: FrameDraft) -> None:
 
 
 def _place(
-    draft: FrameDraft, match: re.Match[str], predicate: Predicate, negated: bool = False, keep: int = -1
+    draft: FrameDraft, match: re.Match[str], predicate: Predicate, negated: bool = False
 ) -> None:
     draft.where.append(PlacedPredicate(match.start(), match.end() - 1, predicate, negated))
-    draft.take(*(p for p in range(match.start(), match.end()) if p != keep and draft.codes[p] != "T"))
+    draft.take(*(p for p in range(match.start(), match.end()) if draft.codes[p] != "T"))

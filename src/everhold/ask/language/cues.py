@@ -45,7 +45,7 @@ _add("d", "different|distinct|unique|distinctive|distinctly|without repetition|w
 _add("e", "each|every|per|for each|for every|respective|each of|for each of|across|individual")
 _add("b", "by|grouped by|group by|broken down by|according to")
 _add("o", "sorted by|ordered by|order by|sort by|in order of|in the order of|ranked by|rank by|arranged by|sorted in|"
-          "ordered in|sort|sorted|ordered|listed in|sorted according to|order them by|order results by|arrange|rank|"
+          "ordered in|sort|sorted|order|ordered|listed in|sorted according to|order them by|order results by|arrange|rank|"
           "sort them by|order the results by|sort the results by|sort the list by|sorted from|in order|order of")  # fmt: skip
 _add("<", "ascending|ascending order|in ascending order|in ascending order of|ascending order of|alphabetical order|"
           "alphabetically|in alphabetical order|in alphabetical order of|alphabetic order|in lexicographical order|"
@@ -62,11 +62,8 @@ _add("<", "descending|descending order|in descending order|in descending order o
           "from latest to earliest|from most to least|from newest to oldest|reversed lexicographical order|"
           "in reversed lexicographical order|most recent first|newest first|decreasing|from the latest to the earliest|"
           "from most recent to least recent", True)  # fmt: skip
-_add("s", "most|the most|highest|largest|greatest|biggest|largest number of|highest number of|greatest number of|"
-          "most number of|maximum number of|best|the largest amount of|largest amount of|biggest number of|the most number of|"
-          "highest amount of|greatest amount of|the most times|most times|most often|the highest|longest|top", True)  # fmt: skip
-_add("s", "least|fewest|lowest|smallest|least number of|smallest number of|lowest number of|fewest number of|worst|"
-          "minimum number of|smallest amount of|lowest amount of|least amount of|the least|least often", False)  # fmt: skip
+_add("s", "most|highest|largest|greatest|biggest|best|most times|most often|longest|maximum amount of", True)
+_add("s", "least|fewest|lowest|smallest|worst|least often|minimum amount of", False)
 _add("S", "most common|most popular|most frequent|most frequently|most commonly|most frequently used|most commonly used|"
           "most widely used|most prominent|most predominantly|most predominant|most used", True)  # fmt: skip
 _add("S", "least common|least popular|least frequent|rarest|least commonly|least frequently", False)
@@ -96,8 +93,8 @@ _add(">", "exactly|equal to|equals|precisely", "=")
 _add(">", "not equal to|different from", "!=")
 _add("A", "after|since|later than|post|starting from", ">")
 _add("A", "before|prior to|earlier than|until", "<")
-_add("}", "or more|or above|or higher|or over|or greater|and above|and over|or better|and older", ">=")
-_add("}", "or less|or fewer|or below|or lower|or under|and below|and under|and younger", "<=")
+_add("}", "or more|or above|or higher|or over|or greater|and above|and over|or better|or after|or later|and after|and later|onwards|or newer", ">=")
+_add("}", "or less|or fewer|or below|or lower|or under|and below|and under|or before|or earlier|and before|and earlier", "<=")
 _add("c", "more|greater|bigger", ">")
 _add("c", "less|fewer", "<")
 _add("k", "than")
@@ -131,6 +128,7 @@ _add("L", "show|list|give|give me|find|return|tell|tell me|display|show me|repor
 _add("*", "all information|all the information|all details|all the details|all info|everything|full information|"
           "all available information|complete information|all the info|all fields|all columns|all data|all the data|"
           "information|details")  # fmt: skip
+_add("~", "at once|at time|in other words|that is to say|for yes|stands for")
 _add("g", "yearly|annually|by year|per year|each year|annual", "year")
 _add("g", "quarterly|by quarter|per quarter|each quarter|for each quarter", "quarter")
 _add("g", "monthly|by month|per month|each month|for each month", "month")

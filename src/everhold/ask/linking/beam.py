@@ -16,10 +16,11 @@ from everhold.ask.schema import AskSchema
 _WIDTH = 40
 _UNKNOWN_WORD = -0.6
 _PHRASE = 0.5  # for each word of a cue of at least two words
-_HOP = -0.35  # for each key between a table and those before it
+_HOP = -0.25  # for each key between a table and those before it
 _UNCONNECTED = -2.0
 _SAME_TABLE = 0.4  # "name of the singer", "the singer's name"
 _LIST = 0.2  # columns of one table in a list
+_LONG_SPAN = 0.05  # for each further word: one long name is likelier than two short ones
 _OWN_COLUMN = 0.5  # "volvo model": a value and the name of its column
 
 
@@ -31,6 +32,7 @@ class Piece:
     end: int
     mention: Mention | None = None
     cue: Cue | None = None
+    is_quoted: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ def assign_mentions(schema: AskSchema, tokens: Sequence[Token], mentions: Iterab
         beam = _prune(beams[start])
         for assignment in beam:
             for mention in by_start[start]:
-                beams[mention.end].append(_add_mention(schema, assignment, mention))
+                quoted = tokens[start].kind == "quoted"
+                beams[mention.end].append(_add_mention(schema, assignment, mention, quoted))
             plain = _add_words(assignment, tokens, start)
             beams[plain[1]].append(plain[0])
     return _prune(beams[-1])
@@ -91,19 +94,29 @@ def _begins_clause(assignment: Assignment) -> bool:
     if not assignment.pieces:
         return True
     cue = assignment.pieces[-1].cue
-    return cue is not None and cue.code in ".,&i:fe"
+    return cue is not None and cue.code in ".,&:"
 
 
 def _extend(assignment: Assignment, piece: Piece, gain: float) -> Assignment:
     return replace(assignment, pieces=(*assignment.pieces, piece), score=assignment.score + gain)
 
 
-def _add_mention(schema: AskSchema, assignment: Assignment, mention: Mention) -> Assignment:
-    gain = mention.score * mention.weight + _score_fit(schema, assignment, mention)
-    extended = _extend(assignment, Piece(mention.start, mention.end, mention=mention), gain)
+def _add_mention(schema: AskSchema, assignment: Assignment, mention: Mention, quoted: bool) -> Assignment:
+    gain = mention.score * mention.weight + _LONG_SPAN * (mention.weight - 1) + _score_fit(schema, assignment, mention)
+    extended = _extend(assignment, Piece(mention.start, mention.end, mention=mention, is_quoted=quoted), gain)
     if mention.owner:
         extended = replace(extended, tables=extended.tables | {mention.owner})
     return extended
+
+
+def _read_codes_after_mention(assignment: Assignment) -> str:
+    """Return the codes of the cues after the last mention."""
+    codes = ""
+    for piece in reversed(assignment.pieces):
+        if piece.mention:
+            break
+        codes += piece.cue.code if piece.cue else "x"
+    return codes
 
 
 def _score_fit(schema: AskSchema, assignment: Assignment, mention: Mention) -> float:
@@ -118,11 +131,11 @@ def _score_fit(schema: AskSchema, assignment: Assignment, mention: Mention) -> f
     before = assignment.pieces[-1].mention if assignment.pieces else None
     nearby = [piece.mention for piece in assignment.pieces[-3:] if piece.mention]
     # What stands side by side would have been one span if it belonged together.
-    is_apart = before is None
+    between = _read_codes_after_mention(assignment)
     if mention.kind == TABLE and nearby and nearby[-1].owner == mention.table and nearby[-1].kind == COLUMN:
-        gain += _SAME_TABLE * is_apart
-    elif mention.kind == COLUMN and nearby and nearby[-1].owner == mention.owner:
-        gain += (_SAME_TABLE if nearby[-1].kind == TABLE else _LIST) * is_apart
+        gain += _SAME_TABLE * (0 < len(between) and set(between) <= set("fied"))
+    elif mention.kind == COLUMN and nearby and nearby[-1].owner == mention.owner and mention.score > 0.1:
+        gain += (_SAME_TABLE if nearby[-1].kind == TABLE else _LIST) * bool(between)
     if mention.column and nearby and nearby[-1].column == mention.column:
         gain += _OWN_COLUMN if VALUE in (mention.kind, nearby[-1].kind) else -0.3
     if before and before.kind == mention.kind == TABLE and before.table == mention.table:

@@ -6,19 +6,21 @@ from datetime import date
 from everhold.ask.language.cues import FILLERS, match_cue
 from everhold.ask.language.numbers import read_number
 from everhold.ask.language.periods import read_period
+from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import Token, split_words
 from everhold.ask.linking.mention import COLUMN, NUMBER, PERIOD, TABLE, VALUE, Mention
 from everhold.ask.linking.names import NameIndex, NameMatch
 from everhold.ask.schema import AskSchema, ColumnKind
 from everhold.ask.values import ValueIndex, ValueMatch
 
+_ID = stem("id")
 _LONGEST_NAME = 6  # tokens, with words such as "of" between
 _LONGEST_VALUE = 9
 _PER_SPAN = 8
 _INNER_WORDS = frozenset({"of", "the", "in", "for", "a", "an", "to", "s"})
 _UNKNOWN_NAME = 0.4  # words in capitals that no column holds
 _LOWER_CASE = 0.75  # a single word, written small, that is a value of some column
-_GRAMMAR_WORD = 0.8  # a column named like a word of the grammar, such as "average"
+_GRAMMAR_WORD = 1.0  # a column named like a word of the grammar, such as "average"
 _FOREIGN_KEY = 0.12  # a name is rather that of a table than of the column that refers to it
 
 
@@ -47,24 +49,25 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
     tables = names.match_tables(stems)[:_PER_SPAN]
     for match in tables if not has_grammar else [match for match in tables if match.why == "name"]:
         yield Mention(start, end, TABLE, match.score, weight, table=match.table, why=match.why)
-    for match in names.match_columns(stems)[:_PER_SPAN]:
+    for match in (*names.match_initials(stems), *names.match_columns(stems)[:_PER_SPAN]):
         if match.column and (not has_grammar or match.why == "name"):
-            score = match.score - _weigh_column(schema, match) - _GRAMMAR_WORD * (has_grammar and len(span) == 1)
-            yield Mention(start, end, COLUMN, score, weight, column=match.column.ref, why=match.why)
+            score = match.score - _weigh_column(schema, match, _ID in stems) - _GRAMMAR_WORD * (has_grammar and len(span) == 1)
+            if score > 0 or has_grammar:
+                yield Mention(start, end, COLUMN, score, weight, column=match.column.ref, why=match.why)
 
 
 def _is_grammar(token: Token) -> bool:
     return token.lower in FILLERS or match_cue([token.lower]) is not None
 
 
-def _weigh_column(schema: AskSchema, match: NameMatch) -> float:
+def _weigh_column(schema: AskSchema, match: NameMatch, says_id: bool) -> float:
     """Return what to take off: a foreign key or a column named like its table rather means the table."""
     assert match.column
     table = schema.table(match.table)
     key = schema.foreign_key(match.column.ref)
     is_foreign = key is not None and match.column.kind is not ColumnKind.CODE
-    if key and match.column.is_numeric and set(match.column.words) <= set(schema.table(key.to_table).words):
-        return 0.6  # the column holds numbers; who says its name means the rows that they refer to
+    if key and not says_id and (match.column.is_numeric or match.column.kind is ColumnKind.ID):
+        return 0.6  # the column holds numbers; its name means the rows that they refer to
     same_name = set(match.column.words) <= set(table.words) and len(table.columns) > 1
     return _FOREIGN_KEY * is_foreign + 0.06 * same_name
 

@@ -1,8 +1,8 @@
 """Words of a question compared with the names of tables and columns."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from everhold.ask.language.lexicon import SYNONYMS
@@ -16,7 +16,8 @@ _GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", 
 _SYNONYM, _PREFIX, _SPELLING = 0.85, 0.7, 0.7
 _SHORTEST_PREFIX, _SHORTEST_SPELLING = 4, 5  # letters
 _LEAST_SCORE = 0.4
-_ID = stem("id")
+_ID, _NAME = stem("id"), stem("name")
+_DISPLAY = 0.85
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,24 @@ class NameIndex:
             score, why = _score_column(meanings, column, table)
             if score >= _LEAST_SCORE:
                 matches.append(NameMatch(column.table, column, score, why))
+        matches.extend(self._match_displays(stems))
         return sorted(matches, key=lambda match: -match.score)
+
+    def _match_displays(self, stems: Sequence[str]) -> Iterator[NameMatch]:
+        """Yield the display columns of tables without a name: "the name of the continent" is what stands for it."""
+        if stems[-1] != _NAME and stems[0] != _NAME:
+            return
+        others = set(stems) - {_NAME}
+        for table in self._schema.tables:
+            if (not others or others in (set(table.words), set(table.core))) and not _has_name(table):
+                display = self._schema.column(table.display_ref)
+                yield NameMatch(table.name, display, _DISPLAY if others else _DISPLAY - 0.1, "name of the row")
+
+    def match_initials(self, stems: Sequence[str]) -> list[NameMatch]:
+        """Return the columns whose name is made of the first letters of the words: "miles per gallon" is mpg."""
+        initials = "".join(word[0] for word in stems)
+        columns = self._columns.get(initials, ()) if len(initials) > 2 else ()
+        return [NameMatch(c.table, c, 0.95, "name") for c in columns if c.words == (initials,)]
 
     def match_tables(self, stems: Sequence[str]) -> list[NameMatch]:
         """Return the tables that a span of words may name, best first."""
@@ -96,23 +114,34 @@ class NameIndex:
             score = factor * _score_table(chosen, table) if chosen else 0.0
             if score >= _LEAST_SCORE:
                 matches.append(NameMatch(table.name, None, score, _explain(factor, score)))
+        best = max((match.score for match in matches), default=0.0)
+        if best >= 0.95:
+            # "Concert" is the table of concerts, not that of singers in concerts.
+            matches = [match if match.score >= 0.95 else replace(match, score=0.5 * match.score) for match in matches]
         return sorted(matches, key=lambda match: -match.score)
+
+
+def _has_name(table: AskTable) -> bool:
+    return any(_NAME in column.words for column in table.columns)
 
 
 def _choose_meanings(
     meanings: Iterable[Sequence[tuple[str, float]]], allowed: Sequence[str]
 ) -> tuple[frozenset[str], float]:
-    """Return one word of a name for each word of a span and the least of their factors; nothing if one has none."""
+    """Return one word of a name for each word of a span and the mean of their factors; nothing if one has none."""
     chosen: set[str] = set()
-    least = 1.0
+    factors: list[float] = []
     for words in meanings:
-        fitting = [(word, factor) for word, factor in words if word in allowed and word not in chosen]
+        # "Cell phone" names the cell number: the second word says the first again.
+        fitting = [(word, 0.95 * factor if word in chosen else factor) for word, factor in words if word in allowed]
         if not fitting:
             return frozenset(), 0.0
-        word, factor = max(fitting, key=lambda pair: pair[1])
+        word, factor = max(fitting, key=lambda pair: (pair[0] not in chosen, pair[1]))
+        if word in chosen and factor > _SYNONYM:
+            return frozenset(), 0.0  # the same word twice
         chosen.add(word)
-        least = min(least, factor)
-    return frozenset(chosen), least
+        factors.append(factor)
+    return frozenset(chosen), sum(factors) / len(factors)
 
 
 def _score_column(
@@ -156,6 +185,6 @@ def _score_table(chosen: frozenset[str], table: AskTable) -> float:
 
 
 def _explain(factor: float, score: float) -> str:
-    if factor == 1.0:
+    if factor > 0.97:
         return "name" if score >= 0.95 else "part of the name"
-    return "synonym" if factor == _SYNONYM else "similar word"
+    return "synonym" if factor >= _SYNONYM * 0.95 else "similar word"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from everhold.ask.language.stems import stem
 from everhold.ask.profile.keys import find_foreign_keys
-from everhold.ask.profile.kinds import detect_kind, is_numeric
+from everhold.ask.profile.kinds import detect_kind, find_true_value, is_numeric
 from everhold.ask.profile.names import split_name, stem_name
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 from everhold.ports.table_content import ColumnContent, TableContent
@@ -55,6 +55,7 @@ def _build_column(
         is_numeric(column),
         table.row_count > 0 and column.distinct_count == table.row_count,
         column.null_count > 0,
+        find_true_value(column) if kind is ColumnKind.FLAG else None,
     )
 
 

@@ -12,6 +12,7 @@ _NUMERIC_TYPES = re.compile(r"int|real|floa|doub|num|dec|money|serial", re.IGNOR
 _DATE_TYPES = re.compile(r"date|time", re.IGNORECASE)
 _FLAG_TYPES = re.compile(r"bool|bit", re.IGNORECASE)
 _FLAG_VALUES = frozenset({"0", "1", "y", "n", "yes", "no", "t", "f", "true", "false"})
+_TRUE_VALUES = frozenset({"1", "y", "yes", "t", "true"})
 _ID_WORDS = frozenset({"id", "key", "uuid", "guid"})
 _MISSING = frozenset({"", "null", "none", "na", "n/a", "nan", "-", "?", "unknown"})
 _SAMPLE = 200
@@ -51,6 +52,14 @@ def _is_flag(column: ColumnContent, sample: Sequence[Cell]) -> bool:
         return True
     texts = {str(value).strip().lower() for value in sample}
     return bool(texts) and column.distinct_count <= 2 and texts <= _FLAG_VALUES
+
+
+def find_true_value(column: ColumnContent) -> str | int | None:
+    """Return the value with which a column of flags says yes."""
+    for value in column.values:
+        if str(value).strip().lower() in _TRUE_VALUES and isinstance(value, str | int):
+            return value
+    return 1 if not column.values else None
 
 
 def _is_date(column: ColumnContent, sample: Sequence[Cell]) -> bool:

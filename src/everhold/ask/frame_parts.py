@@ -1,0 +1,29 @@
+"""The columns and tables that a frame uses."""
+
+from collections.abc import Iterator
+
+from everhold.ask.frame import AnyPredicate, Membership, QueryFrame
+from everhold.ask.schema import ColumnRef
+
+
+def list_columns(frame: QueryFrame) -> Iterator[ColumnRef]:
+    """Yield the columns that a frame itself uses, not those of the frames within it."""
+    expressions = [*frame.select, *frame.group, *(ordering.expression for ordering in frame.order)]
+    expressions.extend(predicate.left for predicate in frame.having)
+    for condition in frame.where:
+        if isinstance(condition, Membership):
+            yield condition.column
+        else:
+            choices = condition.choices if isinstance(condition, AnyPredicate) else (condition,)
+            expressions.extend(choice.left for choice in choices)
+    yield from (item.column for item in expressions if item.column is not None)
+
+
+def list_tables(frame: QueryFrame) -> Iterator[str]:
+    """Yield the tables that a frame needs, its entity first."""
+    yield frame.entity
+    yield from frame.joined
+    yield from (ref.table for ref in list_columns(frame))
+    counts = [*frame.select, *(ordering.expression for ordering in frame.order)]
+    counts.extend(predicate.left for predicate in frame.having)
+    yield from (item.of_table for item in counts if item.of_table)
