@@ -6,6 +6,7 @@
     │   ├── UnknownField
     │   ├── EmptyQuery
     │   ├── InvalidArguments  of a tool; `faults` lists each
+    │   ├── StatementRefused
     │   └── StoreMissing
     ├── NotFound              nothing of that name in this scope
     ├── SignInRefused         wrong address or password
@@ -148,6 +149,8 @@ class InvalidArguments(InvalidInput):
     def __init__(self, fact: str, *, faults: tuple[ArgumentFault, ...], remedy: str | Remedy = "") -> None:
         super().__init__(fact, remedy=remedy)
         self.faults = faults
+class StatementRefused(InvalidInput):
+    """A SQL statement that is not a plain SELECT from known tables; it was not run."""
 
 
 class StoreMissing(InvalidInput):

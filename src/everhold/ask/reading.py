@@ -1,49 +1,115 @@
-"""From a question to readings of it, best first: frame, SQL and how sure it is."""
+"""From a question to readings of it, best first: frame, SQL, confidence, and the reading in words."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from everhold.ask.confidence import Features, estimate_confidence, measure_features
 from everhold.ask.frame import QueryFrame
 from everhold.ask.grammar.building import build_frame
-from everhold.ask.language.tokens import tokenize
+from everhold.ask.grammar.draft import FrameDraft
+from everhold.ask.grammar.followup import patch_frame
+from everhold.ask.language.tokens import Token, tokenize
 from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
 from everhold.ask.linking.names import NameIndex
 from everhold.ask.schema import AskSchema
 from everhold.ask.sql import write_sql
 from everhold.ask.values import ValueIndex
+from everhold.ask.wording import describe_frame, list_assumptions
 from everhold.errors import InvalidInput
 
 _MOST_ASSIGNMENTS = 12
+_UNREAD = 0.3  # what each mention costs that the grammar found no use for
+_MOST_READINGS = 4
 
 
 @dataclass(frozen=True)
 class QuestionReading:
+    """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights."""
+
     frame: QueryFrame
     sql: str
+    words: str
+    confidence: float
     score: float
-    assignment: Assignment
-    leftover: str
+    features: Features
+    assumptions: tuple[str, ...] = ()
+    unexplained: tuple[str, ...] = ()
 
 
-def read_question(schema: AskSchema, values: ValueIndex, question: str, today: date, previous: QueryFrame | None = None, dialect: str = "sqlite") -> list[QuestionReading]:
-    tokens = tokenize(question)
-    names = NameIndex(schema)
-    mentions = find_mentions(schema, names, values, tokens, today)
-    readings = {}
-    for assignment in assign_mentions(schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
-        built = build_frame(schema, assignment)
-        if not built:
-            continue
-        frame, draft = built
+@dataclass(frozen=True)
+class Readings:
+    """The readings of a question, best first; none if nothing in it was recognised."""
+
+    readings: tuple[QuestionReading, ...]
+
+    @property
+    def best(self) -> QuestionReading | None:
+        return self.readings[0] if self.readings else None
+
+    @property
+    def alternatives(self) -> tuple[QuestionReading, ...]:
+        return self.readings[1:]
+
+
+class QuestionReader:
+    """Reads questions about one schema. It is built once and may be shared by threads."""
+
+    def __init__(self, schema: AskSchema, values: ValueIndex, dialect: str = "sqlite") -> None:
+        self._schema, self._values, self._dialect = schema, values, dialect
+        self._names = NameIndex(schema)
+
+    def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
+        """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame."""
+        tokens = tokenize(question)
+        mentions = find_mentions(self._schema, self._names, self._values, tokens, today)
+        drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
+        for assignment in assign_mentions(self._schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
+            for frame, draft in self._build(assignment, previous):
+                sql = self._write(frame)
+                score = assignment.score - _UNREAD * sum(code in "xCVNP" for code in draft.codes)
+                if sql and (sql not in drafts or drafts[sql][0] < score):
+                    drafts[sql] = score, frame, draft, assignment
+        ranked = sorted(drafts.items(), key=lambda item: -item[1][0])[:_MOST_READINGS]
+        scores = [entry[0] for _, entry in ranked]
+        readings = [self._finish(tokens, sql, *entry, scores) for sql, entry in ranked]
+        return Readings(tuple(readings))
+
+    def _build(self, assignment: Assignment, previous: QueryFrame | None) -> Iterator[tuple[QueryFrame, FrameDraft]]:
+        patched = patch_frame(self._schema, assignment, previous) if previous else None
+        built = patched or build_frame(self._schema, assignment)
+        if built:
+            yield built
+
+    def _write(self, frame: QueryFrame) -> str | None:
         try:
-            sql = write_sql(schema, frame, dialect)
+            return write_sql(self._schema, frame, self._dialect)
         except InvalidInput:
-            continue
-        left = sum(code in "xCVNP" for code in draft.codes)
-        score = assignment.score - 0.3 * left
-        reading = QuestionReading(frame, sql, score, assignment, draft.codes)
-        if sql not in readings or readings[sql].score < score:
-            readings[sql] = reading
-    return sorted(readings.values(), key=lambda r: -r.score)
+            return None
+
+    def _finish(
+        self, tokens: Sequence[Token], sql: str, score: float, frame: QueryFrame, draft: FrameDraft,
+        assignment: Assignment, scores: Sequence[float],
+    ) -> QuestionReading:  # fmt: skip
+        others = [other for other in scores if other < score]
+        margin = score - max(others) if others else 1.0
+        features = measure_features(frame, draft, assignment, margin, len(tokens))
+        return QuestionReading(
+            frame,
+            sql,
+            describe_frame(frame),
+            estimate_confidence(features),
+            score,
+            features,
+            tuple(list_assumptions(assignment, tokens)),
+            tuple(tokens[piece.start].text for piece in assignment.pieces if not piece.mention and not piece.cue),
+        )
+
+
+def read_question(
+    schema: AskSchema, values: ValueIndex, question: str, today: date, previous: QueryFrame | None = None,
+    dialect: str = "sqlite",
+) -> Readings:  # fmt: skip
+    """Return the readings of a single question; for several about one schema, keep a `QuestionReader`."""
+    return QuestionReader(schema, values, dialect).read(question, today, previous)

@@ -74,7 +74,7 @@ class _SelectBuilder:
 
     def _drop_leaves(self, tree: JoinTree) -> JoinTree:
         """Leave out tables of which only the key is used, for the column that refers to it has the same values."""
-        needed = {ref for ref in list_columns(self._frame)}
+        needed = set(list_columns(self._frame))
         whole = set() if self._frame.select else {self._frame.entity}
         dropped = True
         while dropped:
@@ -106,7 +106,7 @@ class _SelectBuilder:
             query = query.join(_write_table(table), on=condition)
         return query
 
-    def _write_star(self) -> exp.Expression:
+    def _write_star(self) -> exp.Expr:
         if len(self._tree.tables) == 1:
             return exp.Star()
         return exp.Column(this=exp.Star(), table=exp.to_identifier(self._frame.entity, quoted=True))
@@ -114,9 +114,9 @@ class _SelectBuilder:
     def _column(self, ref: ColumnRef) -> exp.Column:
         return _write_column(self._moved.get(ref, ref), len(self._tree.tables) > 1)
 
-    def _write(self, item: Expression) -> exp.Expression:
+    def _write(self, item: Expression) -> exp.Expr:
         if item.column is None:
-            inner: exp.Expression = exp.Star()
+            inner: exp.Expr = exp.Star()
         else:
             inner = self._column(item.column)
             inner = cut_date(inner, item.grain, self._dialect) if item.grain else inner
@@ -126,7 +126,7 @@ class _SelectBuilder:
         written = _FUNCTIONS[item.function](this=inner)
         return self._write_window(item, written) if item.window else written
 
-    def _write_window(self, item: Expression, value: exp.Expression) -> exp.Expression:
+    def _write_window(self, item: Expression, value: exp.Expr) -> exp.Expr:
         order = exp.Order(expressions=[self._write(group) for group in self._frame.group])
         if item.window is Window.SHARE:
             total = exp.Window(this=exp.Sum(this=value.copy()))
@@ -136,12 +136,12 @@ class _SelectBuilder:
         before = exp.Window(this=exp.Lag(this=value.copy()), order=order)
         return exp.Sub(this=value, expression=before)
 
-    def _write_condition(self, predicate: Predicate | AnyPredicate | Membership) -> exp.Expression:
+    def _write_condition(self, predicate: Predicate | AnyPredicate | Membership) -> exp.Expr:
         if isinstance(predicate, AnyPredicate):
             return exp.or_(*(self._write_condition(choice) for choice in predicate.choices))
         if isinstance(predicate, Membership):
             inner = build_query(self._schema, self._skip_nulls(predicate), self._dialect)
-            among: exp.Expression = exp.In(this=self._column(predicate.column), query=inner.subquery())
+            among: exp.Expr = exp.In(this=self._column(predicate.column), query=inner.subquery())
             return exp.Not(this=among) if predicate.negated else among
         written = self._write_predicate(predicate)
         return exp.Not(this=written) if predicate.negated else written
@@ -154,7 +154,7 @@ class _SelectBuilder:
             return frame
         return replace(frame, where=(*frame.where, Predicate(Expression(column), "is null", negated=True)))
 
-    def _write_predicate(self, predicate: Predicate) -> exp.Expression:
+    def _write_predicate(self, predicate: Predicate) -> exp.Expr:
         left = self._write(predicate.left)
         if predicate.operator == "is null":
             return exp.Is(this=left, expression=exp.Null())
@@ -163,9 +163,11 @@ class _SelectBuilder:
             return exp.In(this=left, expressions=values)
         if predicate.operator == "between":
             if predicate.half_open:
-                return exp.and_(exp.GTE(this=left, expression=values[0]), exp.LT(this=left.copy(), expression=values[1]))
+                return exp.and_(
+                    exp.GTE(this=left, expression=values[0]), exp.LT(this=left.copy(), expression=values[1])
+                )
             return exp.Between(this=left, low=values[0], high=values[1])
-        right: exp.Expression
+        right: exp.Expr
         if predicate.frame is not None:
             right = build_query(self._schema, predicate.frame, self._dialect).subquery()
         else:
@@ -192,5 +194,5 @@ def _write_column(ref: ColumnRef, qualified: bool) -> exp.Column:
     return exp.Column(this=exp.to_identifier(ref.column, quoted=True), table=table)
 
 
-def _write_literal(value: Literal) -> exp.Expression:
+def _write_literal(value: Literal) -> exp.Expr:
     return exp.Literal.string(value) if isinstance(value, str) else exp.Literal.number(value)

@@ -8,7 +8,7 @@ from sqlglot import exp
 _SQLITE_FORMATS: Mapping[str, str] = {"year": "%Y", "month": "%Y-%m", "week": "%Y-%W", "day": "%Y-%m-%d"}
 
 
-def cut_date(column: exp.Expression, grain: str, dialect: str) -> exp.Expression:
+def cut_date(column: exp.Expr, grain: str, dialect: str) -> exp.Expr:
     """Return the period that a date lies in; `grain` is year, quarter, month, week or day."""
     if dialect != "sqlite":
         return exp.TimestampTrunc(this=column, unit=exp.Var(this=grain.upper()))
@@ -21,5 +21,5 @@ def cut_date(column: exp.Expression, grain: str, dialect: str) -> exp.Expression
     return exp.DPipe(this=start, expression=number)
 
 
-def _format(column: exp.Expression, pattern: str) -> exp.Expression:
+def _format(column: exp.Expr, pattern: str) -> exp.Expr:
     return exp.Anonymous(this="strftime", expressions=[exp.Literal.string(pattern), column])

@@ -89,7 +89,7 @@ class ValueIndex:
         allowed = len(text) // _LETTERS_PER_EDIT
         if len(text) < _SHORTEST_FUZZY or not allowed:
             return []
-        matches = []
+        matches: list[ValueMatch] = []
         for candidate in self._by_first_letter.get((text[:1], len(words)), ()):
             distance = measure_edits(text, " ".join(candidate), allowed)
             if distance <= allowed:

@@ -100,7 +100,9 @@ def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
     aggregates = [item for item in select if item.is_aggregate]
     counted = [condition.table for condition in draft.having] + ([draft.most[0]] if draft.most else [])
     counted += [item.of_table for item in aggregates if item.of_table]
-    counted += [item.expression.column.table for item in draft.order if item.expression.is_aggregate and item.expression.column]
+    counted += [
+        item.expression.column.table for item in draft.order if item.expression.is_aggregate and item.expression.column
+    ]
     if not group and plain and (aggregates or counted):
         group = _choose_groups(draft, plain, counted)
     having = tuple(

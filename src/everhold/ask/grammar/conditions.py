@@ -64,7 +64,7 @@ def _read_versus(draft: FrameDraft) -> None:
         if not columns and operator.adjective:
             implied = find_implied(draft, operator.adjective)
             columns = [implied[0]] if implied else []
-        if not columns or not columns[0].is_numeric or draft.originals[match.start("f")] == "s" and not function:
+        if not columns or not columns[0].is_numeric:
             continue
         aggregate = function.value if isinstance(function.value, Function) else _pick_extreme(bool(function.value))
         inner = QueryFrame(columns[-1].table, (Expression(columns[-1].ref, aggregate),))

@@ -36,9 +36,7 @@ def exclude_related(
     return replace(related, negated=True) if related else None
 
 
-def relate(
-    schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]
-) -> Membership | None:
+def relate(schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]) -> Membership | None:
     """Return the condition that a related row of the tables meets the conditions, or None if no key leads there."""
     try:
         tree = find_joins(schema, [entity, *tables])

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from everhold.ask.frame import Expression, Membership, QueryFrame
+from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.draft import FrameDraft
 from everhold.ask.grammar.negation import relate
 from everhold.ask.joins import find_joins
 from everhold.ask.schema import AskSchema
-from everhold.ask.frame_parts import list_tables
 from everhold.errors import InvalidInput
 
 
@@ -41,7 +41,7 @@ def _pick_by_count(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
 
 
 def require_related(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
-    """Require related rows of tables that a relative clause names and nothing else uses: "dogs that had a treatment"."""
+    """Require related rows of tables that only a relative clause names: "dogs that had a treatment"."""
     if frame.combined:
         return frame
     used = set(_list_used_tables(draft.schema, frame))
@@ -65,4 +65,3 @@ def _list_used_tables(schema: AskSchema, frame: QueryFrame) -> Iterator[str]:
     for condition in frame.where:
         if isinstance(condition, Membership):
             yield from _list_used_tables(schema, condition.frame)
-

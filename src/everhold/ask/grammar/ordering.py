@@ -5,6 +5,7 @@ import re
 from everhold.ask.frame import Expression, Function, Ordering, Predicate, QueryFrame
 from everhold.ask.grammar.columns import find_implied
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, PlacedPredicate, make_count
+from everhold.ask.language.lexicon import ADJECTIVES
 from everhold.ask.schema import AskColumn, ColumnKind
 
 
@@ -129,7 +130,7 @@ def _read_extreme_time(draft: FrameDraft, match: re.Match[str]) -> None:
 
 def _is_countable(column: AskColumn) -> bool:
     """Say whether "the most" of a column means the number of its rows, for its values cannot be compared."""
-    return not column.is_numeric and not column.is_time or column.kind is ColumnKind.ID
+    return column.kind is ColumnKind.ID or not (column.is_numeric or column.is_time)
 
 
 def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
@@ -151,8 +152,6 @@ def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
 
 def _turn(adjective: str, descending: bool, more: bool) -> bool:
     """Return the direction for a column of which more may be less of the adjective."""
-    from everhold.ask.language.lexicon import ADJECTIVES
-
     return descending if ADJECTIVES[adjective][1] == more else not descending
 
 

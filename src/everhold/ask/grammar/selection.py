@@ -143,7 +143,12 @@ def _find_hidden(draft: FrameDraft) -> set[int]:
     inside = False
     for position, code in enumerate(draft.originals):
         cue = draft.pieces[position].cue
-        if code == "r" and position > 0 and draft.originals[position - 1] not in ".L" and not _is_plain_with(draft, position):
+        if (
+            code == "r"
+            and position > 0
+            and draft.originals[position - 1] not in ".L"
+            and not _is_plain_with(draft, position)
+        ):
             inside = True
         elif code in ".Lo" or (cue and code == ","):
             inside = inside and code == ","

@@ -6,6 +6,7 @@ from everhold.ask.frame import Expression, Literal, Predicate
 from everhold.ask.grammar.columns import find_time
 from everhold.ask.grammar.conditions import compare_period
 from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate
+from everhold.ask.linking.mention import Mention
 from everhold.ask.schema import AskColumn, ColumnKind
 
 _PATTERNS = {"contains": "%{}%", "starts": "{}%", "ends": "%{}"}
@@ -37,13 +38,18 @@ def _read_likes(draft: FrameDraft) -> None:
             _place(draft, match, Predicate(Expression(column.ref), "like", (f"%{mention.value}%",)))
     for match in draft.find(r"(?P<c>C)?[=hxirfL]{0,3}(?P<n>n)?[hx]?(?P<l>l)[xfi]{0,2}(?P<v>[VN])"):
         mention = draft.mention(match.start("v"))
-        column = draft.column(match.start("c")) if match["c"] else None
-        if column is None or column.is_numeric:
-            entity = draft.entity()
-            column = draft.schema.column(mention.column or entity.display_ref) if entity else None
-        if column:
+        text = _find_text_column(draft, match.start("c"), mention)
+        if text:
             pattern = _PATTERNS[draft.cue(match.start("l")).value].format(mention.value)
-            _place(draft, match, Predicate(Expression(column.ref), "like", (pattern,)), bool(match["n"]))
+            _place(draft, match, Predicate(Expression(text.ref), "like", (pattern,)), bool(match["n"]))
+
+
+def _find_text_column(draft: FrameDraft, position: int, mention: Mention) -> AskColumn | None:
+    """Return the column that a part of a text is looked for in: the named one, that of the value, or the display."""
+    if position >= 0 and not draft.column(position).is_numeric:
+        return draft.column(position)
+    entity = draft.entity()
+    return draft.schema.column(mention.column or entity.display_ref) if entity else None
 
 
 def _read_column_and_value(draft: FrameDraft) -> None:
@@ -94,9 +100,10 @@ def _read_equal_numbers(draft: FrameDraft) -> None:
                 _place(draft, match, _equal(column, mention.value), bool(match["n"]))
     for match in draft.find(r"i?(?P<v>N)"):
         mention = draft.mention(match.start("v"))
-        column = find_time(draft, match.start()) if isinstance(mention.value, int) and mention.value in _YEARS else None
-        if column and isinstance(mention.value, int):
-            _place(draft, match, _equal_year(column, mention.value))
+        if isinstance(mention.value, int) and mention.value in _YEARS:
+            time = find_time(draft, match.start())
+            if time:
+                _place(draft, match, _equal_year(time, mention.value))
 
 
 def _equal_year(column: AskColumn, year: int) -> Predicate:
@@ -117,8 +124,6 @@ def _read_periods(draft: FrameDraft) -> None:
             draft.take(*range(start, match.end()))
 
 
-def _place(
-    draft: FrameDraft, match: re.Match[str], predicate: Predicate, negated: bool = False
-) -> None:
+def _place(draft: FrameDraft, match: re.Match[str], predicate: Predicate, negated: bool = False) -> None:
     draft.where.append(PlacedPredicate(match.start(), match.end() - 1, predicate, negated))
     draft.take(*(p for p in range(match.start(), match.end()) if draft.codes[p] != "T"))

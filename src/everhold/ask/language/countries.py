@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 _ADJECTIVES = """american=united states|usa argentinian=argentina australian=australia austrian=austria belgian=belgium
-brazilian=brazil british=united kingdom|uk|great britain|england canadian=canada chinese=china cuban=cuba czech=czech republic
-danish=denmark dutch=netherlands egyptian=egypt english=england|united kingdom finnish=finland french=france
-german=germany greek=greece hungarian=hungary icelandic=iceland indian=india irish=ireland israeli=israel italian=italy
-japanese=japan korean=south korea|korea mexican=mexico norwegian=norway polish=poland portuguese=portugal
+brazilian=brazil british=united kingdom|uk|great britain|england canadian=canada chinese=china cuban=cuba
+czech=czech republic danish=denmark dutch=netherlands egyptian=egypt english=england|united kingdom finnish=finland
+french=france german=germany greek=greece hungarian=hungary icelandic=iceland indian=india irish=ireland israeli=israel
+italian=italy japanese=japan korean=south korea|korea mexican=mexico norwegian=norway polish=poland portuguese=portugal
 russian=russia|russian federation scottish=scotland spanish=spain swedish=sweden swiss=switzerland thai=thailand
 turkish=turkey ukrainian=ukraine vietnamese=vietnam welsh=wales"""
 _SAME = (
@@ -24,8 +24,8 @@ def _build() -> dict[str, tuple[str, ...]]:
     parts: dict[str, list[str]] = {}
     for word in words:
         if "=" in word:
-            key, _, word = word.partition("=")
-        parts.setdefault(key, []).append(word)
+            key = word.partition("=")[0]
+        parts.setdefault(key, []).append(word.rpartition("=")[2])
     for adjective, pieces in parts.items():
         names[adjective] = tuple(" ".join(pieces).split("|"))
     for group in _SAME:

@@ -45,15 +45,19 @@ _add("d", "different|distinct|unique|distinctive|distinctly|without repetition|w
 _add("e", "each|every|per|for each|for every|respective|each of|for each of|across|individual")
 _add("b", "by|grouped by|group by|broken down by|according to")
 _add("o", "sorted by|ordered by|order by|sort by|in order of|in the order of|ranked by|rank by|arranged by|sorted in|"
-          "ordered in|sort|sorted|order|ordered|listed in|sorted according to|order them by|order results by|arrange|rank|"
-          "sort them by|order the results by|sort the results by|sort the list by|sorted from|in order|order of")  # fmt: skip
+          "ordered in|sort|sorted|order|ordered|listed in|sorted according to|order them by|order results by|"
+          "arrange|rank|"
+          "sort them by|order the results by|sort the results by|sort the list by|sorted from|in order|"
+          "order of")  # fmt: skip
 _add("<", "ascending|ascending order|in ascending order|in ascending order of|ascending order of|alphabetical order|"
           "alphabetically|in alphabetical order|in alphabetical order of|alphabetic order|in lexicographical order|"
           "lexicographical order|increasing order|in increasing order|in increasing order of|from low to high|"
           "from lowest to highest|from the lowest to the highest|from small to large|from smallest to largest|"
-          "from young to old|from youngest to oldest|from the youngest to the oldest|from short to long|in lexical order|"
+          "from young to old|from youngest to oldest|from the youngest to the oldest|from short to long|"
+          "in lexical order|"
           "from earliest to latest|from the earliest to the latest|from oldest to newest|lexicographically|"
-          "from least to most|in lexicographic order|by alphabetical order|increasing|from cheap to expensive", False)  # fmt: skip
+          "from least to most|in lexicographic order|by alphabetical order|increasing|"
+          "from cheap to expensive", False)  # fmt: skip
 _add("<", "descending|descending order|in descending order|in descending order of|descending order of|"
           "reverse alphabetical order|in reverse alphabetical order|reverse lexicographical order|decreasing order|"
           "in reverse lexicographical order|in decreasing order|in decreasing order of|from high to low|"
@@ -64,10 +68,21 @@ _add("<", "descending|descending order|in descending order|in descending order o
           "from most recent to least recent", True)  # fmt: skip
 _add("s", "most|highest|largest|greatest|biggest|best|most times|most often|longest|maximum amount of", True)
 _add("s", "least|fewest|lowest|smallest|worst|least often|minimum amount of", False)
-_add("S", "most common|most popular|most frequent|most frequently|most commonly|most frequently used|most commonly used|"
+_add("S",
+"most common|most popular|most frequent|most frequently|most commonly|most frequently used|most commonly used|"
           "most widely used|most prominent|most predominantly|most predominant|most used", True)  # fmt: skip
 _add("S", "least common|least popular|least frequent|rarest|least commonly|least frequently", False)
-for _word in ("expensive", "costly", "populous", "populated", "profitable", "recent", "powerful", "spacious", "recently"):
+for _word in (
+    "expensive",
+    "costly",
+    "populous",
+    "populated",
+    "profitable",
+    "recent",
+    "powerful",
+    "spacious",
+    "recently",
+):
     _base = "recent" if _word == "recently" else _word
     _columns, _more = ADJECTIVES[_base]
     _add("s", f"most {_word}", _more, _base)
@@ -93,8 +108,17 @@ _add(">", "exactly|equal to|equals|precisely", "=")
 _add(">", "not equal to|different from", "!=")
 _add("A", "after|since|later than|post|starting from", ">")
 _add("A", "before|prior to|earlier than|until", "<")
-_add("}", "or more|or above|or higher|or over|or greater|and above|and over|or better|or after|or later|and after|and later|onwards|or newer", ">=")
-_add("}", "or less|or fewer|or below|or lower|or under|and below|and under|or before|or earlier|and before|and earlier", "<=")
+_add(
+    "}",
+    "or more|or above|or higher|or over|or greater|and above|and over|or better|or after|or later|and after|"
+    "and later|onwards|or newer",
+    ">=",
+)
+_add(
+    "}",
+    "or less|or fewer|or below|or lower|or under|and below|and under|or before|or earlier|and before|and earlier",
+    "<=",
+)
 _add("c", "more|greater|bigger", ">")
 _add("c", "less|fewer", "<")
 _add("k", "than")
@@ -110,7 +134,8 @@ _add("l", "contain|contains|containing|contain the word|contains the word|contai
           "contains the letter|contain the letter|containing the letter|has the word|with the word|have the substring|"
           "includes the word|including the word|including substring|that has the word", "contains")  # fmt: skip
 _add("l", "starts with|start with|starting with|begins with|begin with|beginning with|with the prefix|has prefix|"
-          "with prefix|starting with the letter|starts with the letter|start with the letter|prefixed by", "starts")  # fmt: skip
+          "with prefix|starting with the letter|starts with the letter|start with the letter|prefixed by",
+          "starts")  # fmt: skip
 _add("l", "ends with|end with|ending with|ending in|with the suffix|has suffix|end in|ends in", "ends")
 _add("r", "who|whose|that|which|with|where|having|for which|in which|whom|by whom|of whom|whether|when|"
           "such that|with a|with an|on which|at which|to which|from which")  # fmt: skip
@@ -147,21 +172,22 @@ PHRASES: Mapping[tuple[str, ...], Cue] = {_drop_articles(phrase): cue for phrase
 LONGEST_PHRASE = max(map(len, PHRASES))
 
 # Words that carry nothing that the grammar reads.
-FILLERS = frozenset(
-    "the a an all there their its his her any some these those this it they them we us our you your i me my please also "
-    "only just as so then if how when while ones one's belonging belong corresponding currently overall ever "
-    "following given named exists exist available various considered possible whole entire only registered "
-    "recorded listed associated related regarding including together values value results result "
-    "many much s amount kinds well yet still already time times moment say "
-    "shown used using use according person persons".split()
-)  # fmt: skip
+_FILLER_WORDS = """
+the a an all there their its his her any some these those this it they them we us our you your i me my please also only
+just as so then if how when while ones one's belonging belong corresponding currently overall ever following given named
+exists exist available various considered possible whole entire registered recorded listed associated related regarding
+including together values value results result many much s amount kinds well yet still already time times moment say
+shown used using use according person persons
+"""
+FILLERS = frozenset(_FILLER_WORDS.split())
 
 
 def match_cue(words: Sequence[str]) -> tuple[Cue, int] | None:
     """Return the longest cue that the words begin with, and its length in words. Articles within it do not count."""
     if not words or words[0] in _ARTICLES:
         return None
-    best, phrase = None, ()
+    best: tuple[Cue, int] | None = None
+    phrase: tuple[str, ...] = ()
     for number, word in enumerate(words):
         if word in _ARTICLES:
             continue

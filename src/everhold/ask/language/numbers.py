@@ -3,17 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_UNITS = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen".split()
-    )
-}
-_TENS = {
-    word: 10 * number
-    for number, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
-}
+_UNIT_WORDS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen"""
+_TEN_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_UNITS = {word: number for number, word in enumerate(_UNIT_WORDS.split())}
+_TENS = {word: 10 * number for number, word in enumerate(_TEN_WORDS.split(), 2)}
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
 _TIMES = {"once": 1, "twice": 2, "thrice": 3}
 

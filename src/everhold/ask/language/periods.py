@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-_MONTHS = ("january february march april may june july august september october november december").split()
+_MONTH_WORDS = "january february march april may june july august september october november december"
+_MONTHS = _MONTH_WORDS.split()
 _MONTH_NAMES = {name: number for number, name in enumerate(_MONTHS, 1)} | {
     name[:3]: number for number, name in enumerate(_MONTHS, 1)
 }
@@ -114,7 +115,10 @@ def _build_named(match: re.Match[str], today: date) -> TimeInterval:
 _FORMS = (
     (re.compile(r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})\b"), _build_day),
     (re.compile(rf"(?P<month>{_MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<year>{_YEAR})\b"), _build_named_day),
-    (re.compile(rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?(?P<month>{_MONTH})\.? (?P<year>{_YEAR})\b"), _build_named_day),
+    (
+        re.compile(rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?(?P<month>{_MONTH})\.? (?P<year>{_YEAR})\b"),
+        _build_named_day,
+    ),
     (re.compile(rf"(?P<month>{_MONTH})\.?,? (?:of )?(?P<year>{_YEAR})\b"), _build_month),
     (re.compile(rf"q(?P<quarter>[1-4])(?:[ /-](?:of )?(?P<year>{_YEAR}))?\b"), _build_quarter),
     (re.compile(rf"(?P<which>last|previous|past|this|current|next) (?P<unit>{_UNIT})\b"), _build_relative),

@@ -133,7 +133,7 @@ def _score_fit(schema: AskSchema, assignment: Assignment, mention: Mention) -> f
     # What stands side by side would have been one span if it belonged together.
     between = _read_codes_after_mention(assignment)
     if mention.kind == TABLE and nearby and nearby[-1].owner == mention.table and nearby[-1].kind == COLUMN:
-        gain += _SAME_TABLE * (0 < len(between) and set(between) <= set("fied"))
+        gain += _SAME_TABLE * (len(between) > 0 and set(between) <= set("fied"))
     elif mention.kind == COLUMN and nearby and nearby[-1].owner == mention.owner and mention.score > 0.1:
         gain += (_SAME_TABLE if nearby[-1].kind == TABLE else _LIST) * bool(between)
     if mention.column and nearby and nearby[-1].column == mention.column:

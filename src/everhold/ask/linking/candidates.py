@@ -10,7 +10,7 @@ from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import Token, split_words
 from everhold.ask.linking.mention import COLUMN, NUMBER, PERIOD, TABLE, VALUE, Mention
 from everhold.ask.linking.names import NameIndex, NameMatch
-from everhold.ask.schema import AskSchema, ColumnKind
+from everhold.ask.schema import AskSchema, ColumnKind, ColumnRef
 from everhold.ask.values import ValueIndex, ValueMatch
 
 _ID = stem("id")
@@ -51,7 +51,11 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
         yield Mention(start, end, TABLE, match.score, weight, table=match.table, why=match.why)
     for match in (*names.match_initials(stems), *names.match_columns(stems)[:_PER_SPAN]):
         if match.column and (not has_grammar or match.why == "name"):
-            score = match.score - _weigh_column(schema, match, _ID in stems) - _GRAMMAR_WORD * (has_grammar and len(span) == 1)
+            score = (
+                match.score
+                - _weigh_column(schema, match, _ID in stems)
+                - _GRAMMAR_WORD * (has_grammar and len(span) == 1)
+            )
             if score > 0 or has_grammar:
                 yield Mention(start, end, COLUMN, score, weight, column=match.column.ref, why=match.why)
 
@@ -132,7 +136,7 @@ def _find_stored(
         matches = values.find_similar(words)
     in_capitals = all(token.is_capitalised for token in span if token.lower not in _INNER_WORDS) and not begins
     factor = 1.0 if len(words) > 1 or in_capitals else _LOWER_CASE
-    columns = set()
+    columns: set[ColumnRef] = set()
     for match in matches:
         if match.value.ref not in columns and len(columns) < _PER_SPAN:
             columns.add(match.value.ref)

@@ -76,9 +76,7 @@ def _normalise(value: object) -> str:
     return str(value).strip().lower()
 
 
-def _count_shared_words(
-    table: TableContent, column: ColumnContent, target: TableContent, key: ColumnContent
-) -> float:
+def _count_shared_words(table: TableContent, column: ColumnContent, target: TableContent, key: ColumnContent) -> float:
     """Score how far the names of a column and a key agree: 0 if they share no word that means something."""
     column_words = {word.rstrip("s") for word in split_name(column.name)}
     target_words = {word.rstrip("s") for word in split_name(target.name)}

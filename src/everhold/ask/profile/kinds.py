@@ -22,18 +22,17 @@ _MOST_CATEGORIES = 50
 def detect_kind(column: ColumnContent, words: Sequence[str], row_count: int) -> ColumnKind:
     """Return what the values of a column mean. `words` are the words of its name."""
     sample = [value for value in column.values[:_SAMPLE] if value is not None]
-    if words and words[-1] in _ID_WORDS:
-        return ColumnKind.ID
-    if _is_flag(column, sample):
-        return ColumnKind.FLAG
-    if "year" in words and _are_years(sample):
-        return ColumnKind.YEAR
-    if _is_date(column, sample):
-        return ColumnKind.DATE
-    if "code" in words:
-        return ColumnKind.CODE
-    if is_numeric(column):
-        return ColumnKind.MEASURE
+    tests = (
+        (ColumnKind.ID, bool(words) and words[-1] in _ID_WORDS),
+        (ColumnKind.FLAG, _is_flag(column, sample)),
+        (ColumnKind.YEAR, "year" in words and _are_years(sample)),
+        (ColumnKind.DATE, _is_date(column, sample)),
+        (ColumnKind.CODE, "code" in words),
+        (ColumnKind.MEASURE, is_numeric(column)),
+    )
+    for kind, is_met in tests:
+        if is_met:
+            return kind
     few = column.distinct_count <= max(_MOST_CATEGORIES, row_count // 10)
     return ColumnKind.CATEGORY if few and column.distinct_count < row_count else ColumnKind.TEXT
 

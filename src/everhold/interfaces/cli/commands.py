@@ -135,7 +135,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
     "workspace": ("workspaces", "app", "Workspaces: files in a folder, with snapshots."),
     "model": ("care", "model", "The embedding model."),
-    "eval": ("evaluations", "app", "Measure recall on data of your own."),
+    "eval": ("sql_evaluations", "app", "Measure recall and questions about data."),
 }
 
 

@@ -31,7 +31,7 @@ from everhold.interfaces.shared.documents import Line
 from everhold.model.validation import suggest_name
 from everhold.recall.recipe import HYBRID, Recipe
 
-app = typer.Typer(help="Measure recall on data of your own.")
+app = typer.Typer(help="Measure recall and questions about data.")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="Conversations in the shape of LoCoMo.")]
 _MEASURES = (*(f"r@{k}" for k in CUTS), "mrr")

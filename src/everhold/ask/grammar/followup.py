@@ -1,0 +1,63 @@
+"""Questions that change the one before: "only 2014", "and for France?", "by month instead", "the top 5"."""
+
+import re
+from dataclasses import replace
+
+from everhold.ask.frame import Expression, Predicate, QueryFrame
+from everhold.ask.grammar.conditions import read_conditions
+from everhold.ask.grammar.draft import FrameDraft
+from everhold.ask.grammar.ordering import read_limits, read_orderings, read_superlatives
+from everhold.ask.grammar.selection import read_selection
+from everhold.ask.grammar.values import read_values
+from everhold.ask.language.cues import Cue
+from everhold.ask.linking.beam import Assignment, Piece
+from everhold.ask.linking.mention import TABLE, Mention
+from everhold.ask.schema import AskSchema
+
+# A question that names what it shows is a new one: show, how many, an aggregate or a table.
+_NEW_QUESTION = re.compile(r"[#amT$*]")
+
+
+def patch_frame(
+    schema: AskSchema, assignment: Assignment, previous: QueryFrame
+) -> tuple[QueryFrame, FrameDraft] | None:
+    """Return the previous frame with the conditions, groups and order of a fragment, or None for a whole question."""
+    draft = FrameDraft(schema, _put_subject_first(assignment.pieces, previous))
+    fragment = draft.codes[2:]
+    if _NEW_QUESTION.search(fragment) or re.match(r"[.,]*L", fragment):
+        return None
+    read_limits(draft)
+    read_conditions(draft)
+    read_values(draft)
+    read_orderings(draft)
+    read_superlatives(draft)
+    read_selection(draft)
+    frame = _replace_conditions(previous, draft)
+    frame = _replace_groups(frame, draft)
+    frame = replace(frame, order=tuple(draft.order) or frame.order, limit=draft.limit or frame.limit)
+    return None if frame == previous else (frame, draft)
+
+
+def _put_subject_first(pieces: tuple[Piece, ...], previous: QueryFrame) -> tuple[Piece, ...]:
+    """Return the pieces with a count of what the previous question was about, so that periods find its columns."""
+    subject = Mention(0, 0, TABLE, 1.0, 1, table=previous.entity)
+    return (Piece(0, 0, cue=Cue("#")), Piece(0, 0, mention=subject), *pieces)
+
+
+def _replace_conditions(frame: QueryFrame, draft: FrameDraft) -> QueryFrame:
+    """Replace conditions on the same column; keep the others."""
+    added = [placed.predicate for placed in sorted(draft.where, key=lambda placed: placed.start)]
+    changed = {predicate.left for predicate in added}
+    kept = [item for item in frame.where if not (isinstance(item, Predicate) and item.left in changed)]
+    return replace(frame, where=(*kept, *added))
+
+
+def _replace_groups(frame: QueryFrame, draft: FrameDraft) -> QueryFrame:
+    if not draft.group:
+        return frame
+    groups = [
+        Expression(draft.schema.table(item.of_table).key_ref) if item.of_table else item
+        for item in (placed.expression for placed in draft.group)
+    ]
+    aggregates = [item for item in frame.select if item.is_aggregate]
+    return replace(frame, select=(*groups, *aggregates), group=tuple(groups), order=(), limit=None)

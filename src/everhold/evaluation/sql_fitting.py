@@ -1,0 +1,59 @@
+"""Fitting the weights of confidence to questions whose SQL is known; each database is left out once to measure them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.ask.confidence import Features
+from everhold.evaluation.sql import PRECISION, SqlOutcome, apply_weights, find_coverage, trace_curve
+
+# The pull of each weight towards 0, in examples: some features are rare in any one set of questions.
+_PULL = 3.0
+_STEPS = 60
+_DIGITS = 3
+
+
+def fit_weights(outcomes: Sequence[SqlOutcome]) -> dict[str, float]:
+    """Return the weights of a logistic model of whether a reading is right on every variant, by Newton's method."""
+    known = [outcome for outcome in outcomes if outcome.features is not None]
+    points = np.array([[1.0, *(outcome.features or ())] for outcome in known])
+    labels = np.array([float(outcome.test_suite) for outcome in known])
+    weights = np.zeros(points.shape[1])
+    pull = np.full(points.shape[1], _PULL)
+    pull[0] = 1e-6  # the base is free
+    for _ in range(_STEPS):
+        weights = weights - _find_step(points, labels, weights, pull)
+    names = ("base", *Features._fields)
+    return {name: round(float(weight), _DIGITS) for name, weight in zip(names, weights, strict=True)}
+
+
+def _find_step(
+    points: NDArray[np.float64], labels: NDArray[np.float64], weights: NDArray[np.float64], pull: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    chances = 1 / (1 + np.exp(-np.clip(points @ weights, -30, 30)))
+    slope = points.T @ (chances - labels) + pull * weights
+    curvature = (points * (chances * (1 - chances))[:, None]).T @ points + np.diag(pull)
+    return np.asarray(np.linalg.solve(curvature, slope))
+
+
+def leave_databases_out(outcomes: Sequence[SqlOutcome]) -> list[SqlOutcome]:
+    """Return the outcomes of each database with the confidence that weights fitted to the others give."""
+    judged: list[SqlOutcome] = []
+    for name in sorted({outcome.question.database for outcome in outcomes}):
+        others = [outcome for outcome in outcomes if outcome.question.database != name]
+        own = [outcome for outcome in outcomes if outcome.question.database == name]
+        judged.extend(apply_weights(own, fit_weights(others)) if others else own)
+    return judged
+
+
+def fit_file(outcomes: Sequence[SqlOutcome]) -> dict[str, Any]:
+    """Return the content of confidence.json, with the coverage measured on databases that were left out."""
+    coverage = find_coverage(trace_curve(leave_databases_out(outcomes)), PRECISION)
+    return {
+        "made_by": "everhold eval fit-sql QUESTIONS DIR",
+        "questions": len(outcomes),
+        "coverage_at_90_left_out": coverage,
+        "weights": fit_weights(outcomes),
+    }
