@@ -64,7 +64,8 @@ class ValueIndex:
         """Return the values that are these words, in lower case, or the same but for their endings."""
         exact = self._exact.get(tuple(words))
         if exact:
-            return [ValueMatch(value, 1.0, "exact") for value in exact]
+            # A value with spaces around it is less likely meant than one that is stored as it is written.
+            return [ValueMatch(value, 1.0 if str(value.raw) == str(value.raw).strip() else 0.97, "exact") for value in exact]
         stemmed = self._stemmed.get(tuple(map(stem, words)), ())
         return [ValueMatch(value, 0.9, "stem") for value in stemmed] or self._find_derived(words)
 

@@ -13,7 +13,9 @@ from everhold.ask.frame import (
     SetOperation,
 )
 from everhold.ask.grammar.conditions import read_conditions
+from everhold.ask.grammar.directions import split_directed
 from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate, make_count
+from everhold.ask.grammar.contradictions import find_contradiction
 from everhold.ask.grammar.negation import exclude_related, read_absences
 from everhold.ask.grammar.nesting import pick_rows_first, require_related
 from everhold.ask.grammar.ordering import read_limits, read_orderings, read_superlatives
@@ -41,7 +43,7 @@ def build_frame(schema: AskSchema, assignment: Assignment) -> tuple[QueryFrame, 
 
 
 def _assemble(draft: FrameDraft, absences: list[Membership]) -> QueryFrame:
-    select = list(dict.fromkeys(placed.expression for placed in draft.select))
+    select = _drop_repeated(draft, list(dict.fromkeys(placed.expression for placed in draft.select)))
     entity = _choose_entity(draft, select)
     select = _choose_select(draft, select, entity)
     frame = QueryFrame(entity.name, tuple(select), distinct=draft.distinct and not _is_counted_distinct(draft, select))
@@ -53,6 +55,14 @@ def _assemble(draft: FrameDraft, absences: list[Membership]) -> QueryFrame:
     frame = _add_conditions(draft, frame, absences)
     frame = pick_rows_first(draft.schema, frame)
     return require_related(draft, frame)
+
+
+def _drop_repeated(draft: FrameDraft, select: list[Expression]) -> list[Expression]:
+    """Leave out a plain column that an aggregate already computes, as in "the average price (price)"."""
+    if draft.group:
+        return select
+    computed = {item.column for item in select if item.function not in (None, Function.COUNT)}
+    return [item for item in select if item.is_aggregate or item.column not in computed]
 
 
 def _choose_entity(draft: FrameDraft, select: list[Expression]) -> AskTable:
@@ -143,11 +153,13 @@ def _simplify_extreme(frame: QueryFrame) -> QueryFrame:
 def _add_conditions(draft: FrameDraft, frame: QueryFrame, absences: list[Membership]) -> QueryFrame:
     placed = sorted(draft.where, key=lambda condition: condition.start)
     both = draft.originals.find("B")
-    if both >= 0 and (pair := _find_pair(placed, both)):
+    pair = _find_pair(placed, both) if both >= 0 else find_contradiction(placed)
+    if pair:
         return _intersect(draft, frame, placed, pair, absences)
+    directed, placed = split_directed(draft, placed)
     conditions = _join_alternatives(draft, placed)
     where: list[Condition] = [_negate(draft, frame, condition) for condition in conditions]
-    return replace(frame, where=(*where, *absences))
+    return replace(frame, where=(*where, *directed, *absences))
 
 
 def _find_pair(placed: list[PlacedPredicate], both: int) -> tuple[PlacedPredicate, PlacedPredicate] | None:

@@ -1,5 +1,6 @@
 """Frames that need an inner query: aggregates over picked rows, and rows that must have related ones."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -48,7 +49,7 @@ def require_related(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
     for position, table in draft.tables():
         clause = draft.originals[:position]
         is_free = draft.codes[position] == "T" and table.name not in used
-        if is_free and ("r" in clause or "h" in clause) and "n" not in clause and not draft.having and not draft.most:
+        if is_free and re.search("[rhx]", clause) and "n" not in clause and not draft.having and not draft.most:
             related = relate(draft.schema, frame.entity, [table.name], [])
             if related:
                 frame = replace(frame, where=(*frame.where, related))

@@ -42,7 +42,7 @@ _add("a", "total|sum|sum of|total amount of|overall|combined|total of|in total|a
 _add("m", "minimum|min|minimal", Function.MINIMUM)
 _add("m", "maximum|max|maximal", Function.MAXIMUM)
 _add("d", "different|distinct|unique|distinctive|distinctly|without repetition|without duplicates|various")
-_add("e", "each|every|per|for each|for every|respective|each of|for each of|across|individual")
+_add("e", "each|every|per|for each|for every|respective|each of|for each of|individual")
 _add("b", "by|grouped by|group by|broken down by|according to")
 _add("o", "sorted by|ordered by|order by|sort by|in order of|in the order of|ranked by|rank by|arranged by|sorted in|"
           "ordered in|sort|sorted|order|ordered|listed in|sorted according to|order them by|order results by|"
@@ -153,7 +153,7 @@ _add("L", "show|list|give|give me|find|return|tell|tell me|display|show me|repor
 _add("*", "all information|all the information|all details|all the details|all info|everything|full information|"
           "all available information|complete information|all the info|all fields|all columns|all data|all the data|"
           "information|details")  # fmt: skip
-_add("~", "at once|at time|in other words|that is to say|for yes|stands for")
+_add("~", "amount of|at once|at time|in other words|that is to say|for yes|stands for")
 _add("g", "yearly|annually|by year|per year|each year|annual", "year")
 _add("g", "quarterly|by quarter|per quarter|each quarter|for each quarter", "quarter")
 _add("g", "monthly|by month|per month|each month|for each month", "month")
@@ -176,7 +176,7 @@ _FILLER_WORDS = """
 the a an all there their its his her any some these those this it they them we us our you your i me my please also only
 just as so then if how when while ones one's belonging belong corresponding currently overall ever following given named
 exists exist available various considered possible whole entire registered recorded listed associated related regarding
-including together values value results result many much s amount kinds well yet still already time times moment say
+including together values value results result many much s kinds well yet still already time times moment say
 shown used using use according person persons
 """
 FILLERS = frozenset(_FILLER_WORDS.split())

@@ -33,6 +33,7 @@ class Piece:
     mention: Mention | None = None
     cue: Cue | None = None
     is_quoted: bool = False
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def _add_words(assignment: Assignment, tokens: Sequence[Token], start: int) -> t
         cue, length = matched
         if cue.code == "L" and token.lower in ("which", "what", "name") and not _begins_clause(assignment):
             cue = Cue("r")
-        piece = Piece(start, start + length, cue=cue)
+        text = " ".join(word.lower for word in tokens[start : start + length])
+        piece = Piece(start, start + length, cue=cue, text=text)
         bonus = _PHRASE * length if length > 1 else 0.0
         return _extend(assignment, piece, bonus), start + length
     if token.kind == "mark":
@@ -86,7 +88,7 @@ def _add_words(assignment: Assignment, tokens: Sequence[Token], start: int) -> t
         return _extend(assignment, Piece(start, start + 1, cue=Cue(code)), 0.0), start + 1
     if token.lower in FILLERS or token.lower in ("the", "a", "an"):
         return assignment, start + 1
-    return _extend(assignment, Piece(start, start + 1), _UNKNOWN_WORD), start + 1
+    return _extend(assignment, Piece(start, start + 1, text=token.lower), _UNKNOWN_WORD), start + 1
 
 
 def _begins_clause(assignment: Assignment) -> bool:

@@ -28,7 +28,7 @@ def find_mentions(
     schema: AskSchema, names: NameIndex, values: ValueIndex, tokens: Sequence[Token], today: date
 ) -> list[Mention]:
     """Return every mention that a span of tokens may be."""
-    mentions = [*_find_numbers(tokens), *_find_periods(tokens, today), *_find_values(names, values, tokens)]
+    mentions = [*_find_numbers(tokens), *_find_periods(tokens, today), *_find_values(schema, names, values, tokens)]
     for start in range(len(tokens)):
         for end in range(start + 1, min(start + _LONGEST_NAME, len(tokens)) + 1):
             span = tokens[start:end]
@@ -44,7 +44,9 @@ def _can_be_name(span: Sequence[Token]) -> bool:
 
 def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], start: int) -> Iterator[Mention]:
     stems = [token.stem for token in span if token.lower not in _INNER_WORDS]
-    end, weight = start + len(span), len(stems)
+    if len(span) == 2 and names.knows(joined := stem("".join(token.lower for token in span))):
+        stems = [joined]  # "high schooler" for a table called Highschooler
+    end, weight = start + len(span), sum(token.lower not in _INNER_WORDS for token in span)
     has_grammar = any(_is_grammar(token) for token in span)
     tables = names.match_tables(stems)[:_PER_SPAN]
     for match in tables if not has_grammar else [match for match in tables if match.why == "name"]:
@@ -54,7 +56,7 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
             score = (
                 match.score
                 - _weigh_column(schema, match, _ID in stems)
-                - _GRAMMAR_WORD * (has_grammar and len(span) == 1)
+                - _GRAMMAR_WORD * (len(span) == 1 and match_cue([span[0].lower]) is not None)
             )
             if score > 0 or has_grammar:
                 yield Mention(start, end, COLUMN, score, weight, column=match.column.ref, why=match.why)
@@ -99,7 +101,9 @@ def _find_periods(tokens: Sequence[Token], today: date) -> Iterator[Mention]:
             yield Mention(start, end, PERIOD, 1.0, end - start, period=phrase.interval)
 
 
-def _find_values(names: NameIndex, values: ValueIndex, tokens: Sequence[Token]) -> Iterator[Mention]:
+def _find_values(
+    schema: AskSchema, names: NameIndex, values: ValueIndex, tokens: Sequence[Token]
+) -> Iterator[Mention]:
     for start, token in enumerate(tokens):
         if token.kind == "quoted":
             yield from _find_quoted(values, token, start)
@@ -109,7 +113,7 @@ def _find_values(names: NameIndex, values: ValueIndex, tokens: Sequence[Token]) 
             if span[-1].kind == "quoted" or span[0].kind == "mark":
                 break
             if span[-1].kind != "mark" or span[-1].text == ")":
-                yield from _find_stored(names, values, span, start, _begins_sentence(tokens, start))
+                yield from _find_stored(schema, names, values, span, start, _begins_sentence(tokens, start))
     yield from _find_unknown_names(names, tokens)
 
 
@@ -125,7 +129,7 @@ def _find_quoted(values: ValueIndex, token: Token, start: int) -> Iterator[Menti
 
 
 def _find_stored(
-    names: NameIndex, values: ValueIndex, span: Sequence[Token], start: int, begins: bool
+    schema: AskSchema, names: NameIndex, values: ValueIndex, span: Sequence[Token], start: int, begins: bool
 ) -> Iterator[Mention]:
     words = [word for token in span for word in split_words(token.text)]
     if not words or _is_common(span, begins):
@@ -137,10 +141,17 @@ def _find_stored(
     in_capitals = all(token.is_capitalised for token in span if token.lower not in _INNER_WORDS) and not begins
     factor = 1.0 if len(words) > 1 or in_capitals else _LOWER_CASE
     columns: set[ColumnRef] = set()
-    for match in matches:
+    for match in _drop_references(schema, matches):
         if match.value.ref not in columns and len(columns) < _PER_SPAN:
             columns.add(match.value.ref)
             yield _make_value(start, start + len(span), match, factor, len(words))
+
+
+def _drop_references(schema: AskSchema, matches: Sequence[ValueMatch]) -> list[ValueMatch]:
+    """Leave out columns that refer to a key with the same value: which of them is meant is for the joins to say."""
+    refs = {match.value.ref for match in matches}
+    keys = [(match, schema.foreign_key(match.value.ref)) for match in matches]
+    return [match for match, key in keys if key is None or key.to_ref not in refs]
 
 
 def _is_common(span: Sequence[Token], begins: bool) -> bool:

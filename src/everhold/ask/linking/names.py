@@ -18,6 +18,8 @@ _SHORTEST_PREFIX, _SHORTEST_SPELLING = 4, 5  # letters
 _LEAST_SCORE = 0.4
 _ID, _NAME = stem("id"), stem("name")
 _DISPLAY = 0.85
+_ONLY_COLUMN = 0.5
+_ROLE = 0.85
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class NameIndex:
             for column in table.columns:
                 for word in dict.fromkeys((*column.words, *table.words)):
                     self._columns[word].append(column)
+        self._roles = _list_roles(schema)
         self._vocabulary = frozenset((*self._columns, *self._tables))
         self._expand = lru_cache(maxsize=4_096)(self._find_expansions)
 
@@ -82,6 +85,8 @@ class NameIndex:
         for column in candidates.values():
             table = self._schema.table(column.table)
             score, why = _score_column(meanings, column, table)
+            if 0 < score < _LEAST_SCORE and len(candidates) == 1:
+                score = _ONLY_COLUMN  # no other column has these words
             if score >= _LEAST_SCORE:
                 matches.append(NameMatch(column.table, column, score, why))
         matches.extend(self._match_displays(stems))
@@ -115,10 +120,22 @@ class NameIndex:
             if score >= _LEAST_SCORE:
                 matches.append(NameMatch(table.name, None, score, _explain(factor, score)))
         best = max((match.score for match in matches), default=0.0)
+        for table_name in self._roles.get(frozenset(stems), ()) if best < 0.95 else ():
+            matches.append(NameMatch(table_name, None, _ROLE, "role"))
         if best >= 0.95:
             # "Concert" is the table of concerts, not that of singers in concerts.
             matches = [match if match.score >= 0.95 else replace(match, score=0.5 * match.score) for match in matches]
         return sorted(matches, key=lambda match: -match.score)
+
+
+def _list_roles(schema: AskSchema) -> dict[frozenset[str], list[str]]:
+    """Return the tables by the words of the keys that refer to them: a "student_id" refers to a student."""
+    roles: dict[frozenset[str], list[str]] = defaultdict(list)
+    for key in schema.foreign_keys:
+        words = frozenset(schema.column(key.ref).words) - _GENERIC
+        if words and key.to_table not in roles[words]:
+            roles[words].append(key.to_table)
+    return roles
 
 
 def _has_name(table: AskTable) -> bool:

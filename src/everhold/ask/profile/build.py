@@ -6,7 +6,7 @@ from everhold.ask.language.stems import stem
 from everhold.ask.profile.keys import find_foreign_keys
 from everhold.ask.profile.kinds import detect_kind, find_true_value, is_numeric
 from everhold.ask.profile.names import split_name, stem_name
-from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
+from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef
 from everhold.ports.table_content import ColumnContent, TableContent
 
 # Words of a table's name that say only that it is a table.
@@ -19,14 +19,16 @@ _DISPLAY_NAMES = (("name",), ("title",), ("full", "name"), ("first", "name"), ("
 def build_schema(tables: Sequence[TableContent]) -> AskSchema:
     """Return the schema of tables: words of names, kinds of columns, display columns, declared and inferred keys."""
     vocabulary = {word for table in tables for word in split_name(table.name)}
-    return AskSchema(tuple(_build_table(table, vocabulary) for table in tables), find_foreign_keys(tables))
+    keys = find_foreign_keys(tables)
+    referring = {key.ref for key in keys}
+    return AskSchema(tuple(_build_table(table, vocabulary, referring) for table in tables), keys)
 
 
-def _build_table(table: TableContent, vocabulary: Collection[str]) -> AskTable:
+def _build_table(table: TableContent, vocabulary: Collection[str], referring: Collection[ColumnRef]) -> AskTable:
     words = stem_name(table.name)
     core = tuple(word for word in words if word not in _GENERIC) or words
     own = {word for word in vocabulary if word[0] in {name[0].lower() for name in _column_names(table)}}
-    columns = tuple(_build_column(table, column, words, own) for column in table.columns)
+    columns = tuple(_build_column(table, column, words, own, referring) for column in table.columns)
     key = table.primary_key[0] if len(table.primary_key) == 1 else None
     display = _choose_display(columns, words, core, key)
     return AskTable(table.name, words, core, columns, key, display, table.row_count)
@@ -37,13 +39,17 @@ def _column_names(table: TableContent) -> list[str]:
 
 
 def _build_column(
-    table: TableContent, column: ColumnContent, table_words: Sequence[str], vocabulary: Collection[str]
+    table: TableContent,
+    column: ColumnContent,
+    table_words: Sequence[str],
+    vocabulary: Collection[str],
+    referring: Collection[ColumnRef],
 ) -> AskColumn:
     words = stem_name(column.name, vocabulary)
     core = tuple(word for word in words if word not in table_words) or words
     named = split_name(column.name, vocabulary)
     kind = detect_kind(column, named, table.row_count)
-    is_key = (column.name,) == table.primary_key or column.name in {key.column for key in table.foreign_keys}
+    is_key = (column.name,) == table.primary_key or ColumnRef(table.name, column.name) in referring
     if is_key and kind is ColumnKind.MEASURE:
         kind = ColumnKind.ID
     return AskColumn(

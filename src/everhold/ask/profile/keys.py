@@ -34,7 +34,9 @@ def _read_declared(tables: Sequence[TableContent]) -> Iterator[ForeignKey]:
     seen = set()
     for table in tables:
         own = {column.name.lower(): column.name for column in table.columns}
-        for key in table.foreign_keys:
+        places = {column.name.lower(): place for place, column in enumerate(table.columns)}
+        # In the order of the columns: where two keys lead to one table, the first is the usual one.
+        for key in sorted(table.foreign_keys, key=lambda key: places.get(key.column.lower(), len(places))):
             target = by_name.get(key.to_table.lower())
             columns = {column.name.lower(): column.name for column in target.columns} if target else {}
             place = (table.name, key.column.lower())

@@ -1,0 +1,25 @@
+"""Conditions that no single row can meet, so that two rows are meant: "a singer above 40 and a singer below 30"."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from everhold.ask.grammar.draft import PlacedPredicate
+
+_LOWER, _UPPER = (">", ">="), ("<", "<=")
+
+
+def find_contradiction(placed: Sequence[PlacedPredicate]) -> tuple[PlacedPredicate, PlacedPredicate] | None:
+    """Return two neighbouring conditions on a column of which one asks for more than the other allows."""
+    for first, second in pairwise(placed):
+        if first.predicate.left == second.predicate.left and (_exclude(first, second) or _exclude(second, first)):
+            return first, second
+    return None
+
+
+def _exclude(above: PlacedPredicate, below: PlacedPredicate) -> bool:
+    if above.predicate.operator not in _LOWER or below.predicate.operator not in _UPPER:
+        return False
+    values = (*above.predicate.values, *below.predicate.values)
+    if len(values) != 2 or not all(isinstance(value, int | float) for value in values):
+        return False
+    return float(values[0]) >= float(values[1])
