@@ -159,7 +159,7 @@ def _add_conditions(draft: FrameDraft, frame: QueryFrame, absences: list[Members
     directed, placed = split_directed(draft, placed)
     conditions = _join_alternatives(draft, placed)
     where: list[Condition] = [_negate(draft, frame, condition) for condition in conditions]
-    return replace(frame, where=(*where, *directed, *absences))
+    return replace(frame, where=(*where, *directed, *absences), via=tuple(draft.via))
 
 
 def _find_pair(placed: list[PlacedPredicate], both: int) -> tuple[PlacedPredicate, PlacedPredicate] | None:

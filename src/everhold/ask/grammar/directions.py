@@ -19,18 +19,29 @@ def split_directed(
     draft: FrameDraft, placed: Sequence[PlacedPredicate]
 ) -> tuple[list[Membership | Predicate], list[PlacedPredicate]]:
     """Return the conditions on tables that two keys lead to, as conditions on the key that is meant, and the rest."""
+    keys = [None if condition.negated else _choose_key(draft, condition) for condition in placed]
+    chosen = [key for key in keys if key]
     directed: list[Membership | Predicate] = []
     others: list[PlacedPredicate] = []
-    for condition in placed:
-        membership = None if condition.negated else _direct(draft, condition)
-        if membership:
-            directed.append(membership)
-        else:
+    for condition, key in zip(placed, keys, strict=True):
+        if key is None:
             others.append(condition)
+        elif condition.predicate.left.column != key.to_ref and len(chosen) == 1:
+            draft.via.append(key.ref)
+            others.append(condition)
+        else:
+            directed.append(_direct(condition.predicate, key))
     return directed, others
 
 
-def _direct(draft: FrameDraft, condition: PlacedPredicate) -> Membership | Predicate | None:
+def _direct(predicate: Predicate, key: ForeignKey) -> Membership | Predicate:
+    """Return a condition on a table as one on the key that refers to it, so that the table may be meant twice."""
+    if predicate.left.column == key.to_ref:
+        return replace(predicate, left=Expression(key.ref))
+    return Membership(key.ref, QueryFrame(key.to_table, (Expression(key.to_ref),), where=(predicate,)))
+
+
+def _choose_key(draft: FrameDraft, condition: PlacedPredicate) -> ForeignKey | None:
     column = condition.predicate.left.column
     entity = draft.entity()
     if column is None or condition.predicate.left.is_aggregate or entity is None:
@@ -38,13 +49,8 @@ def _direct(draft: FrameDraft, condition: PlacedPredicate) -> Membership | Predi
     if column.table == entity.name:
         return None
     keys = _find_parallel_keys(draft.schema, column.table)
-    chosen = next((key for key in keys if _read_direction(draft, condition) & _get_directions(draft.schema, key)), None)
-    if chosen is None:
-        return None
-    if column == chosen.to_ref:
-        return replace(condition.predicate, left=Expression(chosen.ref))
-    inner = QueryFrame(column.table, (Expression(chosen.to_ref),), where=(condition.predicate,))
-    return Membership(chosen.ref, inner)
+    direction = _read_direction(draft, condition)
+    return next((key for key in keys if direction & _get_directions(draft.schema, key)), None)
 
 
 def _find_parallel_keys(schema: AskSchema, table: str) -> list[ForeignKey]:

@@ -20,6 +20,7 @@ _HOP = -0.25  # for each key between a table and those before it
 _UNCONNECTED = -2.0
 _SAME_TABLE = 0.4  # "name of the singer", "the singer's name"
 _LIST = 0.2  # columns of one table in a list
+_OR = Cue("|")
 _LONG_SPAN = 0.05  # for each further word: one long name is likelier than two short ones
 _OWN_COLUMN = 0.5  # "volvo model": a value and the name of its column
 
@@ -64,7 +65,21 @@ def assign_mentions(schema: AskSchema, tokens: Sequence[Token], mentions: Iterab
                 beams[mention.end].append(_add_mention(schema, assignment, mention, quoted))
             plain = _add_words(assignment, tokens, start)
             beams[plain[1]].append(plain[0])
-    return _prune(beams[-1])
+    return [_drop_modifiers(assignment) for assignment in _prune(beams[-1])]
+
+
+def _drop_modifiers(assignment: Assignment) -> Assignment:
+    """Leave out a table that stands directly before another: "car models" are models."""
+    kept = [
+        piece
+        for piece, following in zip(assignment.pieces, (*assignment.pieces[1:], None), strict=True)
+        if not (following and _is_table(piece) and _is_table(following) and piece.end == following.start)
+    ]
+    return replace(assignment, pieces=tuple(kept))
+
+
+def _is_table(piece: Piece) -> bool:
+    return piece.mention is not None and piece.mention.kind == TABLE
 
 
 def _prune(assignments: list[Assignment]) -> list[Assignment]:
@@ -77,6 +92,10 @@ def _add_words(assignment: Assignment, tokens: Sequence[Token], start: int) -> t
     matched = match_cue([word.lower for word in tokens[start : start + 10]]) if token.kind == "word" else None
     if matched:
         cue, length = matched
+        if cue.code == "}" and tokens[start + length : start + length + 1] and tokens[start + length].kind == "number":
+            cue, length = _OR, 1  # "after 2013 or before 2008" has two comparisons
+        if cue.code == "~":
+            return assignment, start + length
         if cue.code == "L" and token.lower in ("which", "what", "name") and not _begins_clause(assignment):
             cue = Cue("r")
         text = " ".join(word.lower for word in tokens[start : start + length])
@@ -136,7 +155,7 @@ def _score_fit(schema: AskSchema, assignment: Assignment, mention: Mention) -> f
     between = _read_codes_after_mention(assignment)
     if mention.kind == TABLE and nearby and nearby[-1].owner == mention.table and nearby[-1].kind == COLUMN:
         gain += _SAME_TABLE * (len(between) > 0 and set(between) <= set("fied"))
-    elif mention.kind == COLUMN and nearby and nearby[-1].owner == mention.owner and mention.score > 0.1:
+    elif mention.kind == COLUMN and nearby and nearby[-1].owner == mention.owner and nearby[-1].score > 0.1:
         gain += (_SAME_TABLE if nearby[-1].kind == TABLE else _LIST) * bool(between)
     if mention.column and nearby and nearby[-1].column == mention.column:
         gain += _OWN_COLUMN if VALUE in (mention.kind, nearby[-1].kind) else -0.3
