@@ -153,7 +153,9 @@ def _simplify_extreme(frame: QueryFrame) -> QueryFrame:
 def _add_conditions(draft: FrameDraft, frame: QueryFrame, absences: list[Membership]) -> QueryFrame:
     placed = sorted(draft.where, key=lambda condition: condition.start)
     both = draft.originals.find("B")
-    pair = _find_pair(placed, both) if both >= 0 else find_contradiction(placed)
+    pair = _find_pair(placed, both) if both >= 0 else None
+    if both < 0 and "|" not in draft.originals:
+        pair = find_contradiction(placed)
     if pair:
         return _intersect(draft, frame, placed, pair, absences)
     directed, placed = split_directed(draft, placed)

@@ -140,8 +140,8 @@ def _is_plausible(draft: FrameDraft, match: re.Match[str], column: AskColumn) ->
 
 
 def _read_bare_comparisons(draft: FrameDraft) -> None:
-    for match in draft.find(r"(?P<n>n)?(?P<op>[>A])i?(?P<v>[NP])"):
-        adjective = draft.cue(match.start("op")).adjective
+    for match in draft.find(r"(?P<n>n)?(?P<op>[>A])i?(?P<v>[NP])(?P<y>y)?"):
+        adjective = "old" if match["y"] else draft.cue(match.start("op")).adjective
         implied = find_implied(draft, adjective) if adjective else None
         column = implied[0] if implied else _find_column_near(draft, match.start("v"))
         if column:

@@ -17,6 +17,7 @@ def read_selection(draft: FrameDraft) -> None:
     _read_aggregates(draft)
     _read_counts(draft)
     _read_columns(draft)
+    _read_listed_tables(draft)
     draft.select.sort(key=lambda placed: placed.position)
 
 
@@ -135,6 +136,20 @@ def _read_columns(draft: FrameDraft) -> None:
         if code == "C" and position not in hidden and draft.mention(position).why != "similar word":
             draft.select.append(PlacedExpression(position, Expression(draft.column(position).ref)))
             draft.take(position)
+
+
+def _read_listed_tables(draft: FrameDraft) -> None:
+    """Read "the names of teachers and their courses": a table in a list with columns is shown by its display."""
+    entity = draft.entity()
+    if not any(not placed.expression.is_aggregate for placed in draft.select):
+        return
+    hidden = _find_hidden(draft)
+    for match in draft.find(r"[&,](?P<t>T)"):
+        place = match.start("t")
+        table = draft.schema.table(str(draft.mention(place).table))
+        if table != entity and place not in hidden and not re.search("[nB|]", draft.originals):
+            draft.select.append(PlacedExpression(place, Expression(table.display_ref)))
+            draft.take(place)
 
 
 def _find_hidden(draft: FrameDraft) -> set[int]:

@@ -3,14 +3,17 @@
 import re
 
 from everhold.ask.frame import Expression, Literal, Predicate
-from everhold.ask.grammar.columns import find_time
+from everhold.ask.grammar.columns import find_implied, find_time
 from everhold.ask.grammar.conditions import compare_period
 from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate
+from everhold.ask.language.stems import stem
 from everhold.ask.linking.mention import Mention
 from everhold.ask.schema import AskColumn, ColumnKind
 
 _PATTERNS = {"contains": "%{}%", "starts": "{}%", "ends": "%{}"}
 _YEARS = range(1000, 2201)
+# Words of columns that say where something is, as "in" and "from" ask.
+_PLACES = frozenset(map(stem, ("country", "city", "state", "location", "hometown", "region", "place", "district", "town")))
 
 
 def read_values(draft: FrameDraft) -> None:
@@ -83,7 +86,11 @@ def _guess_column(draft: FrameDraft, position: int) -> AskColumn | None:
     if texts:
         return texts[-1]
     tables = [table for place, table in draft.tables() if place < position]
-    return draft.schema.column(tables[-1].display_ref) if tables else None
+    if not tables:
+        return None
+    is_place = draft.original(position - 1) == "i"
+    places = [column for column in tables[-1].columns if _PLACES & set(column.words) and not column.is_numeric]
+    return places[0] if is_place and places else draft.schema.column(tables[-1].display_ref)
 
 
 def _equal(column: AskColumn, value: Literal) -> Predicate:
@@ -98,6 +105,12 @@ def _read_equal_numbers(draft: FrameDraft) -> None:
             is_year = "i" in match.group() and mention.value in _YEARS and not column.is_time
             if is_number and mention.value is not None and not is_year:
                 _place(draft, match, _equal(column, mention.value), bool(match["n"]))
+    for match in draft.find(r"(?P<v>N)(?:\|(?P<w>N))?y"):
+        implied = find_implied(draft, "old")
+        if implied:
+            places = [place for place in (match.start("v"), match.start("w")) if place >= 0]
+            ages = tuple(value for place in places if (value := draft.mention(place).value) is not None)
+            _place(draft, match, Predicate(Expression(implied[0].ref), "in" if len(ages) > 1 else "=", ages))
     for match in draft.find(r"i?(?P<v>N)"):
         mention = draft.mention(match.start("v"))
         if isinstance(mention.value, int) and mention.value in _YEARS:

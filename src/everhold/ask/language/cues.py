@@ -154,6 +154,7 @@ _add("*", "all information|all the information|all details|all the details|all i
           "all available information|complete information|all the info|all fields|all columns|all data|all the data|"
           "information|details")  # fmt: skip
 _add("~", "amount of|at once|at time|in other words|that is to say|for yes|stands for")
+_add("y", "years old|year old|years of age")
 _add("g", "yearly|annually|by year|per year|each year|annual", "year")
 _add("g", "quarterly|by quarter|per quarter|each quarter|for each quarter", "quarter")
 _add("g", "monthly|by month|per month|each month|for each month", "month")
@@ -177,7 +178,7 @@ the a an all there their its his her any some these those this it they them we u
 just as so then if how when while ones one's belonging belong corresponding currently overall ever following given named
 exists exist available various considered possible whole entire registered recorded listed associated related regarding
 including together values value results result many much s kinds well yet still already time times moment say
-shown used using use according person persons
+shown used using use according person persons called titled
 """
 FILLERS = frozenset(_FILLER_WORDS.split())
 

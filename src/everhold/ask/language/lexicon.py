@@ -10,7 +10,7 @@ _SYNONYM_GROUPS = (
     "professor lecturer instructor", "employee staff worker personnel", "customer client buyer shopper",
     "phone telephone mobile cell", "birthday birthdate", "kind type category class sort", "author writer",
     "song track", "gender sex", "id identifier identification", "zip postcode zipcode postal",
-    "name title called named",
+    "name title",
     "begin start opening", "end finish closing", "maker manufacturer", "company firm enterprise business",
     "street road", "city town", "pet animal", "doctor physician", "purchase order buy bought",
     "airplane plane aircraft",

@@ -10,10 +10,10 @@ from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import Token, split_words
 from everhold.ask.linking.mention import COLUMN, NUMBER, PERIOD, TABLE, VALUE, Mention
 from everhold.ask.linking.names import NameIndex, NameMatch
-from everhold.ask.schema import AskSchema, ColumnKind, ColumnRef
+from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef
 from everhold.ask.values import ValueIndex, ValueMatch
 
-_ID = stem("id")
+_ID, _NUMBER = stem("id"), stem("number")
 _LONGEST_NAME = 6  # tokens, with words such as "of" between
 _LONGEST_VALUE = 9
 _PER_SPAN = 8
@@ -52,7 +52,7 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
     for match in tables if not has_grammar else [match for match in tables if match.why == "name"]:
         yield Mention(start, end, TABLE, match.score, weight, table=match.table, why=match.why)
     for match in (*names.match_initials(stems), *names.match_columns(stems)[:_PER_SPAN]):
-        if match.column and (not has_grammar or match.why == "name"):
+        if match.column and (not has_grammar or match.why == "name") and not _is_count(span, match.column):
             score = (
                 match.score
                 - _weigh_column(schema, match, _ID in stems)
@@ -60,6 +60,11 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
             )
             if score > 0 or has_grammar:
                 yield Mention(start, end, COLUMN, score, weight, column=match.column.ref, why=match.why)
+
+
+def _is_count(span: Sequence[Token], column: AskColumn) -> bool:
+    """Say whether "number of flights" counts: a column is meant only if its own name begins with the number."""
+    return span[0].stem == _NUMBER and len(span) > 1 and span[1].lower == "of" and column.words[0] != _NUMBER
 
 
 def _is_grammar(token: Token) -> bool:
@@ -165,7 +170,8 @@ def _is_common(span: Sequence[Token], begins: bool) -> bool:
 
 def _make_value(start: int, end: int, match: ValueMatch, factor: float, weight: int) -> Mention:
     raw = match.value.raw
-    value = raw if isinstance(raw, str | int | float) else str(raw)
+    # Spaces around a stored value are not part of what it says; files are trimmed when they are uploaded.
+    value = raw.strip() if isinstance(raw, str) else raw if isinstance(raw, int | float) else str(raw)
     score = factor * match.likeness
     return Mention(start, end, VALUE, score, weight, column=match.value.ref, value=value, why=match.why)
 
