@@ -21,7 +21,8 @@ class Features(NamedTuple):
     """What confidence is computed from, each from 0 to 1.
 
     unexplained, unread and unread_cues count words that nothing names, mentions and cues that the grammar did not use;
-    weakest and mean are scores of mentions; margin is the lead over the next reading.
+    weakest and mean are scores of mentions; margin is the lead over the next reading, close that it is small; clean
+    says that every word was used and every name is whole; flat that one table is read without groups.
     """
 
     unexplained: float
@@ -42,6 +43,11 @@ class Features(NamedTuple):
     shown: float
     sentences: float
     repeats: float
+    clean: float
+    close: float
+    implied_group: float
+    key_group: float
+    flat: float
 
 
 def measure_features(
@@ -53,6 +59,7 @@ def measure_features(
     inner = [condition for condition in frame.where if _is_nested(condition)]
     left = draft.codes
     plain = [item for item in frame.select if not item.is_aggregate]
+    problems = sum(left.count(code) for code in "xCVNPnB|s><ck}mae$SAlw#")
     named = {table.name for place, table in draft.tables() if left[place] == "T"}
     return Features(
         unexplained=_scale(left.count("x"), 4),
@@ -73,6 +80,11 @@ def measure_features(
         shown=_scale(len(frame.select), 4),
         sentences=_scale(draft.originals.rstrip(".").count("."), 1),
         repeats=float(bool(plain) and len(tables) > 1 and not frame.group and not frame.distinct),
+        clean=float(problems == 0 and min(scores) >= 0.95),
+        close=float(margin < 0.15),
+        implied_group=float(bool(frame.group) and not draft.group and not frame.having and not draft.most),
+        key_group=float(len(tables) > 1 and bool(frame.group)),
+        flat=float(len(tables) == 1 and not inner and not frame.group and not frame.combined),
     )
 
 

@@ -10,7 +10,7 @@ from everhold.ask.confidence import Features
 from everhold.evaluation.sql import PRECISION, SqlOutcome, apply_weights, find_coverage, trace_curve
 
 # The pull of each weight towards 0, in examples: some features are rare in any one set of questions.
-_PULL = 3.0
+_PULL = 1.0
 _STEPS = 60
 _DIGITS = 3
 

@@ -50,7 +50,9 @@ def _choose_key(draft: FrameDraft, condition: PlacedPredicate) -> ForeignKey | N
         return None
     keys = _find_parallel_keys(draft.schema, column.table)
     direction = _read_direction(draft, condition)
-    return next((key for key in keys if direction & _get_directions(draft.schema, key)), None)
+    directed = [key for key in keys if direction & _get_directions(draft.schema, key)]
+    hinted = [key for key in keys if key.ref in draft.via]
+    return next(iter([*directed, *hinted]), None)
 
 
 def _find_parallel_keys(schema: AskSchema, table: str) -> list[ForeignKey]:

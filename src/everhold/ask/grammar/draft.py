@@ -8,9 +8,10 @@ from everhold.ask.frame import Expression, Function, Literal, Ordering, Predicat
 from everhold.ask.language.cues import Cue
 from everhold.ask.linking.beam import Piece
 from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
-from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnRef
+from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef
 
 TAKEN = "_"
+_WHOLE_NAME = 0.72  # a name of which only a generic word such as "code" is left out
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,19 @@ class FrameDraft:
     via: list[ColumnRef] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        hints = [piece for piece in self.pieces if self._is_key_hint(piece)]
+        self.via = [piece.mention.column for piece in hints if piece.mention and piece.mention.column]
+        self.pieces = tuple(piece for piece in self.pieces if piece not in hints)
         self.codes = "".join(_encode(piece) for piece in self.pieces)
+
+    def _is_key_hint(self, piece: Piece) -> bool:
+        """Say whether a word such as "lost" only names a key, here "lost_in_battle": it says which way to join."""
+        mention = piece.mention
+        if mention is None or mention.kind != COLUMN or mention.column is None or mention.why in ("name", "role"):
+            return False
+        column = self.schema.column(mention.column)
+        is_whole = mention.score >= _WHOLE_NAME and column.kind is not ColumnKind.ID
+        return self.schema.foreign_key(mention.column) is not None and not is_whole
 
     def find(self, pattern: str) -> Iterator[re.Match[str]]:
         """Yield matches of a pattern, from left to right, over what is not yet used when each is looked for."""

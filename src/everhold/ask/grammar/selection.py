@@ -94,10 +94,10 @@ def _read_window(draft: FrameDraft, match: re.Match[str]) -> Window | None:
 
 
 def _read_counts(draft: FrameDraft) -> None:
-    for match in draft.find(r"(?P<w>\$)?#(?P<d>d)?[xf]{0,2}(?P<c>[CT])?"):
+    for match in draft.find(r"(?P<w>\$)?#(?P<d>d)?(?:[xf]{0,2}(?P<c>[CT])|[x=]{0,2}(?P<m>C))?"):
         window = draft.cue(match.start("w")).value if match["w"] else None
-        place = match.start("c")
-        if place < 0:
+        place = match.start("c") if match["c"] else match.start("m")
+        if place < 0 or (match["m"] and not _is_amount(draft.column(place))):
             _count_without_noun(draft, match)
             continue
         mention = draft.mention(place)
@@ -120,8 +120,15 @@ def _make_count_of(draft: FrameDraft, place: int, distinct: bool, window: Window
         return Expression(function=Function.COUNT, of_table=mention.table, window=window)
     column = draft.column(place)
     if _is_amount(column) and not distinct:
-        return Expression(column.ref)
+        total = _find_total(draft)
+        draft.take(total)
+        return Expression(column.ref, Function.SUM if total >= 0 else None)
     return Expression(column.ref, Function.COUNT, distinct=distinct, window=window)
+
+
+def _find_total(draft: FrameDraft) -> int:
+    """Return the position of an unused "in total", or -1."""
+    return next((p for p, code in enumerate(draft.codes) if code == "a" and draft.cue(p).value is Function.SUM), -1)
 
 
 def _is_amount(column: AskColumn) -> bool:

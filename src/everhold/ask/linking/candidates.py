@@ -20,7 +20,7 @@ _PER_SPAN = 8
 _INNER_WORDS = frozenset({"of", "the", "a", "an", "s"})
 _UNKNOWN_NAME = 0.4  # words in capitals that no column holds
 _LOWER_CASE = 0.75  # a single word, written small, that is a value of some column
-_GRAMMAR_WORD = 1.0  # a column named like a word of the grammar, such as "average"
+_GRAMMAR_WORD = 1.2  # a column named like a word of the grammar, such as "average"
 _FOREIGN_KEY = 0.12  # a name is rather that of a table than of the column that refers to it
 
 
