@@ -5,6 +5,7 @@ The weights are in confidence.json; `everhold eval fit-sql` makes that file from
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,8 @@ class Features(NamedTuple):
 
     unexplained, unread and unread_cues count words that nothing names, mentions and cues that the grammar did not use;
     weakest and mean are scores of mentions; margin is the lead over the next reading, close that it is small; clean
-    says that every word was used and every name is whole; flat that one table is read without groups.
+    says that every word was used and every name is whole; flat that one table is read without groups;
+    missing_head that a word nothing explains stands where the question says what it wants.
     """
 
     unexplained: float
@@ -48,6 +50,7 @@ class Features(NamedTuple):
     implied_group: float
     key_group: float
     flat: float
+    missing_head: float
 
 
 def measure_features(
@@ -84,6 +87,7 @@ def measure_features(
         close=float(margin < 0.15),
         implied_group=float(bool(frame.group) and not draft.group and not frame.having and not draft.most),
         key_group=float(len(tables) > 1 and bool(frame.group)),
+        missing_head=float(re.search(r"[L#&,]x+[fi=]", draft.originals) is not None),
         flat=float(len(tables) == 1 and not inner and not frame.group and not frame.combined),
     )
 

@@ -65,7 +65,9 @@ class ValueIndex:
         exact = self._exact.get(tuple(words))
         if exact:
             # A value with spaces around it is less likely meant than one that is stored as it is written.
-            return [ValueMatch(value, 1.0 if str(value.raw) == str(value.raw).strip() else 0.97, "exact") for value in exact]
+            return [
+                ValueMatch(value, 1.0 if str(value.raw) == str(value.raw).strip() else 0.97, "exact") for value in exact
+            ]
         stemmed = self._stemmed.get(tuple(map(stem, words)), ())
         return [ValueMatch(value, 0.9, "stem") for value in stemmed] or self._find_derived(words)
 
@@ -97,6 +99,10 @@ class ValueIndex:
                 likeness = 0.85 - 0.1 * distance
                 matches.extend(ValueMatch(value, likeness, "similar") for value in self._exact[candidate])
         return sorted(matches, key=lambda match: -match.likeness)
+
+
+def _is_padded(value: StoredValue) -> bool:
+    return str(value.raw) != str(value.raw).strip()
 
 
 def measure_edits(first: str, second: str, most: int) -> int:

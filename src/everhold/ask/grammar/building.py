@@ -13,9 +13,9 @@ from everhold.ask.frame import (
     SetOperation,
 )
 from everhold.ask.grammar.conditions import read_conditions
+from everhold.ask.grammar.contradictions import find_contradiction
 from everhold.ask.grammar.directions import split_directed
 from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate, make_count
-from everhold.ask.grammar.contradictions import find_contradiction
 from everhold.ask.grammar.negation import exclude_related, read_absences
 from everhold.ask.grammar.nesting import pick_rows_first, require_related
 from everhold.ask.grammar.ordering import read_limits, read_orderings, read_superlatives

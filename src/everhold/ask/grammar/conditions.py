@@ -116,7 +116,7 @@ def _find_related(draft: FrameDraft, position: int) -> str | None:
 
 
 def _read_number_then_column(draft: FrameDraft) -> None:
-    for pattern in (r"(?P<n>n)?[h=x]{0,2}(?P<op>>)(?P<v>N)x?(?P<c>C)", r"(?P<n>n)?(?P<op>>)(?P<c>C)f?(?P<v>N)",
+    for pattern in (r"(?P<n>n)?[h=x]{0,2}(?P<op>>)(?P<v>N)[xi]?(?P<c>C)", r"(?P<n>n)?(?P<op>>)(?P<c>C)f?(?P<v>N)",
                     r"(?P<n>n)?(?P<v>N)(?P<op>})(?P<c>C)?", r"(?P<c>C)[=h]*(?P<v>N)(?P<op>})"):  # fmt: skip
         for match in draft.find(pattern):
             place = match.start("c")

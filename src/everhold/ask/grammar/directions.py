@@ -8,8 +8,8 @@ from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate
 from everhold.ask.language.stems import stem
 from everhold.ask.schema import AskSchema, ForeignKey
 
-_ORIGIN = frozenset(map(stem, ("from", "depart", "departs", "departing", "leave", "leaving", "origin", "source", "start",
-                               "departure", "outgoing", "home", "sender", "begin")))  # fmt: skip
+_ORIGIN = frozenset(map(stem, ("from", "depart", "departs", "departing", "leave", "leaving", "origin", "source",
+                               "start", "departure", "outgoing", "home", "sender", "begin")))  # fmt: skip
 _GOAL = frozenset(map(stem, ("to", "arrive", "arriving", "arrival", "land", "landing", "destination", "into", "end",
                              "incoming", "away", "receiver", "toward", "reach")))  # fmt: skip
 _REACH = 3  # items before a value in which a direction is looked for
@@ -75,6 +75,4 @@ def _read_direction(draft: FrameDraft, condition: PlacedPredicate) -> frozenset[
 
 def _get_directions(schema: AskSchema, key: ForeignKey) -> frozenset[str]:
     words = set(schema.column(key.ref).words)
-    return frozenset(
-        name for name, meaning in (("origin", _ORIGIN), ("goal", _GOAL)) if words & meaning
-    )
+    return frozenset(name for name, meaning in (("origin", _ORIGIN), ("goal", _GOAL)) if words & meaning)

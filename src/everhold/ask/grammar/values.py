@@ -13,7 +13,9 @@ from everhold.ask.schema import AskColumn, ColumnKind
 _PATTERNS = {"contains": "%{}%", "starts": "{}%", "ends": "%{}"}
 _YEARS = range(1000, 2201)
 # Words of columns that say where something is, as "in" and "from" ask.
-_PLACES = frozenset(map(stem, ("country", "city", "state", "location", "hometown", "region", "place", "district", "town")))
+_PLACES = frozenset(
+    map(stem, ("country", "city", "state", "location", "hometown", "region", "place", "district", "town"))
+)
 
 
 def read_values(draft: FrameDraft) -> None:

@@ -38,7 +38,7 @@ def _add(code: str, phrases: str, value: Any = None, adjective: str = "") -> Non
 _add("#", "how many|number of|the number of|total number of|count of|count the number of|count|amount of times|"
           "how many times|the number|number of times|total count of|numbers of|how often")  # fmt: skip
 _add("a", "average|mean|avg|on average|averaged", Function.AVERAGE)
-_add("a", "total|sum|sum of|total amount of|overall|combined|total of|in total|altogether", Function.SUM)
+_add("a", "total|sum|sum of|overall|combined|total of|in total|altogether", Function.SUM)
 _add("m", "minimum|min|minimal", Function.MINIMUM)
 _add("m", "maximum|max|maximal", Function.MAXIMUM)
 _add("d", "different|distinct|unique|distinctive|distinctly|without repetition|without duplicates|various")
@@ -148,7 +148,7 @@ _add("$", "share of|percentage of|percent of|proportion of|share|fraction of|per
 _add("$", "cumulative|running total of|running total|running sum of|cumulative total of", Window.RUNNING)
 _add("$", "change in|growth of|growth in|month over month|year over year|period over period|growth", Window.CHANGE)
 _add("L", "show|list|give|give me|find|return|tell|tell me|display|show me|report|state|please show|retrieve|get|"
-          "find out|output|provide|select|compute|calculate|what is|what are|what|which|name|"
+          "find out|output|provide|select|compute|calculate|what is|what are|what|which|"
           "what was|what were|determine|print|identify")  # fmt: skip
 _add("*", "all information|all the information|all details|all the details|all info|everything|full information|"
           "all available information|complete information|all the info|all fields|all columns|all data|all the data|"

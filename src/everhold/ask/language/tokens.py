@@ -9,6 +9,7 @@ from everhold.text.terms import fold
 _QUOTES = {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "`": "'"}
 _TOKEN = re.compile(
     r"""(?P<quoted>"[^"]+"|(?<!\w)'[^']+'(?!\w))"""
+    r"""|(?P<date>\d{4}-\d{1,2}-\d{1,2}(?![\w-]))"""
     r"""|(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?![\w-])|\d+(?:\.\d+)?(?=-\w))"""
     r"""|(?P<word>[^\W_]+(?:[-/.&][^\W_]+)*(?:'[a-z]+)?)"""
     r"""|(?P<mark>[,;:?!().])"""
@@ -37,7 +38,7 @@ def tokenize(question: str) -> tuple[Token, ...]:
 
 
 def _make_token(match: re.Match[str]) -> Token:
-    kind = str(match.lastgroup)
+    kind = str(match.lastgroup).replace("date", "word")
     text = match.group()
     if kind == "quoted":
         text = text[1:-1]

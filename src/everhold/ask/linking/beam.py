@@ -96,7 +96,7 @@ def _add_words(assignment: Assignment, tokens: Sequence[Token], start: int) -> t
             cue, length = _OR, 1  # "after 2013 or before 2008" has two comparisons
         if cue.code == "~":
             return assignment, start + length
-        if cue.code == "L" and token.lower in ("which", "what", "name") and not _begins_clause(assignment):
+        if cue.code == "L" and token.lower in ("which", "what") and not _begins_clause(assignment):
             cue = Cue("r")
         text = " ".join(word.lower for word in tokens[start : start + length])
         piece = Piece(start, start + length, cue=cue, text=text)

@@ -106,9 +106,7 @@ def _find_periods(tokens: Sequence[Token], today: date) -> Iterator[Mention]:
             yield Mention(start, end, PERIOD, 1.0, end - start, period=phrase.interval)
 
 
-def _find_values(
-    schema: AskSchema, names: NameIndex, values: ValueIndex, tokens: Sequence[Token]
-) -> Iterator[Mention]:
+def _find_values(schema: AskSchema, names: NameIndex, values: ValueIndex, tokens: Sequence[Token]) -> Iterator[Mention]:
     for start, token in enumerate(tokens):
         if token.kind == "quoted":
             yield from _find_quoted(values, token, start)

@@ -120,8 +120,8 @@ class NameIndex:
             if score >= _LEAST_SCORE:
                 matches.append(NameMatch(table.name, None, score, _explain(factor, score)))
         best = max((match.score for match in matches), default=0.0)
-        for table_name in self._roles.get(frozenset(stems), ()) if best < 0.95 else ():
-            matches.append(NameMatch(table_name, None, _ROLE, "role"))
+        roles = self._roles.get(frozenset(stems), ()) if best < 0.95 else ()
+        matches.extend(NameMatch(name, None, _ROLE, "role") for name in roles)
         if best >= 0.95:
             # "Concert" is the table of concerts, not that of singers in concerts.
             matches = [match if match.score >= 0.95 else replace(match, score=0.5 * match.score) for match in matches]

@@ -77,6 +77,6 @@ def _choose_display(
     named = [column for column in columns if stem("name") in column.words and not column.is_numeric]
     same = [column for column in columns if set(column.words) in (set(table_words), set(table_core))]
     same = [column for column in same if not column.is_numeric]
-    texts = [column for column in columns if column.kind in (ColumnKind.TEXT, ColumnKind.CATEGORY)]
+    texts = [column for column in columns if column.kind is ColumnKind.TEXT]
     first = [*same[:1], *named[:1], *texts[:1]]
     return first[0].name if first else key or columns[0].name
