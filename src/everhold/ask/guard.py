@@ -60,6 +60,8 @@ def _check_nodes(statement: exp.Expr) -> None:
     for node in statement.walk():
         if type(node) not in _NODES and type(node) not in _FUNCTIONS:
             _refuse(f"{type(node).__name__} is not allowed in a statement", "leave it out")
+        if isinstance(node, exp.Select) and not node.expressions:
+            _refuse("the statement selects nothing", "name the columns after SELECT")
         if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _NAMED_FUNCTIONS:
             _refuse(f"the function {str(node.this)[:60]!r} is not allowed", "use another function")
         if isinstance(node, exp.With) and node.args.get("recursive"):

@@ -7,6 +7,7 @@ penalty for each word that nothing explains, minus the distance between the tabl
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from everhold.ask.language.cues import FILLERS, Cue, match_cue
 from everhold.ask.language.tokens import Token
@@ -72,7 +73,7 @@ def _drop_modifiers(assignment: Assignment) -> Assignment:
     """Leave out a table that stands directly before another: "car models" are models."""
     kept = [
         piece
-        for piece, following in zip(assignment.pieces, (*assignment.pieces[1:], None), strict=True)
+        for piece, following in zip_longest(assignment.pieces, assignment.pieces[1:])
         if not (following and _is_table(piece) and _is_table(following) and piece.end == following.start)
     ]
     return replace(assignment, pieces=tuple(kept))
