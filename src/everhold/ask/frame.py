@@ -18,7 +18,7 @@ class Function(StrEnum):
     MAXIMUM = "max"
 
 
-class Window(StrEnum):
+class WindowKind(StrEnum):
     """How a value of a group relates to those of the other groups."""
 
     SHARE = "share"
@@ -38,7 +38,7 @@ class Expression:
     distinct: bool = False
     of_table: str | None = None
     grain: str | None = None
-    window: Window | None = None
+    window: WindowKind | None = None
 
     @property
     def is_aggregate(self) -> bool:

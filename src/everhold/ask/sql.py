@@ -15,7 +15,7 @@ from everhold.ask.frame import (
     Predicate,
     QueryFrame,
     SetOperation,
-    Window,
+    WindowKind,
 )
 from everhold.ask.frame_parts import list_columns, list_tables
 from everhold.ask.joins import JoinTree, find_joins
@@ -128,10 +128,10 @@ class _SelectBuilder:
 
     def _write_window(self, item: Expression, value: exp.Expr) -> exp.Expr:
         order = exp.Order(expressions=[self._write(group) for group in self._frame.group])
-        if item.window is Window.SHARE:
+        if item.window is WindowKind.SHARE:
             total = exp.Window(this=exp.Sum(this=value.copy()))
             return exp.Div(this=exp.Mul(this=value, expression=exp.Literal.number("1.0")), expression=total)
-        if item.window is Window.RUNNING:
+        if item.window is WindowKind.RUNNING:
             return exp.Window(this=exp.Sum(this=value), order=order)
         before = exp.Window(this=exp.Lag(this=value.copy()), order=order)
         return exp.Sub(this=value, expression=before)

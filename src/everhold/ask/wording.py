@@ -2,7 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from everhold.ask.frame import AnyPredicate, Expression, Function, Membership, Ordering, Predicate, QueryFrame, Window
+from everhold.ask.frame import (
+    AnyPredicate,
+    Expression,
+    Function,
+    Membership,
+    Ordering,
+    Predicate,
+    QueryFrame,
+    WindowKind,
+)
 from everhold.ask.language.tokens import Token
 from everhold.ask.linking.beam import Assignment
 from everhold.ask.schema import ColumnRef
@@ -11,8 +20,8 @@ _FUNCTIONS: Mapping[Function, str] = {
     Function.COUNT: "number of", Function.SUM: "total", Function.AVERAGE: "average", Function.MINIMUM: "lowest",
     Function.MAXIMUM: "highest",
 }  # fmt: skip
-_WINDOWS: Mapping[Window, str] = {
-    Window.SHARE: "share of the", Window.RUNNING: "running", Window.CHANGE: "change of the",
+_WINDOWS: Mapping[WindowKind, str] = {
+    WindowKind.SHARE: "share of the", WindowKind.RUNNING: "running", WindowKind.CHANGE: "change of the",
 }  # fmt: skip
 _OPERATORS: Mapping[str, str] = {
     "=": "is", "!=": "is not", "<": "is less than", "<=": "is at most", ">": "is more than", ">=": "is at least",

@@ -2,7 +2,7 @@
 
 import re
 
-from everhold.ask.frame import Expression, Function, Window
+from everhold.ask.frame import Expression, Function, WindowKind
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
 from everhold.ask.schema import AskColumn, ColumnKind
 
@@ -80,15 +80,15 @@ def _read_function(draft: FrameDraft, position: int) -> Function:
     value = draft.cue(position).value
     if isinstance(value, Function):
         return value
-    if isinstance(value, Window):
+    if isinstance(value, WindowKind):
         return Function.SUM
     return Function.MAXIMUM if value else Function.MINIMUM
 
 
-def _read_window(draft: FrameDraft, match: re.Match[str]) -> Window | None:
+def _read_window(draft: FrameDraft, match: re.Match[str]) -> WindowKind | None:
     for position in range(match.start(), match.end("f")):
         value = draft.cue(position).value if draft.codes[position] in "ams$" else None
-        if isinstance(value, Window):
+        if isinstance(value, WindowKind):
             return value
     return None
 
@@ -114,7 +114,7 @@ def _count_without_noun(draft: FrameDraft, match: re.Match[str]) -> None:
     draft.take(match.start())
 
 
-def _make_count_of(draft: FrameDraft, place: int, distinct: bool, window: Window | None) -> Expression:
+def _make_count_of(draft: FrameDraft, place: int, distinct: bool, window: WindowKind | None) -> Expression:
     mention = draft.mention(place)
     if mention.table:
         return Expression(function=Function.COUNT, of_table=mention.table, window=window)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from everhold.ask.frame import Function, Window
+from everhold.ask.frame import Function, WindowKind
 from everhold.ask.language.lexicon import ADJECTIVES, COMPARATIVES, SUPERLATIVES
 
 
@@ -144,9 +144,9 @@ _add("i", "in|from|at|on|to|for|during|within|into|about|through|of year|in the 
 _add("=", "is|are|was|were|be|been|being|am")
 _add("h", "have|has|had|do|does|did|can|could|will|would|may|has been|have been|had been")
 _add("t", "top|first|last|bottom")
-_add("$", "share of|percentage of|percent of|proportion of|share|fraction of|percentage", Window.SHARE)
-_add("$", "cumulative|running total of|running total|running sum of|cumulative total of", Window.RUNNING)
-_add("$", "change in|growth of|growth in|month over month|year over year|period over period|growth", Window.CHANGE)
+_add("$", "share of|percentage of|percent of|proportion of|share|fraction of|percentage", WindowKind.SHARE)
+_add("$", "cumulative|running total of|running total|running sum of|cumulative total of", WindowKind.RUNNING)
+_add("$", "change in|growth of|growth in|month over month|year over year|period over period|growth", WindowKind.CHANGE)
 _add("L", "show|list|give|give me|find|return|tell|tell me|display|show me|report|state|please show|retrieve|get|"
           "find out|output|provide|select|compute|calculate|what is|what are|what|which|"
           "what was|what were|determine|print|identify")  # fmt: skip
