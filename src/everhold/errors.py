@@ -27,6 +27,12 @@
     │   ├── ModelNotFound
     │   ├── ModelDamaged
     │   └── ModelUnavailable   retry
+    ├── QueryError            a query on uploaded or connected data
+    │   ├── QueryFailed
+    │   ├── QueryTimeout
+    │   ├── QueryMemoryExceeded
+    │   ├── ResultTooLarge
+    │   └── DataUnavailable    retry
     ├── FileError             a file could not be written; no part of it was left behind
     ├── StepFailed            a step of a run failed when it was recorded
     ├── InvalidSettings
@@ -151,6 +157,8 @@ class InvalidArguments(InvalidInput):
         self.faults = faults
 class StatementRefused(InvalidInput):
     """A SQL statement that is not a plain SELECT from known tables; it was not run."""
+class StatementRefused(InvalidInput):
+    """A statement that is not known to be harmless; it was not run."""
 
 
 class StoreMissing(InvalidInput):
@@ -258,6 +266,39 @@ class ModelUnavailable(ModelError):
     """The endpoint of a model does not answer."""
 
     retryable = True
+
+
+class QueryError(EverholdError):
+    """A query on uploaded or connected data."""
+
+
+class QueryFailed(QueryError):
+    """The engine of the data could not run the statement."""
+
+
+class QueryTimeout(QueryError):
+    """The query was ended at its limit of time."""
+
+    default_remedy = "ask for less, or raise the limit"
+
+
+class QueryMemoryExceeded(QueryError):
+    """The query was ended at its limit of memory."""
+
+    default_remedy = "ask for less, or raise the limit"
+
+
+class ResultTooLarge(QueryError):
+    """The result has more bytes than allowed."""
+
+    default_remedy = "select fewer columns or rows, or raise the limit"
+
+
+class DataUnavailable(QueryError):
+    """The file or the database with the data cannot be read."""
+
+    retryable = True
+    default_remedy = "check that it is there, then try again"
 
 
 class FileError(EverholdError, OSError):

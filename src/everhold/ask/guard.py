@@ -80,3 +80,274 @@ def _check_tables(statement: exp.Expr, tables: Collection[str]) -> None:
             _refuse(f"the table {table.sql()[:60]!r} names a schema", "name the table alone")
         if table.name.lower() not in allowed | local:
             _refuse(f"no table {table.name[:60]!r}", f"use one of: {', '.join(sorted(tables))}")
+"""Checks a statement before it runs, whoever drafted it: parsed in its final dialect, allowed by list.
+
+A statement passes if every node, table and function is on a list (`guard_lists.py`). Anything else is refused, also
+what a later version of the parser may add. What runs is not the text that came in but the text that is generated
+from the checked tree, and that text is parsed and checked once more.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
+from sqlglot.tokenizer_core import TokenType
+
+from everhold.ask.guard_lists import (
+    FUNCTIONS,
+    NAMED_FUNCTIONS,
+    OPERATORS,
+    RESERVED_PREFIXES,
+    STRUCTURE,
+    TYPES,
+)  # fmt: skip
+from everhold.errors import StatementRefused
+from everhold.ports.data_engine import CheckedStatement
+
+_FIRST_TOKENS: Final = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM})
+_OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_WORD: Final = re.compile(r"[A-Za-z_]{1,30}")
+_JOIN_KINDS: Final = frozenset({"", "INNER", "OUTER", "CROSS"})
+_JOIN_METHODS: Final = frozenset({"", "NATURAL"})
+# What the parser raises for text that it cannot read; some of it by accident.
+_PARSE_ERRORS: Final = (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
+
+
+@dataclass(frozen=True)
+class StatementLimits:
+    """How large a statement may be. Parsing time grows with the nesting, so that is counted before parsing."""
+
+    characters: int = 20_000
+    nesting: int = 40
+    depth: int = 160
+    nodes: int = 5_000
+    joins: int = 24
+    selects: int = 32
+
+
+_LIMITS: Final = StatementLimits()
+
+
+def check_statement(
+    sql: str,
+    dialect: str,
+    tables: Collection[str] | Mapping[str, Collection[str]],
+    *,
+    row_limit: int = 10_000,
+    limits: StatementLimits = _LIMITS,
+) -> CheckedStatement:
+    """Return the statement that may run: generated from the checked tree, with a limit of `row_limit` + 1 rows.
+
+    `dialect` is duckdb, sqlite or postgres. `tables` are the names that the statement may read; a name with a schema
+    is allowed only if it is listed with that schema. With a mapping to the columns of each table, columns are
+    checked too. Raise StatementRefused for everything that is not known to be harmless.
+    """
+    if dialect not in FUNCTIONS:
+        raise _refuse(f"no guard for the dialect {dialect!r}", dialect, f"use one of {', '.join(sorted(FUNCTIONS))}")
+    tree = _parse(sql, dialect, limits)
+    check = _Check(dialect, tables, limits)
+    check.walk(tree)
+    text = _limit_rows(tree, row_limit).sql(dialect=dialect, comments=False, identify=dialect == "postgres")
+    again = _Check(dialect, tables, limits)
+    again.walk(_parse(text, dialect, limits, grown=True))
+    return CheckedStatement(text, dialect, frozenset(again.used), row_limit)
+
+
+def _refuse(fact: str, value: object = None, remedy: str = "ask with a plain SELECT") -> StatementRefused:
+    return StatementRefused(fact, value=value, remedy=remedy)
+
+
+def _parse(sql: str, dialect: str, limits: StatementLimits, *, grown: bool = False) -> exp.Query:
+    """Return the tree of one query. A generated text may be longer than the text it comes from."""
+    _check_text(sql, dialect, limits, 4 if grown else 1)
+    try:
+        trees = sqlglot.parse(sql, read=dialect)
+        if dialect == "postgres":  # its names without quotes are those in lower case
+            trees = [tree and normalize_identifiers(tree, dialect=dialect) for tree in trees]
+    except _PARSE_ERRORS as error:
+        raise _refuse(f"the statement is not valid {dialect} SQL", remedy="check its spelling") from error
+    statements = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+    if len(statements) != 1:
+        raise _refuse(f"{len(statements)} statements instead of one", len(statements), "run one SELECT at a time")
+    tree = statements[0]
+    while type(tree) is exp.Subquery and set(_list_arguments(tree)) == {"this"}:
+        tree = tree.this
+    if type(tree) not in (exp.Select, exp.Union, exp.Intersect, exp.Except):
+        raise _refuse(f"a {type(tree).__name__} statement is not allowed", type(tree).__name__)
+    assert isinstance(tree, exp.Query)
+    return tree
+
+
+def _check_text(sql: str, dialect: str, limits: StatementLimits, factor: int) -> None:
+    if len(sql) > factor * limits.characters:
+        raise _refuse(
+            f"the statement has {len(sql):,} characters; at most {limits.characters:,} are allowed",
+            len(sql),
+            "shorten it",
+        )
+    if "\0" in sql:
+        raise _refuse("the statement contains a NUL character", remedy="remove it")
+    try:
+        tokens = sqlglot.tokenize(sql, read=dialect)
+    except _PARSE_ERRORS as error:
+        raise _refuse(f"the statement is not valid {dialect} SQL", remedy="check its spelling") from error
+    if not tokens or tokens[0].token_type not in _FIRST_TOKENS:
+        raise _refuse("only queries are allowed", tokens[0].text if tokens else "", "begin with SELECT or WITH")
+    nesting = 0
+    for token in tokens:
+        nesting += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if nesting > factor * limits.nesting:
+            raise _refuse(f"brackets are nested more than {limits.nesting} deep", nesting, "simplify the statement")
+
+
+def _list_arguments(node: exp.Expr) -> Iterator[str]:
+    return (name for name, value in node.args.items() if value not in (None, False, [], ""))
+
+
+class _Check:
+    """One walk over a tree. `used` are the tables of the data set that it reads."""
+
+    def __init__(
+        self, dialect: str, tables: Collection[str] | Mapping[str, Collection[str]], limits: StatementLimits
+    ) -> None:
+        self._dialect, self._limits = dialect, limits
+        self._tables = {self._fold(name): name for name in tables}
+        self._columns = tables if isinstance(tables, Mapping) else None
+        self.used: set[str] = set()
+
+    def walk(self, root: exp.Query) -> None:
+        counts: dict[type[exp.Expr], int] = {exp.Join: 0, exp.Select: 0}
+        stack: list[tuple[exp.Expr, int, frozenset[str]]] = [(root, 0, frozenset())]
+        nodes = 0
+        while stack:
+            node, depth, visible = stack.pop()
+            nodes += 1
+            if depth > self._limits.depth or nodes > self._limits.nodes:
+                raise _refuse("the statement is too complex", nodes, "split it or shorten its lists")
+            if type(node) in counts:
+                counts[type(node)] += 1
+            self._check_node(node, visible)
+            stack.extend((child, depth + 1, names) for child, names in self._list_children(node, visible))
+        if counts[exp.Join] > self._limits.joins or counts[exp.Select] > self._limits.selects:
+            raise _refuse(
+                f"the statement has {counts[exp.Join]} joins and {counts[exp.Select]} SELECTs; at most "
+                f"{self._limits.joins} and {self._limits.selects} are allowed", remedy="simplify the statement",
+            )  # fmt: skip
+        if self._columns is not None:
+            self._check_columns(root, self._columns)
+
+    def _list_children(self, node: exp.Expr, visible: frozenset[str]) -> Iterator[tuple[exp.Expr, frozenset[str]]]:
+        """Yield the children of a node, each with the names of the common table expressions that it can see.
+
+        A common table expression sees those before it and never itself: inside `WITH t AS (SELECT * FROM t)`, the
+        inner `t` is the table.
+        """
+        with_clause = node.args.get("with_")
+        if with_clause is not None:
+            for expression in with_clause.expressions:
+                yield expression, visible
+                visible |= {self._fold(expression.alias)}
+        for child in node.iter_expressions():
+            if child is not with_clause:
+                yield child, visible
+            else:
+                self._check_with(with_clause)
+
+    def _check_with(self, clause: exp.Expr) -> None:
+        self._check_arguments(clause)
+        for expression in clause.expressions:
+            if type(expression) is not exp.CTE or self._fold(expression.alias) in self._tables:
+                raise _refuse(
+                    f"WITH gives a second meaning to the table {expression.alias!r}",
+                    expression.alias,
+                    "use another name",
+                )
+
+    def _check_node(self, node: exp.Expr, visible: frozenset[str]) -> None:
+        kind = type(node)
+        if kind in STRUCTURE:
+            self._check_arguments(node)
+            self._check_details(node, visible)
+        elif kind is exp.Anonymous:
+            name = node.this
+            if not isinstance(name, str) or name.lower() not in NAMED_FUNCTIONS[self._dialect]:
+                raise _refuse(f"the function {name!s} is not allowed", str(name), "use another function")
+        elif kind not in OPERATORS and kind not in FUNCTIONS[self._dialect]:
+            name = node.sql_name() if isinstance(node, exp.Func) else kind.__name__
+            raise _refuse(f"{name} is not allowed", name, "leave it out")
+
+    def _check_arguments(self, node: exp.Expr) -> None:
+        unknown = set(_list_arguments(node)) - STRUCTURE[type(node)]
+        if unknown:
+            name = min(unknown).strip("_").upper()
+            raise _refuse(f"{name} is not allowed in {type(node).__name__}", name, "leave it out")
+
+    def _check_details(self, node: exp.Expr, visible: frozenset[str]) -> None:
+        match node:
+            case exp.Table():
+                self._check_table(node, visible)
+            case exp.Join():
+                method, kind = (node.args.get(name) or "" for name in ("method", "kind"))
+                if str(method).upper() not in _JOIN_METHODS or str(kind).upper() not in _JOIN_KINDS:
+                    raise _refuse(f"a {method or kind} JOIN is not allowed", str(method or kind), "use JOIN … ON")
+            case exp.Lateral() if type(node.this) is not exp.Subquery:
+                raise _refuse("LATERAL is allowed for subqueries only")
+            case exp.DataType() if node.this not in TYPES:
+                raise _refuse(f"the type {node.this!s} is not allowed", str(node.this), "cast to a plain type")
+            case exp.Var() if not isinstance(node.this, str) or not _WORD.fullmatch(node.this):
+                raise _refuse(f"{node.this!s} is not allowed", str(node.this))
+            case exp.Column() if type(node.this) not in (exp.Identifier, exp.Star):
+                raise _refuse("a column must be a name")
+            case exp.Alias() if type(node.args.get("alias")) is not exp.Identifier:
+                raise _refuse("an alias must be a name")
+            case _:
+                return
+
+    def _check_table(self, table: exp.Table, visible: frozenset[str]) -> None:
+        # A table function, such as read_text('…'), is a Table whose `this` is the call; its name would be empty.
+        if type(table.this) is not exp.Identifier:
+            raise _refuse("only tables may be read, not functions or files")
+        schema = table.args.get("db")
+        name = table.name if schema is None else f"{schema.name}.{table.name}"
+        folded = self._fold(name)
+        if schema is None and folded in visible:
+            return
+        is_reserved = schema is None and folded.startswith(RESERVED_PREFIXES[self._dialect])
+        if folded not in self._tables or is_reserved:
+            raise _refuse(f"no table {name!r} may be read", name, "use a table of this data set")
+        self.used.add(self._tables[folded])
+
+    def _check_columns(self, root: exp.Query, columns: Mapping[str, Collection[str]]) -> None:
+        """Raise StatementRefused for a name that is neither a column of a table that is read nor defined here."""
+        known = {self._fold(column) for table in self.used for column in columns[table]}
+        known |= {self._fold(alias.alias) for alias in root.find_all(exp.Alias)}
+        for alias in root.find_all(exp.TableAlias):
+            known |= {self._fold(column.name) for column in alias.args.get("columns") or ()}
+        for column in root.find_all(exp.Column):
+            if type(column.this) is exp.Identifier and self._fold(column.name) not in known:
+                raise _refuse(
+                    f"no column {column.name!r} in the tables of this statement", column.name, "check its name"
+                )
+
+    def _fold(self, name: str) -> str:
+        """PostgreSQL distinguishes case in quoted names, and the parser has lowered the others."""
+        return name if self._dialect == "postgres" else name.lower()
+
+
+def _limit_rows(root: exp.Query, row_limit: int) -> exp.Query:
+    """Return the query with a limit of one row more than allowed, so that a longer result is noticed."""
+    limit = root.args.get("limit")
+    most = row_limit + 1
+    if limit is not None:
+        count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression
+        if not isinstance(count, exp.Literal) or not str(count.this).isdecimal():
+            raise _refuse("LIMIT must be a whole number", remedy="write the number of rows")
+        most = min(most, int(count.this))
+    root.set("limit", exp.Limit(expression=exp.Literal.number(most)))
+    return root

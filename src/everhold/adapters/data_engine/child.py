@@ -1,0 +1,89 @@
+"""The process that runs one query: it reads an order, takes away its own rights, runs the statement, writes the rows.
+
+It is started in a clean interpreter with an empty environment, in an empty folder, and ends after one query. It writes
+lines of JSON: the columns, batches of rows, and the end or an error.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from everhold.adapters.data_engine.encoding import encode_value
+
+BATCH_ROWS: Final = 500
+READERS: Final[Mapping[str, str]] = {
+    "duckdb": "everhold.adapters.data_engine.duckdb_reader",
+    "sqlite": "everhold.adapters.data_engine.sqlite_reader",
+    "postgres": "everhold.adapters.data_engine.postgres_reader",
+}
+
+
+class QueryFailure(Exception):
+    """A query that failed: `kind` is failed, time, memory, size, unavailable, role or driver."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind, self.message = kind, message
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """What a statement returns: the columns with their types, and batches of rows."""
+
+    columns: list[tuple[str, str]]
+    batches: Iterator[list[tuple[Any, ...]]]
+
+
+Read = Callable[[Mapping[str, Any]], RowStream]
+
+
+def main(dialect: str) -> None:
+    """Run the order that arrives on standard input, if one arrives."""
+    try:
+        read: Read = import_module(READERS[dialect]).read_rows
+    except ImportError as error:
+        _write({"error": "driver", "message": str(error.name)})
+        return
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    order = json.loads(line)
+    started = time.perf_counter()
+    try:
+        _write_rows(read(order), order, started)
+    except QueryFailure as failure:
+        _write({"error": failure.kind, "message": failure.message})
+    except MemoryError:
+        _write({"error": "memory", "message": ""})
+
+
+def _write_rows(rows: RowStream, order: Mapping[str, Any], started: float) -> None:
+    _write({"columns": rows.columns})
+    room, count, most = order["limits"]["result_megabytes"] << 20, 0, order["limits"]["rows"]
+    for batch in rows.batches:
+        kept = batch[: most - count]
+        count += len(kept)
+        room -= _write({"rows": [[encode_value(value) for value in row] for row in kept]})
+        if room < 0:
+            raise QueryFailure("size", "")
+        if len(kept) < len(batch):
+            _write({"end": True, "truncated": True, "seconds": time.perf_counter() - started})
+            return
+    _write({"end": True, "truncated": False, "seconds": time.perf_counter() - started})
+
+
+def _write(document: Mapping[str, Any]) -> int:
+    line = json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+    return len(line)
+
+
+def fetch_batches(fetch: Callable[[int], Iterable[tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield what a driver's `fetchmany` returns until it returns nothing."""
+    while batch := list(fetch(BATCH_ROWS)):
+        yield batch

@@ -1,0 +1,137 @@
+"""Parquet files read by DuckDB, which can reach no other file once the first byte of the statement is parsed."""
+
+import datetime
+import re
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from everhold.adapters.data_engine import confinement
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
+
+_THREADS: Final = 2
+_SHARE_OF_MEMORY: Final = 0.6  # what DuckDB's own accounting may use, so that it fails before the process does
+# Reading these types makes DuckDB import Python modules, which it cannot do once files are restricted.
+_WARM_UP: Final = """
+    SELECT DATE '2000-01-01', TIME '00:00', TIMESTAMP '2000-01-01', TIMESTAMPTZ '2000-01-01 00:00:00+00',
+        INTERVAL 1 DAY, 1.5::DECIMAL(4, 1), uuid(), 'a'::BLOB, [1], {'a': 1}, MAP {'a': 1}, 'infinity'::TIMESTAMP
+"""
+_TYPES: Final = (
+    (r"BOOLEAN", "boolean"), (r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM", "integer"), (r"DECIMAL", "decimal"),
+    (r"DOUBLE|FLOAT", "float"), (r"VARCHAR|UUID|ENUM|BIT", "text"), (r"BLOB", "bytes"), (r"DATE", "date"),
+    (r"TIMESTAMP", "timestamp"), (r"TIME", "time"), (r"INTERVAL", "interval"), (r"STRUCT|MAP|UNION|JSON", "json"),
+)  # fmt: skip
+
+
+def read_rows(order: Mapping[str, Any]) -> RowStream:
+    """Return the rows of the order's statement."""
+    limits, files = order["limits"], order["data"]["files"]
+    _answer_time_zones()
+    confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], limits["disk_megabytes"])
+    memory = confinement.MemoryLimit(limits["megabytes"])
+    # No thread yet: Landlock restricts the thread that calls it, and those that it starts later.
+    connection = duckdb.connect(":memory:", config={
+        "threads": 1, "async_threads": 0, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+        "allow_community_extensions": False, "python_enable_replacements": False,
+        "memory_limit": f"{int(limits['megabytes'] * _SHARE_OF_MEMORY)}MB",
+    })  # fmt: skip
+    connection.execute(_WARM_UP).fetchall()
+    paths = [path for listed in files.values() for path in listed]
+    scratch = str(Path.cwd()) if limits["disk_megabytes"] else None
+    try:
+        is_confined = confinement.restrict_files(paths, scratch)
+        _open_tables(connection, files, is_confined)
+        _lock(connection, paths if is_confined else [], scratch, limits["disk_megabytes"])
+    except (duckdb.Error, OSError) as error:
+        raise QueryFailure("unavailable", _first_line(error)) from error
+    confinement.refuse_calls()
+    memory.apply()
+    return _execute(connection, order["sql"])
+
+
+def _open_tables(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[str]], is_confined: bool) -> None:
+    """Make a view of each table. Without Landlock, DuckDB could also write the files of a view, so they are loaded."""
+    kind = "VIEW" if is_confined else "TABLE"
+    for name, paths in files.items():
+        listed = ", ".join(_quote_text(path) for path in paths)
+        quoted = name.replace('"', '""')
+        connection.execute(f'CREATE {kind} "{quoted}" AS SELECT * FROM read_parquet([{listed}])')
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, paths: list[str], scratch: str | None, megabytes: int) -> None:
+    # The order matters: with a temporary folder still set, turning external access off would leave that folder open.
+    connection.execute(f"SET temp_directory = {_quote_text(f'{scratch}/spill' if scratch else '')}")
+    if scratch:
+        connection.execute(f"SET max_temp_directory_size = '{megabytes}MB'")
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"SET threads = {_THREADS}")
+    listed = ", ".join(_quote_text(path) for path in paths)
+    connection.execute(f"SET allowed_paths = [{listed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _execute(connection: duckdb.DuckDBPyConnection, sql: str) -> RowStream:
+    try:
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryFailure("failed", "only one SELECT is run")
+        cursor = connection.execute(statements[0])
+        columns = [(str(name), _name_type(str(kind))) for name, kind, *_ in cursor.description or ()]
+    except duckdb.Error as error:
+        raise _translate(error) from error
+    return RowStream(columns, _fetch(cursor))
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
+    try:
+        yield from fetch_batches(cursor.fetchmany)
+    except duckdb.Error as error:
+        raise _translate(error) from error
+
+
+def _translate(error: duckdb.Error) -> QueryFailure:
+    if isinstance(error, duckdb.OutOfMemoryException) or "bad_alloc" in str(error):
+        return QueryFailure("memory", "")
+    return QueryFailure("failed", _first_line(error))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300]
+
+
+def _name_type(written: str) -> str:
+    if written.endswith("]"):
+        return "json"
+    return next((name for pattern, name in _TYPES if re.match(rf"({pattern})\b", written)), "unknown")
+
+
+class _Utc(datetime.tzinfo):
+    """The only time zone of the session, with the method that DuckDB expects of a zone of pytz."""
+
+    def utcoffset(self, moment: datetime.datetime | None) -> datetime.timedelta:
+        return datetime.timedelta(0)
+
+    def dst(self, moment: datetime.datetime | None) -> datetime.timedelta:
+        return datetime.timedelta(0)
+
+    def tzname(self, moment: datetime.datetime | None) -> str:
+        return "UTC"
+
+    def localize(self, moment: datetime.datetime) -> datetime.datetime:
+        return moment.replace(tzinfo=datetime.UTC)
+
+
+def _answer_time_zones() -> None:
+    """Stand in for the package pytz, which DuckDB asks for the zone of a timestamp and which is not required here."""
+    module, zone = types.ModuleType("pytz"), _Utc()
+    module.__dict__.update(timezone=lambda _: zone, utc=zone)
+    sys.modules["pytz"] = module
+
+
+def _quote_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

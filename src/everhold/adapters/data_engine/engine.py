@@ -1,0 +1,227 @@
+"""The data engine: one process per query, the next one started ahead, results cached by content."""
+
+import hashlib
+import json
+import signal
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from everhold.adapters.data_engine.encoding import decode_value
+from everhold.adapters.data_engine.process import Answer, QueryProcess
+from everhold.errors import (
+    DataUnavailable,
+    EverholdError,
+    InvalidInput,
+    MissingExtra,
+    QueryFailed,
+    QueryMemoryExceeded,
+    QueryTimeout,
+    ResultTooLarge,
+)  # fmt: skip
+from everhold.ports.data_engine import (
+    CheckedStatement,
+    ColumnType,
+    DataSet,
+    ParquetTables,
+    PostgresTables,
+    QueryLimits,
+    QueryResult,
+    ResultColumn,
+)
+
+_INSTALL: Final = "pip install 'everhold[ask,postgres]'"
+_OVERHEAD_BYTES: Final = 1 << 20  # what a process writes besides its rows
+# How a process ends when memory runs out: by its own hand, or by the kernel's.
+_MEMORY_SIGNALS: Final = frozenset({signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS})
+_TIME_SIGNALS: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
+
+
+class SandboxedDataEngine:
+    """Runs each statement in a process that has no rights but to read the data set, and is killed at its deadline."""
+
+    def __init__(self, limits: QueryLimits | None = None, *, cache_megabytes: int = 64) -> None:
+        self._limits = limits or QueryLimits()
+        self._cache = _ResultCache(cache_megabytes << 20)
+        self._lock = threading.Lock()
+        self._spares: dict[str, QueryProcess] = {}
+        self._is_closed = False
+
+    def run(
+        self,
+        data: DataSet,
+        statement: CheckedStatement,
+        limits: QueryLimits | None = None,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> QueryResult:
+        limits = limits or self._limits
+        if data.dialect != statement.dialect:
+            raise InvalidInput(
+                f"the statement is {statement.dialect} and the data needs {data.dialect}",
+                value=statement.dialect,
+                remedy="check the statement in the dialect of its data",
+            )
+        if offset < 0 or (limit is not None and limit < 0):
+            raise InvalidInput("a page begins at row 0 or later", value=offset, remedy="pass 0 or more")
+        key = _make_key(data, statement, limits)
+        result = self._cache.get(key) if key else None
+        if result is None:
+            result, size = self._run(data, statement, limits)
+            if key:
+                self._cache.put(key, result, size)
+        return result.slice_rows(offset, limit)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            spares, self._spares = self._spares, {}
+        for spare in spares.values():
+            spare.end()
+
+    def _run(self, data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> tuple[QueryResult, int]:
+        rows = min(limits.rows, statement.row_limit)
+        order = {
+            "sql": statement.sql,
+            "data": _describe(data, statement),
+            "limits": {**asdict(limits), "rows": rows},
+        }
+        process = self._take_process(data.dialect)
+        answer = process.run(order, limits.seconds, (limits.result_megabytes << 20) + _OVERHEAD_BYTES)
+        self._prepare_spare(data.dialect)
+        return _read_answer(answer, limits), len(answer.output)
+
+    def _take_process(self, dialect: str) -> QueryProcess:
+        with self._lock:
+            spare = self._spares.pop(dialect, None)
+        if spare is not None:
+            if spare.is_waiting:
+                return spare
+            spare.end()
+        return QueryProcess(dialect)
+
+    def _prepare_spare(self, dialect: str) -> None:
+        """Start the process of the next query, which imports the driver while nothing waits for it."""
+        with self._lock:
+            if not self._is_closed and dialect not in self._spares:
+                self._spares[dialect] = QueryProcess(dialect)
+
+
+def _describe(data: DataSet, statement: CheckedStatement) -> dict[str, Any]:
+    if isinstance(data, ParquetTables):
+        missing = statement.tables - data.files.keys()
+        if missing:
+            name = min(missing)
+            raise InvalidInput(f"no table {name!r} in the data set", value=name, remedy="use one of its tables")
+        return {"files": {name: _resolve(data.files[name]) for name in sorted(statement.tables)}}
+    if isinstance(data, PostgresTables):
+        return {"url": data.url, "schema": data.schema}
+    return {"path": _resolve([data.path])[0]}
+
+
+def _resolve(paths: tuple[str, ...] | list[str]) -> list[str]:
+    """Return absolute paths without links: links would be followed when the process has lost the right to."""
+    try:
+        return [str(Path(path).resolve(strict=True)) for path in paths]
+    except OSError as error:
+        raise DataUnavailable(f"a file of the data set cannot be read ({error.strerror})", value=paths[0]) from error
+
+
+def _make_key(data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> str:
+    """Return what a result is cached under, or an empty text if the data may change unnoticed."""
+    if data.version is None and isinstance(data, PostgresTables):
+        return ""
+    described = _describe(data, statement)
+    identity: Any = data.version if data.version is not None else _identify_files(described)
+    parts = [described, identity, statement.sql, statement.row_limit, asdict(limits)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _identify_files(described: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    paths = (
+        [described["path"]] if "path" in described else [p for listed in described["files"].values() for p in listed]
+    )
+    states = [Path(path).stat() for path in paths]
+    return [(state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns) for state in states]
+
+
+def _read_answer(answer: Answer, limits: QueryLimits) -> QueryResult:
+    if answer.is_too_long:
+        raise ResultTooLarge(f"the result has more than {limits.result_megabytes} MB", value=limits.result_megabytes)
+    lines = answer.output.splitlines()
+    try:
+        last = json.loads(lines[-1]) if lines and not answer.at_deadline else {}
+        if "error" in last:
+            raise _make_error(str(last["error"]), str(last["message"]), limits)
+        if not last.get("end"):
+            raise _explain_end(answer, limits)
+        columns = tuple(ResultColumn(str(name), ColumnType(kind)) for name, kind in json.loads(lines[0])["columns"])
+        rows = tuple(tuple(map(decode_value, row)) for line in lines[1:-1] for row in json.loads(line)["rows"])
+        return QueryResult(columns, rows, bool(last["truncated"]), float(last["seconds"]), len(rows))
+    except (ValueError, KeyError, TypeError, ArithmeticError, AttributeError) as error:
+        raise QueryFailed("the query's process gave no valid answer", remedy="try again") from error
+
+
+def _make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:
+    match kind:
+        case "time":
+            return QueryTimeout(f"the query took longer than {limits.seconds:g} s", value=limits.seconds)
+        case "memory":
+            return QueryMemoryExceeded(f"the query needs more than {limits.megabytes} MB", value=limits.megabytes)
+        case "size":
+            return ResultTooLarge(
+                f"the result has more than {limits.result_megabytes} MB", value=limits.result_megabytes
+            )
+        case "unavailable":
+            return DataUnavailable(f"the data cannot be read ({message})")
+        case "driver":
+            return MissingExtra(f"the module {message!r} is not installed", value=message, remedy=_INSTALL)
+        case "role":
+            return QueryFailed(
+                f"the role {message!r} can read files of the server", value=message,
+                remedy="connect with a role that may only read the tables",
+            )  # fmt: skip
+        case _:
+            return QueryFailed(f"the query failed ({message})", remedy="check the statement against the tables")
+
+
+def _explain_end(answer: Answer, limits: QueryLimits) -> EverholdError:
+    if answer.at_deadline:
+        return _make_error("time", "", limits)
+    if answer.ended_by in _TIME_SIGNALS:
+        return QueryTimeout(
+            f"the query used more than {limits.cpu_seconds} s of processor time", value=limits.cpu_seconds
+        )
+    if answer.ended_by in _MEMORY_SIGNALS:
+        return _make_error("memory", "", limits)
+    return QueryFailed("the query's process ended without an answer", remedy="try again")
+
+
+class _ResultCache:
+    """The results that were read last, up to a number of bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._size = most_bytes, 0
+        self._lock = threading.Lock()
+        self._results: OrderedDict[str, tuple[QueryResult, int]] = OrderedDict()
+
+    def get(self, key: str) -> QueryResult | None:
+        with self._lock:
+            if key not in self._results:
+                return None
+            self._results.move_to_end(key)
+            return self._results[key][0]
+
+    def put(self, key: str, result: QueryResult, size: int) -> None:
+        with self._lock:
+            if size > self._most or key in self._results:
+                return
+            self._results[key] = (result, size)
+            self._size += size
+            while self._size > self._most:
+                _, (_, dropped) = self._results.popitem(last=False)
+                self._size -= dropped

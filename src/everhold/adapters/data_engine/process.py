@@ -1,0 +1,133 @@
+"""Starts the process of a query, sends it the order, reads its answer, and ends it at the deadline."""
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from everhold.errors import DataUnavailable
+from everhold.interrupts import uninterrupted
+
+_CHUNK: Final = 1 << 16
+_PROGRAM: Final = """
+import sys
+sys.path[:] = {path!r}
+from everhold.adapters.data_engine.child import main
+main({dialect!r})
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a process wrote, and how it ended: the signal if one ended it, and whether that was at the deadline."""
+
+    output: bytes
+    ended_by: int
+    at_deadline: bool
+    is_too_long: bool
+
+
+class QueryProcess:
+    """A clean interpreter that waits for one order. It inherits no variable, no file and no folder of this process."""
+
+    def __init__(self, dialect: str) -> None:
+        self._folder = tempfile.mkdtemp(prefix="everhold-query-")
+        path = [entry for entry in sys.path if Path(entry).is_absolute()]
+        program = _PROGRAM.format(path=path, dialect=dialect)
+        try:
+            self._process = subprocess.Popen(
+                # Isolated, without site packages' start-up files, without writing bytecode.
+                [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=self._folder,
+                env={},
+                close_fds=True,
+                start_new_session=True,  # ^C is for the engine, which then ends this process
+            )
+        except OSError as error:
+            self._remove_folder()
+            raise DataUnavailable(f"no process can be started for the query ({error.strerror})") from error
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._process.poll() is None
+
+    def run(self, order: Mapping[str, Any], seconds: float, most_bytes: int) -> Answer:
+        """Send the order and return what the process wrote until it ended or was ended."""
+        deadline = time.monotonic() + seconds
+        try:
+            output, is_late = self._exchange(json.dumps(order).encode("ascii") + b"\n", deadline, most_bytes)
+            is_too_long = len(output) > most_bytes
+            is_late = is_late or not (is_too_long or self._wait(deadline))
+        finally:
+            self.end()
+        code = self._process.returncode
+        return Answer(bytes(output), -code if code < 0 else 0, is_late, is_too_long)
+
+    def _exchange(self, order: bytes, deadline: float, most_bytes: int) -> tuple[bytearray, bool]:
+        """Write and read by turns, so that neither side waits for the other for ever."""
+        orders, answers = self._process.stdin, self._process.stdout
+        assert orders is not None
+        assert answers is not None
+        output, remaining = bytearray(), memoryview(order)
+        os.set_blocking(orders.fileno(), False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(orders, selectors.EVENT_WRITE)
+            selector.register(answers, selectors.EVENT_READ)
+            while selector.get_map() and len(output) <= most_bytes:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return output, True
+                for key, _ in selector.select(left):
+                    if key.fileobj is answers:
+                        chunk = os.read(answers.fileno(), _CHUNK)
+                        output += chunk
+                        if not chunk:
+                            return output, False
+                    else:
+                        remaining = remaining[_write_part(orders.fileno(), remaining) :]
+                        if not remaining:
+                            selector.unregister(orders)
+        return output, False
+
+    def _wait(self, deadline: float) -> bool:
+        """Return whether the process, which has closed its output, ends before the deadline."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        return self._process.returncode is not None
+
+    def end(self) -> None:
+        """Kill the process, if it still runs, and remove its folder."""
+        with uninterrupted:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    with suppress(OSError):
+                        stream.close()
+            self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _write_part(descriptor: int, content: memoryview) -> int:
+    try:
+        return os.write(descriptor, content)
+    except BlockingIOError:
+        return 0
+    except BrokenPipeError:  # the process has ended; its output says why
+        return len(content)

@@ -1,0 +1,124 @@
+"""A SQLite file, read-only: an authorizer allows reading its tables with functions on a list, and nothing else."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from everhold.adapters.data_engine import confinement
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
+
+_STEPS: Final = 10_000  # instructions of SQLite's machine between two looks at the clock
+_SHARE_OF_MEMORY: Final = 0.6
+_ALLOWED = """
+    abs avg cast ceil ceiling coalesce concat concat_ws count cume_dist current_date current_time current_timestamp
+    date datetime dense_rank exp first_value floor glob group_concat ifnull iif instr json_extract julianday lag
+    last_value
+    lead length like ln log log10 lower ltrim max min mod nth_value ntile nullif percent_rank pow power rank replace
+    round row_number rtrim sign sqrt strftime string_agg substr substring sum time total trim trunc typeof unixepoch
+    upper -> ->>
+"""
+_FUNCTIONS: Final = frozenset(_ALLOWED.split())
+_PRAGMAS: Final = (
+    "temp_store = MEMORY", "query_only = ON", "trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0",
+)  # fmt: skip
+_LIMITS: Final[Mapping[int, int]] = {
+    sqlite3.SQLITE_LIMIT_LENGTH: 50_000_000,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_COLUMN: 2_000,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 300,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 250_000,
+    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 50,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 500,
+    sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER: 0,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 0,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+_TYPES: Final[Mapping[type, str]] = {int: "integer", float: "float", str: "text", bytes: "bytes"}
+
+
+def read_rows(order: Mapping[str, Any]) -> RowStream:
+    """Return the rows of the order's statement."""
+    limits, path = order["limits"], order["data"]["path"]
+    confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
+    memory = confinement.MemoryLimit(limits["megabytes"])
+    try:
+        confinement.restrict_files([path])
+        connection = _open(path, limits)
+    except (sqlite3.Error, OSError) as error:
+        raise QueryFailure("unavailable", str(error)[:300]) from error
+    confinement.refuse_calls()
+    memory.apply()
+    deadline = time.monotonic() + limits["seconds"]
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+    return _execute(connection, order["sql"])
+
+
+def _open(path: str, limits: Mapping[str, Any]) -> sqlite3.Connection:
+    # Immutable: SQLite neither locks the file nor looks for a journal beside it.
+    address = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, cached_statements=0)
+    connection.text_factory = lambda content: content.decode("utf-8", "replace")
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
+    heap = int(limits["megabytes"] * _SHARE_OF_MEMORY) << 20
+    for pragma in (*_PRAGMAS, f"hard_heap_limit = {heap}"):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    for limit, value in _LIMITS.items():
+        connection.setlimit(limit, value)
+    tables = frozenset(name.lower() for (name,) in names if not name.lower().startswith("sqlite_"))
+    connection.set_authorizer(_make_authorizer(tables))
+    return connection
+
+
+def _make_authorizer(tables: frozenset[str]) -> Callable[..., int]:
+    def authorize(action: int, first: str | None, second: str | None, schema: str | None, source: str | None) -> int:
+        if action == sqlite3.SQLITE_SELECT:
+            return sqlite3.SQLITE_OK
+        # A subquery in FROM is read under its alias, or under no name, without a schema.
+        is_readable = schema is None or (first or "").lower() in tables
+        if action == sqlite3.SQLITE_READ and is_readable:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS:
+            return sqlite3.SQLITE_OK
+        return sqlite3.SQLITE_DENY
+
+    return authorize
+
+
+def _execute(connection: sqlite3.Connection, sql: str) -> RowStream:
+    try:
+        cursor = connection.execute(sql)
+        first = cursor.fetchmany(200)
+    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+        raise _translate(error) from error
+    names = [str(described[0]) for described in cursor.description or ()]
+    kinds = [_find_type([row[at] for row in first]) for at in range(len(names))]
+    return RowStream(list(zip(names, kinds, strict=True)), _fetch(cursor, first))
+
+
+def _fetch(cursor: sqlite3.Cursor, first: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    yield first
+    try:
+        yield from fetch_batches(cursor.fetchmany)
+    except sqlite3.Error as error:
+        raise _translate(error) from error
+
+
+def _find_type(values: list[Any]) -> str:
+    """SQLite gives a type to each value, not to a column of a result: the type that the first values share."""
+    kinds = {_TYPES[type(value)] for value in values if value is not None}
+    if kinds == {"integer", "float"}:
+        return "float"
+    return kinds.pop() if len(kinds) == 1 else "unknown"
+
+
+def _translate(error: Exception) -> QueryFailure:
+    text = str(error)
+    if "interrupted" in text:
+        return QueryFailure("time", "")
+    if "out of memory" in text:
+        return QueryFailure("memory", "")
+    return QueryFailure("failed", text[:300])

@@ -1,0 +1,142 @@
+"""What runs a checked statement on tables of data, within limits, and the values that go in and out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Protocol
+
+Value = None | bool | int | float | Decimal | str | bytes | date | datetime | time | timedelta | list["Value"] | dict[str, "Value"]  # fmt: skip  # noqa: E501
+
+
+@dataclass(frozen=True)
+class CheckedStatement:
+    """A statement that the guard has passed: only `ask/guard.py` makes one.
+
+    `sql` already limits the rows to `row_limit` + 1. `tables` are the names that it reads.
+    """
+
+    sql: str
+    dialect: str
+    tables: frozenset[str]
+    row_limit: int
+
+
+@dataclass(frozen=True)
+class ParquetTables:
+    """Tables that are Parquet files, by name; each may consist of several files. Read by DuckDB.
+
+    `version` names the content of all of them. Without one, the size and the time of the files stand for it.
+    """
+
+    files: Mapping[str, tuple[str, ...]]
+    version: str | None = None
+    dialect: str = field(default="duckdb", init=False)
+
+
+@dataclass(frozen=True)
+class SqliteTables:
+    """The tables of a SQLite file that no process writes."""
+
+    path: str
+    version: str | None = None
+    dialect: str = field(default="sqlite", init=False)
+
+
+@dataclass(frozen=True)
+class PostgresTables:
+    """The tables of a schema of a PostgreSQL database. Without a `version`, results are not cached.
+
+    The role of `url` should be able to read these tables and nothing else; a superuser is refused.
+    """
+
+    url: str = field(repr=False)
+    schema: str = "public"
+    version: str | None = None
+    dialect: str = field(default="postgres", init=False)
+
+
+DataSet = ParquetTables | SqliteTables | PostgresTables
+
+
+@dataclass(frozen=True)
+class QueryLimits:
+    """What one query may use: wall time, resident memory, processor time, disk for what does not fit into memory,
+    and the size of its result. A result with more than `rows` rows is truncated."""
+
+    seconds: float = 10.0
+    megabytes: int = 512
+    cpu_seconds: int = 20
+    disk_megabytes: int = 0
+    rows: int = 10_000
+    result_megabytes: int = 64
+
+
+class ColumnType(StrEnum):
+    """The type of a result's column, the same on every engine."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    TEXT = "text"
+    BYTES = "bytes"
+    DATE = "date"
+    TIME = "time"
+    TIMESTAMP = "timestamp"
+    INTERVAL = "interval"
+    JSON = "json"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """A column of a result."""
+
+    name: str
+    type: ColumnType
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """Rows `offset` to `offset + len(rows)` of a result with `row_count` rows.
+
+    `truncated` says that the query has more rows than the limit. `seconds` is how long it took when it ran.
+    """
+
+    columns: tuple[ResultColumn, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    truncated: bool
+    seconds: float
+    row_count: int
+    offset: int = 0
+
+    def slice_rows(self, offset: int, limit: int | None) -> "QueryResult":
+        """Return one page of the result."""
+        end = None if limit is None else offset + limit
+        return replace(self, rows=self.rows[offset:end], offset=offset)
+
+
+class DataEngine(Protocol):
+    """Runs statements on data sets, each in a process of its own that is ended at its limits."""
+
+    def run(
+        self,
+        data: DataSet,
+        statement: CheckedStatement,
+        limits: QueryLimits | None = None,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> QueryResult:
+        """Return the rows of a statement, or a page of them. The same statement on the same data runs once.
+
+        Raise QueryTimeout, QueryMemoryExceeded or ResultTooLarge at a limit, DataUnavailable if the data cannot be
+        reached, QueryFailed if the engine refuses the statement.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the processes that wait for a query."""
+        ...
