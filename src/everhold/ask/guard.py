@@ -87,8 +87,10 @@ what a later version of the parser may add. What runs is not the text that came 
 from the checked tree, and that text is parsed and checked once more.
 """
 
+import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,6 +119,10 @@ _JOIN_KINDS: Final = frozenset({"", "INNER", "OUTER", "CROSS"})
 _JOIN_METHODS: Final = frozenset({"", "NATURAL"})
 # What the parser raises for text that it cannot read; some of it by accident.
 _PARSE_ERRORS: Final = (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
+
+# The parser logs what it cannot read. A statement may contain what is private, so ours are not logged.
+_is_parsing: ContextVar[bool] = ContextVar("is_parsing", default=False)
+logging.getLogger("sqlglot").addFilter(lambda record: not _is_parsing.get())
 
 
 @dataclass(frozen=True)
@@ -166,12 +172,15 @@ def _refuse(fact: str, value: object = None, remedy: str = "ask with a plain SEL
 def _parse(sql: str, dialect: str, limits: StatementLimits, *, grown: bool = False) -> exp.Query:
     """Return the tree of one query. A generated text may be longer than the text it comes from."""
     _check_text(sql, dialect, limits, 4 if grown else 1)
+    token = _is_parsing.set(True)
     try:
         trees = sqlglot.parse(sql, read=dialect)
         if dialect == "postgres":  # its names without quotes are those in lower case
             trees = [tree and normalize_identifiers(tree, dialect=dialect) for tree in trees]
     except _PARSE_ERRORS as error:
         raise _refuse(f"the statement is not valid {dialect} SQL", remedy="check its spelling") from error
+    finally:
+        _is_parsing.reset(token)
     statements = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(statements) != 1:
         raise _refuse(f"{len(statements)} statements instead of one", len(statements), "run one SELECT at a time")

@@ -5,12 +5,13 @@ lines of JSON: the columns, batches of rows, and the end or an error.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from everhold.adapters.data_engine.encoding import encode_value
 
@@ -43,10 +44,24 @@ Read = Callable[[Mapping[str, Any]], RowStream]
 
 def main(dialect: str) -> None:
     """Run the order that arrives on standard input, if one arrives."""
+    with _claim_output() as output:
+        _answer(dialect, output)
+
+
+def _claim_output() -> BinaryIO:
+    """Return standard output for the answer alone. What a driver prints, such as a progress bar, goes nowhere."""
+    output = os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return output
+
+
+def _answer(dialect: str, output: BinaryIO) -> None:
     try:
         read: Read = import_module(READERS[dialect]).read_rows
     except ImportError as error:
-        _write({"error": "driver", "message": str(error.name)})
+        _write(output, {"error": "driver", "message": str(error.name)})
         return
     line = sys.stdin.buffer.readline()
     if not line:
@@ -54,32 +69,32 @@ def main(dialect: str) -> None:
     order = json.loads(line)
     started = time.perf_counter()
     try:
-        _write_rows(read(order), order, started)
+        _write_rows(output, read(order), order, started)
     except QueryFailure as failure:
-        _write({"error": failure.kind, "message": failure.message})
+        _write(output, {"error": failure.kind, "message": failure.message})
     except MemoryError:
-        _write({"error": "memory", "message": ""})
+        _write(output, {"error": "memory", "message": ""})
 
 
-def _write_rows(rows: RowStream, order: Mapping[str, Any], started: float) -> None:
-    _write({"columns": rows.columns})
+def _write_rows(output: BinaryIO, rows: RowStream, order: Mapping[str, Any], started: float) -> None:
+    _write(output, {"columns": rows.columns})
     room, count, most = order["limits"]["result_megabytes"] << 20, 0, order["limits"]["rows"]
     for batch in rows.batches:
         kept = batch[: most - count]
         count += len(kept)
-        room -= _write({"rows": [[encode_value(value) for value in row] for row in kept]})
+        room -= _write(output, {"rows": [[encode_value(value) for value in row] for row in kept]})
         if room < 0:
             raise QueryFailure("size", "")
         if len(kept) < len(batch):
-            _write({"end": True, "truncated": True, "seconds": time.perf_counter() - started})
+            _write(output, {"end": True, "truncated": True, "seconds": time.perf_counter() - started})
             return
-    _write({"end": True, "truncated": False, "seconds": time.perf_counter() - started})
+    _write(output, {"end": True, "truncated": False, "seconds": time.perf_counter() - started})
 
 
-def _write(document: Mapping[str, Any]) -> int:
+def _write(output: BinaryIO, document: Mapping[str, Any]) -> int:
     line = json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
-    sys.stdout.buffer.write(line)
-    sys.stdout.buffer.flush()
+    output.write(line)
+    output.flush()
     return len(line)
 
 

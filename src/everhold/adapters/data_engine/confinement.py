@@ -44,7 +44,8 @@ def set_first_limits(seconds: float, cpu_seconds: int, disk_megabytes: int) -> N
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails instead
     signal.setitimer(signal.ITIMER_REAL, seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+    # At the soft limit the kernel sends SIGXCPU, which tells the reason; at the hard limit SIGKILL.
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (disk_megabytes * _MEGABYTE, disk_megabytes * _MEGABYTE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))

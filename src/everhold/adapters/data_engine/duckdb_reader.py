@@ -67,6 +67,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, paths: list[str], scratch: str 
     connection.execute(f"SET temp_directory = {_quote_text(f'{scratch}/spill' if scratch else '')}")
     if scratch:
         connection.execute(f"SET max_temp_directory_size = '{megabytes}MB'")
+    connection.execute("SET enable_progress_bar = false")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(f"SET threads = {_THREADS}")
     listed = ", ".join(_quote_text(path) for path in paths)

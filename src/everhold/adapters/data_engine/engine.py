@@ -166,7 +166,7 @@ def _read_answer(answer: Answer, limits: QueryLimits) -> QueryResult:
         raise QueryFailed("the query's process gave no valid answer", remedy="try again") from error
 
 
-def _make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:
+def _make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  # noqa: PLR0911 — one per kind
     match kind:
         case "time":
             return QueryTimeout(f"the query took longer than {limits.seconds:g} s", value=limits.seconds)

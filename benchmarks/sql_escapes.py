@@ -1,0 +1,273 @@
+"""Does any statement leave the sandbox: read or write a file, reach the network, exceed its time or memory?
+
+    python -m benchmarks.sql_escapes --engine all --mutations 20
+
+Each seed of `benchmarks/escape_seeds.py` and its mutations run twice on each engine: through the guard, and without it,
+so that the settings of the engine and the limits of the process must hold alone. An escape is a result or a message
+with the text of the secret file or table, a file that was made or changed, a connection to a port that listens, or a
+changed row.
+"""
+
+import argparse
+import os
+import socket
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Final
+
+import duckdb
+import psutil
+
+from benchmarks.escape_seeds import SEEDS, mutate
+from benchmarks.report import Report
+from everhold.adapters.data_engine import SandboxedDataEngine
+from everhold.ask.guard import check_statement
+from everhold.errors import EverholdError, StatementRefused
+from everhold.ports.data_engine import (
+    CheckedStatement,
+    DataSet,
+    ParquetTables,
+    PostgresTables,
+    QueryLimits,
+    SqliteTables,
+)
+
+CANARY: Final = "canary7f3a91"
+LIMITS: Final = QueryLimits(seconds=1.5, megabytes=256, cpu_seconds=5, rows=1000, result_megabytes=8)
+_ROWS: Final = 2_000
+_OTHERS: Final = ("duckdb", "sqlite", "postgres")
+
+
+@dataclass(frozen=True)
+class World:
+    """The data set of an engine, the folder around it, and how to tell what it contains."""
+
+    data: DataSet
+    folder: Path
+    port: int
+    read_state: Callable[[], object]
+
+    def fill(self, seed: str) -> str:
+        """Put the addresses of this world into a seed."""
+        for name, value in {
+            "{secret}": str(self.folder / "secret"),
+            "{write}": str(self.folder / "written"),
+            "{data}": str(self.folder / "orders.parquet"),
+            "{port}": str(self.port),
+        }.items():
+            seed = seed.replace(name, value)
+        return seed
+
+
+@dataclass
+class EscapeToll:
+    """What a run did."""
+
+    statements: int = 0
+    passed_guard: int = 0
+    answered: int = 0
+    escapes: list[str] = field(default_factory=list)
+    longest_seconds: float = 0.0
+
+
+def attack(
+    engine: SandboxedDataEngine, world: World, seeds: tuple[str, ...], mutations: int, guarded: bool
+) -> EscapeToll:
+    """Run every seed and its mutations, and look for escapes after each."""
+    toll, before = EscapeToll(), world.read_state()
+    for number, seed in enumerate(seeds):
+        for sql in mutate(world.fill(seed), mutations, Random(number)):
+            toll.statements += 1
+            started = perf_counter()
+            said, ran = _run(engine, world.data, sql, guarded)
+            toll.longest_seconds = max(toll.longest_seconds, perf_counter() - started)
+            toll.passed_guard += ran != "refused"
+            toll.answered += ran == "answered"
+            if CANARY in said or world.read_state() != before:
+                toll.escapes.append(sql)
+                before = world.read_state()
+    return toll
+
+
+def _run(engine: SandboxedDataEngine, data: DataSet, sql: str, guarded: bool) -> tuple[str, str]:
+    """Return everything that a statement told its caller, and how it ended."""
+    tables = frozenset({"orders"})
+    try:
+        if guarded:
+            statement = check_statement(sql, data.dialect, tables, row_limit=LIMITS.rows)
+        else:
+            statement = CheckedStatement(sql, data.dialect, tables, LIMITS.rows)
+        result = engine.run(data, statement)
+    except StatementRefused:
+        return "", "refused"
+    except EverholdError as error:
+        # A path of the caller's own statement may be part of a message; only the secret itself is told.
+        return str(error), "failed"
+    return f"{result.columns}{result.rows}", "answered"
+
+
+@contextmanager
+def build_world(dialect: str, postgres_url: str | None = None) -> Iterator[World]:
+    """Yield a data set with a table `orders`, and secrets outside it that no statement may reach."""
+    with TemporaryDirectory(prefix="everhold-escapes-") as name, _count_connections() as (port, connections):
+        folder = Path(name)
+        data = _write_files(folder, dialect, postgres_url)
+        yield World(data, folder, port, lambda: (_list_files(folder), connections(), _count_rows(postgres_url)))
+
+
+def _write_files(folder: Path, dialect: str, postgres_url: str | None) -> DataSet:
+    secret = folder / "secret"
+    for path in (secret, secret.with_suffix(".csv"), secret.with_suffix(".json")):
+        path.write_text(f'"note"\n"{CANARY}"\n', encoding="utf-8")
+    with sqlite3.connect(secret.with_suffix(".sqlite")) as connection:
+        connection.execute("CREATE TABLE secret AS SELECT ? AS note", [CANARY])
+    with duckdb.connect(str(secret.with_suffix(".duckdb"))) as other:
+        other.execute(f"CREATE TABLE secret AS SELECT '{CANARY}' AS note")
+        other.execute(f"COPY secret TO '{secret}.parquet'")
+        made = f"SELECT i AS id, 'order ' || i AS name FROM range({_ROWS}) AS t(i)"
+        other.execute(f"COPY ({made}) TO '{folder / 'orders.parquet'}'")
+    if dialect == "duckdb":
+        return ParquetTables({"orders": (str(folder / "orders.parquet"),)})
+    if dialect == "postgres":
+        assert postgres_url is not None
+        return PostgresTables(postgres_url)
+    with sqlite3.connect(folder / "orders.sqlite") as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER, name TEXT)")
+        connection.executemany("INSERT INTO orders VALUES (?, ?)", [(i, f"order {i}") for i in range(_ROWS)])
+    return SqliteTables(str(folder / "orders.sqlite"))
+
+
+def _list_files(folder: Path) -> tuple[object, ...]:
+    return tuple(sorted((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*")))
+
+
+def prepare_postgres(owner_url: str, reader: str) -> None:
+    """Make the table that `reader` may read, and one that it may not."""
+    import psycopg
+
+    with psycopg.connect(owner_url) as connection:
+        connection.execute("CREATE TABLE orders (id int, name text)")
+        connection.execute(f"INSERT INTO orders SELECT i, 'order ' || i FROM generate_series(1, {_ROWS}) AS t(i)")
+        connection.execute(f"CREATE TABLE secret AS SELECT '{CANARY}'::text AS note")
+        connection.execute("CREATE SEQUENCE numbers")
+        connection.execute(f"GRANT SELECT ON orders TO {reader}")
+
+
+def _count_rows(postgres_url: str | None) -> object:
+    if postgres_url is None:
+        return None
+    import psycopg
+
+    with psycopg.connect(postgres_url) as connection:
+        tables = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+        )
+        return (
+            tables.fetchall(),
+            connection.execute("SELECT count(*), max(name) FROM orders").fetchall(),
+            connection.execute("SELECT count(*) FROM pg_largeobject_metadata").fetchall(),
+        )
+
+
+@contextmanager
+def _count_connections() -> Iterator[tuple[int, Callable[[], int]]]:
+    """Listen on a port; the function returns how often something has connected to it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    count = 0
+
+    def read() -> int:
+        nonlocal count
+        try:
+            while True:
+                listener.accept()[0].close()
+                count += 1
+        except BlockingIOError:
+            return count
+
+    try:
+        yield listener.getsockname()[1], read
+    finally:
+        listener.close()
+
+
+class MemorySampler:
+    """The largest resident memory of any child process, in megabytes, looked at every few milliseconds."""
+
+    def __init__(self) -> None:
+        self.peak_megabytes = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "MemorySampler":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        own = psutil.Process()
+        while not self._stop.wait(0.005):
+            for child in own.children():
+                try:
+                    if "everhold.adapters.data_engine" in " ".join(child.cmdline()):
+                        status = Path(f"/proc/{child.pid}/status").read_text("ascii", "replace")
+                        peak = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")), "0")
+                        self.peak_megabytes = max(self.peak_megabytes, int(peak) / 1024)
+                except (psutil.Error, OSError):
+                    continue
+
+
+@contextmanager
+def _start_postgres(dialect: str) -> Iterator[str | None]:
+    if dialect != "postgres":
+        yield None
+        return
+    from tests.servers.postgres import PostgresServer
+
+    with PostgresServer() as server:
+        server.create_role("reader")
+        url = server.create_database("escapes")
+        prepare_postgres(url, "reader")
+        yield server.url("escapes", role="reader")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Try to leave the sandbox of statements.")
+    parser.add_argument("--engine", choices=(*_OTHERS, "all"), default="all")
+    parser.add_argument("--mutations", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=1000, help="at most this many seeds per engine")
+    options = parser.parse_args()
+    os.environ["CANARY"] = CANARY  # a child that inherited it could tell it
+    report = Report("sql_escapes")
+    for dialect in _OTHERS if options.engine == "all" else (options.engine,):
+        with _start_postgres(dialect) as url, build_world(dialect, url) as world:
+            for guarded in (True, False):
+                engine = SandboxedDataEngine(LIMITS, cache_megabytes=0)
+                with MemorySampler() as memory:
+                    toll = attack(engine, world, SEEDS[dialect][: options.seeds], options.mutations, guarded)
+                engine.close()
+                name = f"{dialect}_{'guarded' if guarded else 'unguarded'}"
+                report.add(f"{name}_statements", toll.statements)
+                report.add(f"{name}_escapes", len(toll.escapes), "==", 0)
+                report.add(f"{name}_passed_guard", toll.passed_guard)
+                report.add(f"{name}_answered", toll.answered)
+                report.add(f"{name}_longest_seconds", toll.longest_seconds, "<=", LIMITS.seconds + 1)
+                report.add(f"{name}_peak_megabytes", memory.peak_megabytes, "<=", 1.2 * LIMITS.megabytes)
+                for sql in toll.escapes:
+                    print(f"escape: {sql}", file=sys.stderr)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

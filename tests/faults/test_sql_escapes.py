@@ -1,0 +1,86 @@
+"""No statement leaves the sandbox: a few mutations of every seed. `benchmarks.sql_escapes` runs all, and measures."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import duckdb
+import pytest
+
+from benchmarks.escape_seeds import MUTATIONS, SEEDS, mutate
+from benchmarks.sql_escapes import LIMITS, World, attack, build_world, prepare_postgres
+from everhold.adapters.data_engine import SandboxedDataEngine
+from everhold.ports.data_engine import CheckedStatement, ParquetTables, QueryResult
+from tests.exhaustive import choose_size
+from tests.servers.postgres import PostgresServer
+from tests.servers.shared_database import read_database_name
+
+# The last seeds of each engine only take time and memory.
+BOMBS = {"duckdb": 10, "sqlite": 10, "postgres": 4}
+
+
+@pytest.fixture(params=SEEDS)
+def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("CANARY", "canary7f3a91")
+    url = None
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        owner = request.getfixturevalue("empty_postgres_url")
+        server.create_role("reader")
+        prepare_postgres(owner, "reader")
+        url = server.url(read_database_name(owner), role="reader")
+    with build_world(request.param, url) as world:
+        yield world
+
+
+@pytest.fixture
+def engine() -> Iterator[SandboxedDataEngine]:
+    engine = SandboxedDataEngine(LIMITS, cache_megabytes=0)
+    yield engine
+    engine.close()
+
+
+@pytest.mark.slow
+def test_the_guard_refuses_them(world: World, engine: SandboxedDataEngine) -> None:
+    seeds = SEEDS[world.data.dialect]
+    toll = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], 20, guarded=True)
+    assert toll.escapes == []
+    assert toll.passed_guard <= 2 * len(MUTATIONS), "only those that ask for nothing but constants"
+
+
+@pytest.mark.slow
+def test_the_sandbox_holds_without_the_guard(world: World, engine: SandboxedDataEngine) -> None:
+    seeds, mutations = SEEDS[world.data.dialect], choose_size(1, 20)
+    toll = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], mutations, guarded=False)
+    assert toll.escapes == []
+    assert toll.statements == (mutations + 1) * (len(seeds) - BOMBS[world.data.dialect])
+
+
+@pytest.mark.slow
+def test_what_takes_long_is_ended(world: World, engine: SandboxedDataEngine) -> None:
+    bombs = SEEDS[world.data.dialect][-BOMBS[world.data.dialect] :]
+    toll = attack(engine, world, bombs, 0, guarded=False)
+    assert toll.escapes == []
+    assert toll.answered <= 4, "those that need no more than they may"
+
+
+def test_the_attack_notices_an_escape() -> None:
+    """Without a sandbox the same attack reads the secret, writes a file and connects."""
+
+    class Open:
+        def run(self, data: Any, statement: CheckedStatement) -> QueryResult:
+            rows = tuple(duckdb.connect().execute(statement.sql).fetchall())
+            return QueryResult((), rows, False, 0.0, len(rows))
+
+    with build_world("duckdb") as world:
+        assert isinstance(world.data, ParquetTables)
+        seeds = ("SELECT * FROM read_text('{secret}')", "COPY (SELECT 1) TO '{write}'")
+        toll = attack(Open(), world, seeds, 0, guarded=False)  # type: ignore[arg-type]
+        assert toll.escapes == [world.fill(seed) for seed in seeds]
+
+
+@pytest.mark.parametrize("dialect", SEEDS)
+def test_every_seed_has_twenty_mutations(dialect: str) -> None:
+    assert len(SEEDS[dialect]) >= 25
+    for seed in SEEDS[dialect]:
+        assert len(set(mutate(seed, 20, Random(1)))) == 21, seed

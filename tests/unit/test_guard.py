@@ -1,0 +1,162 @@
+"""The guard passes queries on the tables that it is told, and refuses everything else."""
+
+import pytest
+import sqlglot
+
+from everhold import StatementRefused
+from everhold.ask.guard import StatementLimits, check_statement
+
+TABLES = ("orders", "customers", "Order Items")
+
+ALLOWED = {
+    "duckdb": [
+        "SELECT count(*) FROM orders",
+        "SELECT * FROM ORDERS o JOIN customers c ON o.customer = c.id LEFT JOIN \"Order Items\" i ON i.o = o.id",
+        "SELECT year(d), sum(a) FILTER (WHERE b > 1) FROM orders GROUP BY 1 HAVING sum(a) > 3 ORDER BY 2 DESC LIMIT 5",
+        "WITH big AS (SELECT * FROM orders WHERE a > 5), top AS (SELECT * FROM big) SELECT * FROM top, big",
+        "SELECT a, rank() OVER (PARTITION BY b ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM orders",
+        "SELECT id FROM orders INTERSECT SELECT id FROM customers EXCEPT SELECT 3",
+        "SELECT * FROM customers c, LATERAL (SELECT max(a) FROM orders o WHERE o.c = c.id) AS m",
+        "SELECT a FROM orders WHERE d >= DATE '2024-01-01' - INTERVAL 1 MONTH AND name ILIKE '%x%' AND b IN (1, 2)",
+        "FROM orders",
+    ],
+    "sqlite": [
+        "SELECT strftime('%Y', d) AS y, total(a) FROM orders GROUP BY y ORDER BY y",
+        "SELECT name FROM customers WHERE id NOT IN (SELECT customer FROM orders WHERE customer IS NOT NULL)",
+        "SELECT date(d, '+1 day'), julianday(d), a || '-' || b, CAST(a AS REAL) / 2 FROM orders",
+        "SELECT CASE WHEN a > 1 THEN 'x' ELSE NULL END, coalesce(a, 0), substr(b, 1, 2) FROM orders",
+    ],
+    "postgres": [
+        "SELECT date_trunc('month', d), count(DISTINCT a) FROM Orders GROUP BY ROLLUP (1)",
+        "SELECT DISTINCT ON (a) a, b FROM orders ORDER BY a, b DESC FETCH FIRST 3 ROWS ONLY",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a), a::numeric(10, 2) FROM orders GROUP BY 2",
+    ],
+}  # fmt: skip
+
+REFUSED = {
+    "duckdb": [
+        "", "SELECT", "DROP TABLE orders", "SELECT 1; SELECT 2", "SELECT * FROM secret", "SELECT * FROM main.orders",
+        "SELECT * FROM a.main.orders", "SELECT * FROM read_text('x')", "SELECT * FROM 'x.csv'", "SELECT repeat('x', 9)",
+        "SELECT main.abs(1)", "WITH secret AS (SELECT * FROM secret) SELECT * FROM secret",
+        "WITH orders AS (SELECT 1) SELECT * FROM orders", "WITH RECURSIVE t AS (SELECT 1) SELECT * FROM t",
+        "SELECT * FROM (WITH t AS (SELECT 1) SELECT 1) AS x, t", "SELECT 1 IN (FROM secret)",
+        "SELECT * FROM orders POSITIONAL JOIN customers", "SELECT * FROM orders USING SAMPLE 3", "VALUES (1)",
+        "SELECT COLUMNS('a') FROM orders", "SELECT ? FROM orders", "SELECT getvariable('x')", "SELECT 'a'::json",
+        "SELECT * FROM duckdb_settings()", "PIVOT orders ON a", "DESCRIBE orders",
+        "SELECT * FROM orders LIMIT (SELECT 1)",
+        "SELECT 1\0", "SELECT * FROM orders AT (VERSION => 1)", "SUMMARIZE orders", "SELECT lambda x: x",
+    ],
+    "sqlite": [
+        "PRAGMA table_info(orders)", "SELECT * FROM sqlite_master", "SELECT * FROM pragma_table_info('orders')",
+        "SELECT load_extension('x')", "SELECT printf('%d', 1)", "SELECT zeroblob(9)", "ATTACH 'x' AS y",
+        "SELECT * FROM orders INDEXED BY x", "SELECT * FROM json_each('[]')", "SELECT a MATCH 'x' FROM orders",
+    ],
+    "postgres": [
+        "SELECT * FROM orders FOR UPDATE", "SELECT * INTO copied FROM orders", "SELECT pg_sleep(1)", "SELECT version()",
+        "SELECT pg_catalog.abs(1)", "SELECT 'secret'::regclass", "SELECT * FROM pg_stats",
+        "SELECT (orders).a FROM orders",
+        "WITH gone AS (DELETE FROM orders RETURNING *) SELECT * FROM gone", "TABLE orders", "SELECT current_user",
+        "SELECT * FROM \"Orders\"", "SELECT * FROM orders TABLESAMPLE SYSTEM (1)", "SELECT * FROM ONLY orders",
+        "SELECT * FROM public.orders", "SELECT * FROM generate_series(1, 9)", "SELECT ROW(1, 2)",
+        "SELECT 1 OPERATOR(pg_catalog.+) 1",
+    ],
+}  # fmt: skip
+
+
+def _list_cases(statements: dict[str, list[str]]) -> list[tuple[str, str]]:
+    return [(dialect, sql) for dialect, listed in statements.items() for sql in listed]
+
+
+@pytest.mark.parametrize(("dialect", "sql"), _list_cases(ALLOWED))
+def test_queries_pass(dialect: str, sql: str) -> None:
+    statement = check_statement(sql, dialect, TABLES)
+    assert statement.tables <= set(TABLES)
+    assert check_statement(statement.sql, dialect, TABLES).tables == statement.tables
+
+
+@pytest.mark.parametrize(("dialect", "sql"), _list_cases(REFUSED))
+def test_everything_else_is_refused(dialect: str, sql: str) -> None:
+    with pytest.raises(StatementRefused) as refused:
+        check_statement(sql, dialect, TABLES)
+    assert refused.value.fact
+    assert str(refused.value.remedy)
+
+
+def test_statements_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    sql = "WITH t AS (COPY orders TO 'private') SELECT * FROM t"
+    with pytest.raises(StatementRefused):
+        check_statement(sql, "duckdb", TABLES)
+    assert caplog.text == ""
+    sqlglot.parse(sql, read="duckdb")  # another user of the parser still gets its warning
+    assert "private" in caplog.text
+
+
+def test_unknown_dialects_are_refused() -> None:
+    with pytest.raises(StatementRefused, match="mysql"):
+        check_statement("SELECT 1", "mysql", TABLES)
+
+
+@pytest.mark.parametrize(
+    ("sql", "limit"),
+    [
+        ("SELECT id FROM orders", "LIMIT 11"),
+        ("SELECT id FROM orders LIMIT 3", "LIMIT 3"),
+        ("SELECT id FROM orders LIMIT 99 OFFSET 5", "LIMIT 11 OFFSET 5"),
+        ("SELECT id FROM orders UNION SELECT id FROM customers", "LIMIT 11"),
+        ("(SELECT id FROM orders)", "LIMIT 11"),
+    ],
+)
+def test_the_rows_are_limited(sql: str, limit: str) -> None:
+    assert check_statement(sql, "sqlite", TABLES, row_limit=10).sql.endswith(limit)
+
+
+def test_comments_do_not_run() -> None:
+    assert (
+        check_statement("SELECT /* a */ id -- b\nFROM orders", "duckdb", TABLES).sql
+        == "SELECT id FROM orders LIMIT 10001"
+    )
+
+
+def test_a_listed_schema_is_allowed() -> None:
+    statement = check_statement("SELECT a FROM sales.orders", "postgres", ["sales.orders"])
+    assert statement.tables == {"sales.orders"}
+    with pytest.raises(StatementRefused, match=r"other\.orders"):
+        check_statement("SELECT a FROM other.orders", "postgres", ["sales.orders"])
+
+
+def test_reserved_names_are_refused_even_if_listed() -> None:
+    with pytest.raises(StatementRefused, match="pg_stats"):
+        check_statement("SELECT * FROM pg_stats", "postgres", ["pg_stats"])
+
+
+def test_columns_are_checked_if_known() -> None:
+    columns = {"orders": ("id", "amount"), "customers": ("id", "name")}
+    sql = "SELECT o.id, sum(amount) AS spent FROM orders o GROUP BY o.id ORDER BY spent"
+    assert check_statement(sql, "postgres", columns).tables == {"orders"}
+    with pytest.raises(StatementRefused, match="name"):
+        check_statement("SELECT name FROM orders", "postgres", columns)
+    with pytest.raises(StatementRefused, match="row_to_json"):
+        check_statement("SELECT o.row_to_json FROM orders o", "postgres", columns)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT " + "a, " * 8000 + "a FROM orders",
+        "SELECT " + "(" * 60 + "1" + ")" * 60,
+        "SELECT " + "- " * 4000 + "1",
+        "SELECT 1 WHERE " + " OR ".join("a = 1" for _ in range(500)),
+        "SELECT 1 FROM orders" + " JOIN orders USING (id)" * 30,
+        " UNION ".join(["SELECT 1"] * 40),
+    ],
+)
+def test_size_is_limited(sql: str) -> None:
+    with pytest.raises(StatementRefused):
+        check_statement(sql, "duckdb", TABLES)
+
+
+def test_limits_can_be_chosen() -> None:
+    with pytest.raises(StatementRefused, match="joins"):
+        check_statement(
+            "SELECT 1 FROM orders JOIN customers USING (id)", "duckdb", TABLES, limits=StatementLimits(joins=0)
+        )
