@@ -61,6 +61,7 @@ attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, 
 	@$(BIN)/python -m benchmarks.tenancy_fuzz --attempts 20000 --store all
 	@$(BIN)/python -m benchmarks.interrupts --interrupts 1000 --store all
 	@$(BIN)/python -m benchmarks.tampering --edits 2000
+	@$(BIN)/python -m benchmarks.sql_escapes
 	@$(BIN)/python -m benchmarks.crash --kills 500
 	@$(BIN)/python -m benchmarks.maintenance_crash
 	@$(BIN)/python -m benchmarks.episodes_crash

@@ -108,6 +108,11 @@ def test_pages_come_from_one_run(engine: SandboxedDataEngine, parquet: ParquetTa
         engine.run(parquet, statement, offset=-1)
 
 
+def test_what_depends_on_the_time_runs_again(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
+    statement = check_statement("SELECT now()", "duckdb", ["orders"])
+    assert engine.run(parquet, statement).rows != engine.run(parquet, statement).rows
+
+
 def test_changed_data_is_read_again(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
     assert run(engine, parquet, "SELECT count(*) FROM orders").rows == ((3000,),)
     _write_orders(Path(parquet.files["orders"][0]), 5)

@@ -2,6 +2,7 @@
 
 import pytest
 import sqlglot
+from sqlglot.errors import ParseError
 
 from everhold import StatementRefused
 from everhold.ask.guard import StatementLimits, check_statement
@@ -87,7 +88,8 @@ def test_statements_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(StatementRefused):
         check_statement(sql, "duckdb", TABLES)
     assert caplog.text == ""
-    sqlglot.parse(sql, read="duckdb")  # another user of the parser still gets its warning
+    with pytest.raises(ParseError):  # another user of the parser still gets its warning
+        sqlglot.parse(sql, read="duckdb")
     assert "private" in caplog.text
 
 
@@ -137,6 +139,25 @@ def test_columns_are_checked_if_known() -> None:
         check_statement("SELECT name FROM orders", "postgres", columns)
     with pytest.raises(StatementRefused, match="row_to_json"):
         check_statement("SELECT o.row_to_json FROM orders o", "postgres", columns)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "is_repeatable"),
+    [
+        ("duckdb", "SELECT id FROM orders WHERE d = '2024-01-01'", True),
+        ("duckdb", "SELECT id FROM orders WHERE d = current_date", False),
+        ("duckdb", "SELECT now()", False),
+        ("duckdb", "SELECT age(d) FROM orders", False),
+        ("duckdb", "SELECT age(d, e) FROM orders", True),
+        ("postgres", "SELECT id FROM orders WHERE d > now() - INTERVAL '1 day'", False),
+        ("sqlite", "SELECT date('Now')", False),
+        ("sqlite", "SELECT julianday()", False),
+        ("sqlite", "SELECT strftime('%Y', 'now')", False),
+        ("sqlite", "SELECT date(d, '+1 day') FROM orders", True),
+    ],
+)
+def test_what_depends_on_the_time_is_not_repeatable(dialect: str, sql: str, is_repeatable: bool) -> None:
+    assert check_statement(sql, dialect, TABLES).is_repeatable is is_repeatable
 
 
 @pytest.mark.parametrize(

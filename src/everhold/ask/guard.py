@@ -111,6 +111,7 @@ from everhold.ask.guard_lists import (
 from everhold.errors import StatementRefused
 from everhold.ports.data_engine import CheckedStatement
 
+_SPELLING: Final = "check its name; a text stands in single quotes"
 _FIRST_TOKENS: Final = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM})
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
@@ -162,7 +163,7 @@ def check_statement(
     text = _limit_rows(tree, row_limit).sql(dialect=dialect, comments=False, identify=dialect == "postgres")
     again = _Check(dialect, tables, limits)
     again.walk(_parse(text, dialect, limits, grown=True))
-    return CheckedStatement(text, dialect, frozenset(again.used), row_limit)
+    return CheckedStatement(text, dialect, frozenset(again.used), row_limit, _is_repeatable(tree))
 
 
 def _refuse(fact: str, value: object = None, remedy: str = "ask with a plain SELECT") -> StatementRefused:
@@ -340,13 +341,23 @@ class _Check:
             known |= {self._fold(column.name) for column in alias.args.get("columns") or ()}
         for column in root.find_all(exp.Column):
             if type(column.this) is exp.Identifier and self._fold(column.name) not in known:
-                raise _refuse(
-                    f"no column {column.name!r} in the tables of this statement", column.name, "check its name"
-                )
+                raise _refuse(f"no column {column.name!r} in the tables of this statement", column.name, _SPELLING)
 
     def _fold(self, name: str) -> str:
         """PostgreSQL distinguishes case in quoted names, and the parser has lowered the others."""
         return name if self._dialect == "postgres" else name.lower()
+
+
+def _is_repeatable(root: exp.Query) -> bool:
+    """Return whether the query has the same result on the same data whenever it runs."""
+    if root.find(exp.CurrentDate, exp.CurrentTimestamp):
+        return False
+    if any(str(node.this).lower() == "now" for node in root.find_all(exp.Literal, exp.Anonymous)):
+        return False
+    # With one argument, age() counts from today; without any, SQLite's functions of time mean the present.
+    return not any(
+        len(node.expressions) < (2 if str(node.this).lower() == "age" else 1) for node in root.find_all(exp.Anonymous)
+    ) and not any(node.this is None for node in root.find_all(exp.Date))
 
 
 def _limit_rows(root: exp.Query, row_limit: int) -> exp.Query:

@@ -15,12 +15,14 @@ class CheckedStatement:
     """A statement that the guard has passed: only `ask/guard.py` makes one.
 
     `sql` already limits the rows to `row_limit` + 1. `tables` are the names that it reads.
+    One that depends on the present time is not repeatable, and its result is not cached.
     """
 
     sql: str
     dialect: str
     tables: frozenset[str]
     row_limit: int
+    is_repeatable: bool = True
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def _resolve(paths: tuple[str, ...] | list[str]) -> list[str]:
 
 def _make_key(data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> str:
     """Return what a result is cached under, or an empty text if the data may change unnoticed."""
-    if data.version is None and isinstance(data, PostgresTables):
+    if not statement.is_repeatable or (data.version is None and isinstance(data, PostgresTables)):
         return ""
     described = _describe(data, statement)
     identity: Any = data.version if data.version is not None else _identify_files(described)
@@ -145,7 +145,10 @@ def _identify_files(described: Mapping[str, Any]) -> list[tuple[int, ...]]:
     paths = (
         [described["path"]] if "path" in described else [p for listed in described["files"].values() for p in listed]
     )
-    states = [Path(path).stat() for path in paths]
+    try:
+        states = [Path(path).stat() for path in paths]
+    except OSError as error:
+        raise _make_error("unavailable", str(error.strerror), QueryLimits()) from error
     return [(state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns) for state in states]
 
 
