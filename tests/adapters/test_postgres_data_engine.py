@@ -52,6 +52,23 @@ def test_types(engine: SandboxedDataEngine, data: PostgresTables) -> None:
     assert run_unchecked(engine, data, sql) == (row,)
 
 
+@pytest.mark.parametrize(
+    ("sql", "kind", "value"),
+    [
+        ("'0a0e8400-e29b-41d4-a716-446655440000'::uuid", "text", "0a0e8400-e29b-41d4-a716-446655440000"),
+        ("'infinity'::date", "date", "infinity"),
+        ("'0044-03-15 10:00 BC'::timestamp", "timestamp", "0044-03-15 10:00:00 BC"),
+        ("ARRAY['a', NULL]", "json", ["a", None]),
+        ("'1.2.3.4'::inet", "unknown", "1.2.3.4"),
+    ],
+)
+def test_values_that_python_lacks(
+    engine: SandboxedDataEngine, data: PostgresTables, sql: str, kind: str, value: object
+) -> None:
+    result = engine.run(data, CheckedStatement(f"SELECT {sql}", "postgres", frozenset(), 10))
+    assert (str(result.columns[0].type), result.rows) == (kind, ((value,),))
+
+
 def test_results_are_not_cached_without_a_version(
     engine: SandboxedDataEngine, data: PostgresTables, empty_postgres_url: str
 ) -> None:

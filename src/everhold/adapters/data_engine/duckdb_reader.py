@@ -21,8 +21,8 @@ _WARM_UP: Final = """
         INTERVAL 1 DAY, 1.5::DECIMAL(4, 1), uuid(), 'a'::BLOB, [1], {'a': 1}, MAP {'a': 1}, 'infinity'::TIMESTAMP
 """
 _TYPES: Final = (
-    (r"BOOLEAN", "boolean"), (r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM", "integer"), (r"DECIMAL", "decimal"),
-    (r"DOUBLE|FLOAT", "float"), (r"VARCHAR|UUID|ENUM|BIT", "text"), (r"BLOB", "bytes"), (r"DATE", "date"),
+    (r"BOOLEAN", "boolean"), (r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?", "integer"), (r"DECIMAL", "decimal"),
+    (r"DOUBLE|FLOAT", "float"), (r"VARCHAR|UUID|ENUM|BIT|BIGNUM", "text"), (r"BLOB", "bytes"), (r"DATE", "date"),
     (r"TIMESTAMP", "timestamp"), (r"TIME", "time"), (r"INTERVAL", "interval"), (r"STRUCT|MAP|UNION|JSON", "json"),
 )  # fmt: skip
 
@@ -108,7 +108,7 @@ def _first_line(error: Exception) -> str:
 def _name_type(written: str) -> str:
     if written.endswith("]"):
         return "json"
-    return next((name for pattern, name in _TYPES if re.match(rf"({pattern})\b", written)), "unknown")
+    return next((name for pattern, name in _TYPES if re.match(rf"({pattern})(?![A-Z])", written)), "unknown")
 
 
 class _Utc(datetime.tzinfo):

@@ -5,6 +5,9 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.types.datetime import DateLoader, TimeLoader, TimestampLoader, TimestamptzLoader
 
 from everhold.adapters.data_engine import confinement
 from everhold.adapters.data_engine.child import BATCH_ROWS, QueryFailure, RowStream
@@ -12,7 +15,7 @@ from everhold.adapters.data_engine.child import BATCH_ROWS, QueryFailure, RowStr
 _TYPES: Final[Mapping[str, str]] = {
     "bool": "boolean", "int2": "integer", "int4": "integer", "int8": "integer", "numeric": "decimal",
     "float4": "float", "float8": "float", "text": "text", "varchar": "text", "bpchar": "text", "name": "text",
-    "uuid": "text", "bytea": "bytes", "date": "date", "time": "time", "timestamp": "timestamp",
+    "uuid": "text", "bytea": "bytes", "date": "date", "time": "time", "timetz": "time", "timestamp": "timestamp",
     "timestamptz": "timestamp", "interval": "interval", "json": "json", "jsonb": "json",
 }  # fmt: skip
 # Roles with these rights can read or write files of the server, or run programs there.
@@ -22,6 +25,12 @@ _DANGEROUS: Final = """
         WHERE pg_has_role(session_user, r, 'MEMBER')
     ) FROM pg_roles WHERE rolname = session_user
 """
+
+
+# PostgreSQL has times that Python lacks: infinity, years before 1 or after 9999, and 24:00. They are returned as text.
+_LOADERS: Final[Mapping[str, type[Loader]]] = {
+    "date": DateLoader, "time": TimeLoader, "timestamp": TimestampLoader, "timestamptz": TimestamptzLoader,
+}  # fmt: skip
 
 
 def read_rows(order: Mapping[str, Any]) -> RowStream:
@@ -50,7 +59,22 @@ def _connect(url: str, seconds: float) -> psycopg.Connection[tuple[Any, ...]]:
     connection = psycopg.connect(url, connect_timeout=max(2, int(seconds)), autocommit=True)
     for name, value in options.items():
         connection.execute("SELECT set_config(%s, %s, false)", [name, str(value)])
+    for kind, loader in _LOADERS.items():
+        connection.adapters.register_loader(kind, _make_lenient(loader))
+    # Reading a UUID imports a Python module, which is not possible once files are restricted.
+    connection.execute("SELECT gen_random_uuid()").fetchall()
     return connection
+
+
+def _make_lenient(loader: type[Loader]) -> type[Loader]:
+    class LenientLoader(loader):  # type: ignore[valid-type, misc]
+        def load(self, data: Buffer) -> Any:
+            try:
+                return super().load(data)
+            except psycopg.DataError:
+                return bytes(data).decode()
+
+    return LenientLoader
 
 
 def _begin(connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> None:
@@ -85,7 +109,9 @@ def _fetch(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Iterator[list[tuple[Any, 
 
 def _name_type(connection: psycopg.Connection[tuple[Any, ...]], code: int) -> str:
     known = connection.adapters.types.get(code)
-    return _TYPES.get(known.name, "unknown") if known and known.oid == code else "unknown"
+    if known is None:
+        return "unknown"
+    return _TYPES.get(known.name, "unknown") if known.oid == code else "json"  # or an array of the type
 
 
 def _translate(error: psycopg.Error) -> QueryFailure:
