@@ -1,0 +1,170 @@
+"""Charts of results with categories: bars, shares, groups and heat maps."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from everhold.ask.charts.chart import Chart, ChartKind, ChartRow
+from everhold.ask.charts.costs import FEW_LABELS, MOST_COLORS, MOST_GROUPED
+from everhold.ask.charts.fields import ChartColumn, ChartField, FieldType
+from everhold.ask.charts.intent import ChartIntent
+from everhold.ask.charts.number_rules import make_scatter
+from everhold.ask.charts.preparing import (
+    MOST_BARS,
+    fold_measures,
+    keep_largest,
+    keep_largest_series,
+    make_rows,
+    rank_labels,
+    thin_rows,
+)
+from everhold.ask.charts.shape import ResultShape, share_unit, sums_to_whole
+from everhold.ask.charts.time_rules import MEASURE, MOST_PANELS, fold_value
+
+MOST_SHARES = 6
+_COUNT = ChartField("count", "count", FieldType.QUANTITY, is_additive=True)
+
+
+def propose_category_charts(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
+    """Yield charts that compare categories."""
+    categories, quantities = shape.categories, shape.quantities
+    if not quantities:
+        # A list of names has a few twice; categories have each several times.
+        is_repeated = bool(categories) and 2 * categories[0].distinct <= shape.row_count
+        if len(categories) == 1 and is_repeated and len(shape.columns) == 1:
+            yield from _propose_counts(categories[0], intent)
+    elif len(categories) == 1 and categories[0].is_unique:
+        yield from _propose_labelled(shape, intent)
+    elif len(categories) == 1:
+        yield from _propose_raw(shape)
+    elif len(categories) == 2 and len(quantities) == 1:
+        pairs = set(zip(categories[0].values, categories[1].values, strict=True))
+        if len(pairs) == shape.row_count:
+            yield from _propose_pairs(shape)
+
+
+def _propose_counts(category: ChartColumn, intent: ChartIntent) -> Iterator[Chart]:
+    """Yield bars of how often each value is there."""
+    labels = list(dict.fromkeys(category.values))
+    counts = tuple(category.values.count(label) for label in labels)
+    columns = (replace(category, values=tuple(labels)), ChartColumn(_COUNT, counts))
+    yield from _propose_labelled(ResultShape(columns, (), columns[:1], columns[1:], len(labels)), intent)
+
+
+def _propose_labelled(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
+    if len(shape.quantities) == 1:
+        yield from propose_bars(shape, intent)
+        return
+    if share_unit(shape.quantities) and len(shape.quantities) <= MOST_GROUPED:
+        yield _fold_bars(shape, intent)
+    if len(shape.quantities) <= MOST_PANELS:
+        yield _make_bar_panels(shape, intent)
+    if len(shape.quantities) == 2 and shape.row_count > FEW_LABELS:
+        yield make_scatter(shape)
+
+
+def propose_bars(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
+    """Yield bars of one quantity per label, on their side and upright, and shares of a whole."""
+    label, quantity = shape.categories[0], shape.quantities[0]
+    x, y = label.field, quantity.field
+    fields = tuple(column.field for column in shape.columns)
+    rows = sort_labels(make_rows(shape.columns), label)
+    keeps_order = intent.is_ordered or bool(label.order)
+    kept, notes = keep_largest(rows, x, y, keeps_order=keeps_order)
+    order = tuple(str(row[x.name]) for row in kept)
+    bars = Chart(ChartKind.BARS, "", fields, tuple(kept), x, y, order=order, notes=tuple(notes))
+    yield bars
+    if len(kept) <= MOST_BARS:
+        yield replace(bars, kind=ChartKind.COLUMNS)
+    numbers = quantity.numbers
+    is_whole = sums_to_whole(quantity) if y.percent else y.is_additive and min(numbers, default=-1.0) >= 0
+    if is_whole and 2 <= len(rows) <= MOST_SHARES and sum(numbers) > 0:
+        parts, _ = keep_largest(rows, x, y, keeps_order=bool(label.order))
+        share = replace(
+            bars, kind=ChartKind.SHARE_BAR, rows=tuple(parts), order=tuple(str(row[x.name]) for row in parts)
+        )
+        if intent.is_share or intent.chart_word in ("pie", "donut"):
+            yield share
+            yield replace(share, kind=ChartKind.DONUT)
+    if intent.chart_word in ("line", "area") and x.type == FieldType.ORDINAL:
+        yield replace(bars, kind=ChartKind.LINE)
+
+
+def sort_labels(rows: Sequence[ChartRow], label: ChartColumn) -> list[ChartRow]:
+    """Return rows in the known order of an ordinal label, if it has one."""
+    places = {name: place for place, name in enumerate(label.order)}
+    if not places:
+        return list(rows)
+    return sorted(rows, key=lambda row: places.get(str(row[label.field.name]), len(places)))
+
+
+def _fold_bars(shape: ResultShape, intent: ChartIntent) -> Chart:
+    label, value = shape.categories[0], fold_value(shape)
+    rows = sort_labels(make_rows(shape.columns), label)
+    first = shape.quantities[0].field
+    keeps_order = intent.is_ordered or bool(label.order)
+    kept, notes = keep_largest(rows, label.field, replace(first, is_additive=False), keeps_order=keeps_order)
+    return Chart(
+        ChartKind.GROUPED_BARS, "", (label.field, MEASURE, value),
+        tuple(fold_measures(kept, shape.quantities, MEASURE, value)), label.field, value, MEASURE,
+        order=tuple(str(row[label.field.name]) for row in kept),
+        series_order=tuple(column.field.title for column in shape.quantities), notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _make_bar_panels(shape: ResultShape, intent: ChartIntent) -> Chart:
+    label = shape.categories[0]
+    rows = sort_labels(make_rows(shape.columns), label)
+    first = replace(shape.quantities[0].field, is_additive=False)
+    kept, notes = keep_largest(rows, label.field, first, keeps_order=intent.is_ordered or bool(label.order))
+    fields = (label.field, *(column.field for column in shape.quantities))
+    order = tuple(str(row[label.field.name]) for row in kept)
+    return Chart(ChartKind.BAR_PANELS, "", fields, tuple(kept), label.field, order=order, notes=tuple(notes))
+
+
+def _propose_raw(shape: ResultShape) -> Iterator[Chart]:
+    """Yield charts of rows of which several have the same category."""
+    category, quantities = shape.categories[0], shape.quantities
+    fields = tuple(column.field for column in shape.columns)
+    rows, notes = thin_rows(make_rows(shape.columns))
+    if len(quantities) == 2:
+        yield make_scatter(shape)
+    elif len(quantities) == 1:
+        order = tuple(rank_labels(rows, category.field, quantities[0].field))
+        if category.order:
+            order = category.order
+        if len(order) <= MOST_BARS:
+            strip = Chart(
+                ChartKind.STRIP, "", fields, tuple(rows), category.field, quantities[0].field, order=order,
+                notes=tuple(notes),
+            )  # fmt: skip
+            yield strip
+            yield replace(strip, kind=ChartKind.BOX)
+
+
+def _propose_pairs(shape: ResultShape) -> Iterator[Chart]:
+    """Yield charts of one quantity for each pair of two categories; the one with fewer values gets the colors."""
+    wide, narrow = sorted(shape.categories, key=lambda column: -column.distinct)
+    y = shape.quantities[0].field
+    fields = tuple(column.field for column in shape.columns)
+    rows = make_rows(shape.columns)
+    order = _order_labels(rows, wide, y)[:MOST_BARS]
+    notes = [f"{len(order)} of {wide.distinct:,} are shown"] if wide.distinct > len(order) else []
+    drawn = [row for row in rows if row[wide.field.name] in order]
+    kept, names, series_notes = keep_largest_series(drawn, wide.field, y, narrow.field, MOST_COLORS)
+    names = list(narrow.order) or names
+    chart = Chart(
+        ChartKind.GROUPED_BARS, "", fields, tuple(kept), wide.field, y, narrow.field, order=tuple(order),
+        series_order=tuple(names), notes=tuple(notes + series_notes),
+    )  # fmt: skip
+    is_additive = y.is_additive and min(shape.quantities[0].numbers, default=-1.0) >= 0
+    if narrow.distinct <= (MOST_GROUPED if is_additive else MOST_COLORS):
+        yield chart
+    if is_additive:
+        yield replace(chart, kind=ChartKind.STACKED_BARS)
+    every = tuple(_order_labels(rows, narrow, y)[:MOST_BARS])
+    cells = tuple(row for row in drawn if row[narrow.field.name] in every)
+    yield replace(chart, kind=ChartKind.HEATMAP, rows=cells, series_order=every, notes=tuple(notes))
+
+
+def _order_labels(rows: Sequence[ChartRow], column: ChartColumn, y: ChartField) -> list[str]:
+    return list(column.order) or rank_labels(rows, column.field, y)

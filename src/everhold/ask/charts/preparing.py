@@ -1,0 +1,142 @@
+"""Rows for charts: the largest and the rest together, folded measures, bins, and a limited number of points."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from everhold.ask.charts.chart import OTHER, ChartRow
+from everhold.ask.charts.fields import ChartColumn, ChartField, ChartValue
+from everhold.ports.chart_renderer import MOST_ROWS
+
+MOST_BARS = 25
+MOST_BINS = 12
+WANTED_BINS = 10
+GRID_BINS = 40
+
+
+def make_rows(columns: Iterable[ChartColumn]) -> list[ChartRow]:
+    """Return the values of columns as one mapping per row."""
+    listed = list(columns)
+    names = [column.field.name for column in listed]
+    return [dict(zip(names, values, strict=True)) for values in zip(*(c.values for c in listed), strict=True)]
+
+
+def get_number(row: ChartRow, field: ChartField) -> float:
+    """Return a quantity of a row, 0 if it has none."""
+    value = row.get(field.name)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def keep_largest(
+    rows: Sequence[ChartRow], x: ChartField, y: ChartField, *, keeps_order: bool, most: int = MOST_BARS
+) -> tuple[list[ChartRow], list[str]]:
+    """Return the rows with the largest values, largest first, and notes on the rest.
+
+    The rest is one row if the values can be added up; otherwise it is left out. With `keeps_order`, the rows stay in
+    their order and the first ones are kept.
+    """
+    ordered = list(rows) if keeps_order else sorted(rows, key=lambda row: -get_number(row, y))
+    if len(ordered) <= most:
+        return ordered, []
+    kept, rest = ordered[:most], ordered[most:]
+    if not y.is_additive or keeps_order:
+        return kept, [f"{len(kept)} of {len(ordered):,} are shown"]
+    total = sum(get_number(row, y) for row in rest)
+    return [*kept, {x.name: OTHER, y.name: _round(total)}], [f"{OTHER!r} is the sum of {len(rest):,} more"]
+
+
+def keep_largest_series(
+    rows: Sequence[ChartRow], x: ChartField, y: ChartField, series: ChartField, most: int
+) -> tuple[list[ChartRow], list[str], list[str]]:
+    """Return rows of the largest series, their names, and notes; the rest is added up if that is possible."""
+    names = rank_labels(rows, series, y)
+    if len(names) <= most:
+        return list(rows), names, []
+    kept = names[: most - 1] if y.is_additive else names[:most]
+    chosen = [row for row in rows if row[series.name] in kept]
+    if not y.is_additive:
+        return chosen, kept, [f"{len(kept)} of {len(names):,} are shown"]
+    totals: dict[ChartValue, float] = {}
+    for row in rows:
+        if row[series.name] not in kept:
+            totals[row[x.name]] = totals.get(row[x.name], 0.0) + get_number(row, y)
+    rest: list[ChartRow] = [{x.name: key, series.name: OTHER, y.name: _round(total)} for key, total in totals.items()]
+    return chosen + rest, [*kept, OTHER], [f"{OTHER!r} is the sum of {len(names) - len(kept):,} more"]
+
+
+def rank_labels(rows: Sequence[ChartRow], field: ChartField, y: ChartField) -> list[str]:
+    """Return the labels of a field, those with the largest sum first."""
+    totals: dict[str, float] = {}
+    for row in rows:
+        label = str(row[field.name])
+        totals[label] = totals.get(label, 0.0) + get_number(row, y)
+    return sorted(totals, key=lambda label: (-totals[label], label))
+
+
+def fold_measures(
+    rows: Sequence[ChartRow], quantities: Sequence[ChartColumn], measure: ChartField, value: ChartField
+) -> list[ChartRow]:
+    """Return one row per measure of each row, with the name of the measure and its value."""
+    own = {column.field.name for column in quantities}
+    return [
+        {
+            **{name: cell for name, cell in row.items() if name not in own},
+            measure.name: column.field.title,
+            value.name: row[column.field.name],
+        }
+        for row in rows
+        for column in quantities
+    ]
+
+
+def count_bins(numbers: Sequence[float]) -> list[tuple[float, float, int]]:
+    """Return the start, the end and the count of bins of a round width: about ten, at most twelve."""
+    low, high = min(numbers), max(numbers)
+    width = choose_step(high - low, WANTED_BINS) if high > low else 1.0
+    first = math.floor(low / width)
+    counts = Counter(math.floor(number / width + 1e-9) - first for number in numbers)
+    last = max(counts)
+    # A maximum that lies on the last edge belongs to the bin before it.
+    if (
+        last
+        and counts[last] == sum(number == high for number in numbers)
+        and math.isclose(high, (first + last) * width)
+    ):
+        counts[last - 1] += counts.pop(last)
+        last -= 1
+    return [(_round((first + n) * width), _round((first + n + 1) * width), counts[n]) for n in range(last + 1)]
+
+
+def choose_step(span: float, parts: int) -> float:
+    """Return a round width, 1, 2, 2.5 or 5 times a power of ten, that divides a span into at most about `parts`."""
+    rough = span / parts
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+
+
+def count_grid(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float, float, float, int]]:
+    """Return the cells of a grid of 40 × 40 that hold points: both starts, both widths and the count."""
+    low_x, low_y = min(xs), min(ys)
+    width = (max(xs) - low_x) / GRID_BINS or 1.0
+    height = (max(ys) - low_y) / GRID_BINS or 1.0
+    cells = Counter(
+        (min(GRID_BINS - 1, int((x - low_x) / width)), min(GRID_BINS - 1, int((y - low_y) / height)))
+        for x, y in zip(xs, ys, strict=True)
+    )
+    return [
+        (_round(low_x + column * width), _round(low_y + row * height), width, height, count)
+        for (column, row), count in sorted(cells.items())
+    ]
+
+
+def thin_rows(rows: Sequence[ChartRow], most: int = MOST_ROWS) -> tuple[list[ChartRow], list[str]]:
+    """Return at most `most` rows, evenly chosen, and a note if some were left out."""
+    if len(rows) <= most:
+        return list(rows), []
+    step = len(rows) / most
+    return [rows[int(number * step)] for number in range(most)], [f"{most:,} of {len(rows):,} rows are drawn"]
+
+
+def _round(number: float) -> float:
+    """Return a number without the noise of binary fractions."""
+    return float(f"{number:.12g}")

@@ -1,0 +1,121 @@
+"""The shape of a result: which columns can be drawn as times, categories and quantities."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from everhold.ask.charts.fields import ChartColumn, ChartField, FieldType, split_name
+from everhold.ask.charts.intent import ChartIntent
+
+MOST_COLUMNS = 6
+# Two columns of names, such as first and last names, make one label if they fill less than this part of their grid.
+_SPARSE_GRID = 0.3
+_SIMILAR_SIZE = 50  # measures that differ more than that cannot share an axis
+
+
+@dataclass(frozen=True)
+class ResultShape:
+    """The columns of a result that a chart can use. `columns` are all of them, which tooltips show."""
+
+    columns: tuple[ChartColumn, ...]
+    times: tuple[ChartColumn, ...]
+    categories: tuple[ChartColumn, ...]
+    quantities: tuple[ChartColumn, ...]
+    row_count: int
+
+    @property
+    def is_drawable(self) -> bool:
+        return self.row_count > 0 and len(self.columns) <= MOST_COLUMNS and not self._has_text
+
+    @property
+    def _has_text(self) -> bool:
+        return any(column.field.type == FieldType.TEXT for column in self.columns)
+
+
+def read_shape(columns: Sequence[ChartColumn], row_count: int, intent: ChartIntent) -> ResultShape:
+    """Return the shape of a result: without ids beside names, constants, and labels that follow from others."""
+    times = [column for column in columns if column.field.type == FieldType.TIME]
+    categories = [column for column in columns if column.field.is_category]
+    ids = [column for column in columns if column.field.type == FieldType.ID]
+    quantities = [column for column in columns if column.field.type == FieldType.QUANTITY]
+    if not categories and not times and ids:
+        categories = [replace(column, field=replace(column.field, type=FieldType.NOMINAL)) for column in ids]
+    if row_count > 1:
+        categories, times = _drop_constants(categories, times)
+    extra: tuple[ChartColumn, ...] = ()
+    if len(categories) > 1:
+        categories, extra = _drop_dependent(categories, row_count)
+    times, categories = _choose_axis(times, categories, row_count, intent)
+    return ResultShape(
+        (*columns, *extra), tuple(times), tuple(categories), tuple(_choose_measures(quantities, intent)), row_count
+    )
+
+
+def _drop_constants(
+    categories: list[ChartColumn], times: list[ChartColumn]
+) -> tuple[list[ChartColumn], list[ChartColumn]]:
+    varied = [column for column in categories if column.distinct > 1]
+    varied_times = [column for column in times if column.distinct > 1]
+    return (varied, varied_times) if varied or varied_times else (categories[:1], times[:1])
+
+
+def _drop_dependent(categories: list[ChartColumn], row_count: int) -> tuple[list[ChartColumn], tuple[ChartColumn, ...]]:
+    """Return the label alone if it names every row, or else one label made of two sparse columns."""
+    for column in categories:
+        if column.is_unique:
+            return [column], ()
+    if len(categories) == 2:
+        first, second = categories
+        pairs = tuple(f"{a} {b}" for a, b in zip(first.values, second.values, strict=True))
+        is_sparse = row_count < _SPARSE_GRID * first.distinct * second.distinct
+        if is_sparse and len(set(pairs)) == row_count:
+            name, title = f"{first.field.name}_{second.field.name}", f"{first.field.title} {second.field.title}"
+            label = ChartColumn(ChartField(name, title, FieldType.NOMINAL), pairs)
+            return [label], (label,)
+    return categories, ()
+
+
+def _choose_axis(
+    times: list[ChartColumn], categories: list[ChartColumn], row_count: int, intent: ChartIntent
+) -> tuple[list[ChartColumn], list[ChartColumn]]:
+    """Leave out the time or the category if either alone tells all rows apart."""
+    if not times or not categories or row_count == 1:
+        return times, categories
+    in_order = list(times[0].values) == sorted(times[0].values, key=str)
+    if times[0].is_unique and (in_order or intent.is_trend or not categories[0].is_unique):
+        return times, []
+    if categories[0].is_unique:
+        return [], categories
+    return times, categories
+
+
+def _choose_measures(quantities: list[ChartColumn], intent: ChartIntent) -> list[ChartColumn]:
+    """Return the measures that the question is about: the shares, the changes, or all."""
+    if intent.is_share:
+        shares = [column for column in quantities if column.field.percent]
+        return shares[:1] or quantities
+    if intent.is_change:
+        changes = [column for column in quantities if column.field.is_change]
+        return changes[:1] or quantities
+    return quantities
+
+
+def share_unit(columns: Sequence[ChartColumn]) -> bool:
+    """Return whether quantities can share an axis: the same unit or, if none is known, like names and sizes."""
+    units = {(column.field.unit, bool(column.field.percent)) for column in columns}
+    if len(units) > 1:
+        return False
+    sizes = [max((abs(number) for number in column.numbers), default=0.0) for column in columns]
+    if min(sizes) * _SIMILAR_SIZE < max(sizes):
+        return False
+    if units != {("", False)}:
+        return True
+    words = [{word for word in split_name(column.field.title) if not word.isdigit()} for column in columns]
+    return bool(set.intersection(*words))
+
+
+def sums_to_whole(column: ChartColumn) -> bool:
+    """Return whether the values are shares of a whole, all of which is there."""
+    numbers = column.numbers
+    total = sum(numbers)
+    whole = column.field.percent or (1 if total < 50 else 100)
+    return bool(numbers) and min(numbers) >= 0 and abs(total - whole) <= 0.01 * whole

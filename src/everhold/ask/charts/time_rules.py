@@ -1,0 +1,120 @@
+"""Charts of results with a time: lines, areas, panels, and bars of changes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from everhold.ask.charts.chart import Chart, ChartKind, ChartRow
+from everhold.ask.charts.costs import MOST_COLORS
+from everhold.ask.charts.fields import ChartColumn, ChartField, FieldType
+from everhold.ask.charts.intent import ChartIntent
+from everhold.ask.charts.preparing import fold_measures, keep_largest_series, make_rows, rank_labels, thin_rows
+from everhold.ask.charts.shape import ResultShape, share_unit
+
+MEASURE = ChartField("measure", "measure", FieldType.NOMINAL)
+MOST_PANELS = 3
+_MOST_FACETS = 6
+_MOST_TIME_BARS = 40
+
+
+def propose_time_charts(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
+    """Yield charts of quantities over time."""
+    if not shape.quantities or len(shape.times) > 1:
+        return
+    time = shape.times[0]
+    rows = [row for row in make_rows(shape.columns) if row[time.field.name] is not None]
+    rows.sort(key=lambda row: str(row[time.field.name]))
+    dropped = shape.row_count - len(rows)
+    notes = (f"{dropped:,} rows without {time.field.title} are left out",) if dropped else ()
+    for chart in _propose(shape, time, rows, intent):
+        yield replace(chart, notes=notes + chart.notes)
+
+
+def _propose(shape: ResultShape, time: ChartColumn, rows: list[ChartRow], intent: ChartIntent) -> Iterator[Chart]:
+    if len(shape.categories) == 1 and len(shape.quantities) == 1:
+        if _are_distinct(rows, time.field, shape.categories[0].field):
+            yield from _propose_series(shape, time.field, rows)
+    elif not shape.categories and _are_distinct(rows, time.field):
+        if len(shape.quantities) == 1:
+            yield from _propose_single(shape, time.field, rows, intent)
+        elif share_unit(shape.quantities):
+            yield _fold_lines(shape, time.field, rows)
+        elif len(shape.quantities) <= MOST_PANELS:
+            yield _make_panels(shape, time.field, rows)
+    elif not shape.categories and len(shape.quantities) == 1:
+        # Several values at one time: events, not a series.
+        kept, notes = thin_rows(rows)
+        fields = tuple(column.field for column in shape.columns)
+        yield Chart(
+            ChartKind.SCATTER, "", fields, tuple(kept), time.field, shape.quantities[0].field, notes=tuple(notes)
+        )
+
+
+def _are_distinct(rows: list[ChartRow], *fields: ChartField) -> bool:
+    return len({tuple(row[field.name] for field in fields) for row in rows}) == len(rows)
+
+
+def _propose_single(shape: ResultShape, time: ChartField, rows: list[ChartRow], intent: ChartIntent) -> Iterator[Chart]:
+    quantity = shape.quantities[0]
+    kept, notes = thin_rows(rows)
+    line = Chart(
+        ChartKind.LINE, "", tuple(column.field for column in shape.columns), tuple(kept), time, quantity.field,
+        notes=tuple(notes),
+    )  # fmt: skip
+    bars = replace(line, kind=ChartKind.COLUMNS)
+    if len(rows) < 2:
+        yield bars
+        return
+    yield line
+    numbers = quantity.numbers
+    if quantity.field.is_change or any(number < 0 for number in numbers) or intent.is_change:
+        yield replace(line, kind=ChartKind.CHANGES)
+    # An area and bars show sums from zero on: only for what can be added up.
+    if (quantity.field.is_additive or intent.is_running) and min(numbers, default=0.0) >= 0:
+        yield replace(line, kind=ChartKind.AREA)
+    if len(rows) <= _MOST_TIME_BARS:
+        yield bars
+
+
+def _propose_series(shape: ResultShape, time: ChartField, rows: list[ChartRow]) -> Iterator[Chart]:
+    series, y = shape.categories[0].field, shape.quantities[0].field
+    fields = tuple(column.field for column in shape.columns)
+    # A time that is there once leaves nothing to connect: read_shape has dropped it.
+    kept, names, notes = keep_largest_series(rows, time, y, series, MOST_COLORS)
+    thinned, thin_notes = thin_rows(kept)
+    shown = (*notes, *thin_notes)
+    lines = Chart(ChartKind.LINES, "", fields, tuple(thinned), time, y, series, series_order=tuple(names), notes=shown)
+    ranked = rank_labels(rows, series, y)
+    facets = ranked[:_MOST_FACETS]
+    drawn, thin_notes = thin_rows([row for row in rows if row[series.name] in facets])
+    left_out = [f"{len(facets)} of {len(ranked):,} are shown"] if len(ranked) > len(facets) else []
+    panels = replace(
+        lines, kind=ChartKind.LINE_FACETS, rows=tuple(drawn), series_order=tuple(facets),
+        notes=(*left_out, *thin_notes),
+    )  # fmt: skip
+    # Too many for colors, and no "other" that could hold the rest: only the largest, in a panel each.
+    yield from (panels,) if len(ranked) > MOST_COLORS and not y.is_additive else (lines, panels)
+    if y.is_additive and min(shape.quantities[0].numbers, default=0.0) >= 0:
+        yield replace(lines, kind=ChartKind.STACKED_BARS)
+
+
+def _fold_lines(shape: ResultShape, time: ChartField, rows: list[ChartRow]) -> Chart:
+    value = fold_value(shape)
+    kept, notes = thin_rows(fold_measures(rows, shape.quantities, MEASURE, value))
+    titles = tuple(column.field.title for column in shape.quantities)
+    return Chart(
+        ChartKind.LINES, "", (time, MEASURE, value), tuple(kept), time, value, MEASURE, series_order=titles,
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _make_panels(shape: ResultShape, time: ChartField, rows: list[ChartRow]) -> Chart:
+    kept, notes = thin_rows(rows)
+    fields = (time, *(column.field for column in shape.quantities))
+    return Chart(ChartKind.LINE_PANELS, "", fields, tuple(kept), time, notes=tuple(notes))
+
+
+def fold_value(shape: ResultShape) -> ChartField:
+    """Return the field that takes the values of several measures of one unit."""
+    first = shape.quantities[0].field
+    is_additive = all(column.field.is_additive for column in shape.quantities)
+    return replace(first, name="value", title="value", is_additive=is_additive)

@@ -1,0 +1,38 @@
+"""The result of a statement on data: named, typed columns and their rows."""
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+
+# A cell as a data engine returns it.
+ResultValue = str | int | float | bool | bytes | Decimal | date | datetime | time | timedelta | None
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """A column of a result.
+
+    `data_type` is the type as the engine names it, and may be empty. The rest is known if the column comes from a
+    described table or from a frame: `meaning` is a kind of column ("id", "code", "category", "measure", "year", "date",
+    "flag", "text"), `function` the aggregate that computed it ("count", "sum", "avg", "min", "max"), `unit` such as
+    "EUR" or "km".
+    """
+
+    name: str
+    data_type: str = ""
+    meaning: str = ""
+    function: str = ""
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Columns and rows in the order of the statement. `is_truncated` says that the statement has more rows."""
+
+    columns: tuple[ResultColumn, ...]
+    rows: tuple[tuple[ResultValue, ...], ...]
+    is_truncated: bool = False
+
+    def values(self, index: int) -> list[ResultValue]:
+        """Return the values of one column."""
+        return [row[index] for row in self.rows]
