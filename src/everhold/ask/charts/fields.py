@@ -128,7 +128,11 @@ def make_title(name: str) -> str:
     if call := _CALL.fullmatch(name.strip()):
         inner = make_title(call[2].rpartition(".")[2].removeprefix("DISTINCT "))
         function = call[1].lower()
-        return f"number of {inner}" if function == "count" else f"{_FUNCTION_TITLES[function]} {inner}"
+        return (
+            f"number of {inner.removesuffix(' id')}s"
+            if function == "count"
+            else f"{_FUNCTION_TITLES[function]} {inner}"
+        )
     return re.sub(r"[\s_]+", " ", name.strip().strip('"`')).strip() or "value"
 
 

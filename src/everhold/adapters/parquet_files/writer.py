@@ -1,0 +1,92 @@
+"""Write a result as a Parquet file, with DuckDB."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from everhold.errors import MissingExtra
+from everhold.files import write_private
+from everhold.ports.result_table import ResultTable, ResultValue
+
+_BATCH = 20_000  # rows
+_INTEGER_BITS = 63
+# The first type whose values all of a column are. `datetime` is a date too, and `bool` an integer: they come first.
+_TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (bool, "BOOLEAN"),
+    (int, "BIGINT"),
+    ((int, float, Decimal), "DOUBLE"),
+    (datetime, "TIMESTAMP"),
+    (date, "DATE"),
+    (time, "TIME"),
+    (timedelta, "INTERVAL"),
+    (bytes, "BLOB"),
+)
+
+
+def write_parquet(table: ResultTable, path: Path, *, overwrite: bool = False) -> None:
+    """Write a result to a Parquet file that only its owner can read.
+
+    The file appears when it is complete. Raise InvalidInput if it exists, unless `overwrite` is true. A column of
+    mixed values becomes text.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtra(
+            "Parquet files need duckdb, which is not installed", remedy="run `pip install 'everhold[ask]'`"
+        ) from error
+    columns = [_prepare_column(table.values(index)) for index in range(len(table.columns))]
+    with TemporaryDirectory(prefix="everhold-") as folder, duckdb.connect() as connection:
+        names = _make_unique([column.name for column in table.columns])
+        types = ", ".join(f"{_quote(name)} {kind}" for name, (kind, _) in zip(names, columns, strict=True))
+        connection.execute(f"CREATE TABLE result ({types})")
+        marks = ", ".join(f"unnest(?::{kind}[])" for kind, _ in columns)
+        for start in range(0, len(table.rows), _BATCH):
+            part = [values[start : start + _BATCH] for _, values in columns]
+            connection.execute(f"INSERT INTO result SELECT {marks}", part)
+        written = Path(folder) / "result.parquet"
+        target = str(written).replace("'", "''")
+        connection.execute(f"COPY result TO '{target}' (FORMAT parquet)")
+        write_private(path, written.read_bytes(), overwrite=overwrite)
+
+
+def _prepare_column(values: Sequence[ResultValue]) -> tuple[str, list[Any]]:
+    """Return the type of a column and its values as that type takes them."""
+    filled = [value for value in values if value is not None]
+    for kind, name in _TYPES:
+        if filled and all(isinstance(value, kind) and _is_exactly(value, kind) for value in filled):
+            return _convert(name, values)
+    return "VARCHAR", [None if value is None else str(value) for value in values]
+
+
+def _is_exactly(value: ResultValue, kind: type | tuple[type, ...]) -> bool:
+    """Return whether a value is of a kind and not of a narrower one."""
+    if isinstance(value, bool):
+        return kind is bool
+    return not (isinstance(value, datetime) and kind is date)
+
+
+def _convert(name: str, values: Sequence[ResultValue]) -> tuple[str, list[Any]]:
+    if name == "BIGINT" and any(isinstance(value, int) and value.bit_length() > _INTEGER_BITS for value in values):
+        return "DOUBLE", [None if value is None else float(str(value)) for value in values]
+    if name == "DOUBLE":
+        return name, [None if value is None else float(str(value)) for value in values]
+    if name == "TIMESTAMP" and any(isinstance(value, datetime) and value.tzinfo for value in values):
+        return "TIMESTAMPTZ", list(values)
+    return name, list(values)
+
+
+def _make_unique(names: Sequence[str]) -> list[str]:
+    """Return names of which no two differ in case alone."""
+    unique: list[str] = []
+    for number, name in enumerate(names, start=1):
+        taken = {other.lower() for other in unique}
+        unique.append(name if name and name.lower() not in taken else f"{name or 'column'}_{number}")
+    return unique
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,164 @@
+"""Say a result in one sentence, with its figures."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from everhold.ask.charts.fields import (
+    ChartColumn,
+    ChartValue,
+    FieldType,
+    format_cell,
+    format_number,
+    read_columns,
+    split_name,
+)
+from everhold.ask.charts.intent import ChartIntent
+from everhold.ask.charts.shape import ResultShape, read_shape
+from everhold.ports.result_table import ResultTable
+
+_NAMED = 3  # how many rows a sentence names
+_LONGEST_LABEL = 60
+_MOST_CHANGE = 10  # a rise to more than ten times says little in percent
+_STEADY = 0.005  # a smaller change is none
+
+
+def describe_result(table: ResultTable, intent: ChartIntent) -> str:
+    """Return one sentence with the figures of a result; for an empty result it says so."""
+    if not table.rows:
+        return "No rows match."
+    columns = read_columns(table)
+    shape = read_shape(columns, len(table.rows), intent)
+    if len(table.rows) == 1:
+        return _describe_row(columns, intent)
+    count = f"{len(table.rows):,}{' or more' if table.is_truncated else ''} rows"
+    if not shape.quantities or not shape.quantities[0].numbers:
+        return _describe_list(columns, count)
+    return _describe_quantity(shape, shape.quantities[0], count, intent)
+
+
+def _describe_quantity(shape: ResultShape, quantity: ChartColumn, count: str, intent: ChartIntent) -> str:
+    keys = [*shape.times, *shape.categories]
+    if not keys:
+        return _describe_numbers(quantity, count)
+    if shape.times and not shape.categories and shape.times[0].is_unique:
+        return _describe_trend(shape.times[0], quantity)
+    if intent.is_ordered and not shape.times:
+        return _describe_ranking(keys, quantity)
+    return _describe_groups(keys, quantity, count, intent)
+
+
+def _describe_row(columns: Sequence[ChartColumn], intent: ChartIntent) -> str:
+    quantities = [column for column in columns if column.field.type == FieldType.QUANTITY]
+    labels = [column for column in columns if column.field.type not in (FieldType.QUANTITY, FieldType.ID)]
+    if len(columns) == 1:
+        column = columns[0]
+        if column.values[0] is None:
+            return f"There is no {column.field.title}: no row has a value."
+        is_number = column.field.type == FieldType.QUANTITY
+        return f"{_capitalize(column.field.title)}: {_show(column, 0)}." if is_number else f"{_show(column, 0)}."
+    if len(quantities) == 1 and len(labels) == 1:
+        link = ", with" if intent.is_ordered else " has"
+        return f"{_show(labels[0], 0)}{link} {quantities[0].field.title} {_show(quantities[0], 0)}."
+    return f"{_capitalize('; '.join(f'{column.field.title}: {_show(column, 0)}' for column in columns))}."
+
+
+def _describe_ranking(keys: Sequence[ChartColumn], quantity: ChartColumn) -> str:
+    total = len(quantity.values)
+    named = [f"{_show_all(keys, place)} ({_show(quantity, place)})" for place in range(min(_NAMED, total))]
+    return f"Ranked by {quantity.field.title}: {_join(named, total - len(named))}."
+
+
+def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: str, intent: ChartIntent) -> str:
+    ranked = sorted(
+        (place for place, value in enumerate(quantity.values) if isinstance(value, int | float)),
+        key=lambda place: _to_float(quantity.values[place]),
+        reverse=True,
+    )
+    start = f"{_capitalize(quantity.field.title)} by {' and '.join(key.field.title for key in keys)}"
+    if intent.is_share and quantity.field.percent:
+        named = [f"{_show_all(keys, place)} {_show(quantity, place)}" for place in ranked[:_NAMED]]
+        return f"{start}: {_join(named, len(ranked) - len(named))}."
+    low, high = (f"{_show(quantity, place)} ({_show_all(keys, place)})" for place in (ranked[-1], ranked[0]))
+    total = ""
+    if quantity.field.is_additive and not quantity.field.percent:
+        total = f"; {format_number(_add(quantity), quantity.field)} in total"
+    return f"{start}, {count}: from {low} to {high}{total}."
+
+
+def _describe_trend(time: ChartColumn, quantity: ChartColumn) -> str:
+    points = sorted(
+        (moment, float(value))
+        for moment, value in zip(time.values, quantity.values, strict=True)
+        if isinstance(moment, datetime) and isinstance(value, int | float)
+    )
+    if not points:
+        return f"{len(time.values):,} rows without a {quantity.field.title}."
+    (start, first), (end, last) = points[0], points[-1]
+    top, bottom = max(points, key=lambda point: point[1]), min(points, key=lambda point: point[1])
+
+    def show(point: tuple[datetime, float]) -> str:
+        return f"{format_cell(point[0], time.field)} ({format_number(point[1], quantity.field)})"
+
+    extremes = f"the highest was in {show(top)}, the lowest in {show(bottom)}"
+    title = quantity.field.title
+    if quantity.field.is_change:
+        return f"{_capitalize(title)} over {len(points)} periods: {extremes}."
+    ends = (
+        f"from {format_number(first, quantity.field)} in {format_cell(start, time.field)} "
+        f"to {format_number(last, quantity.field)} in {format_cell(end, time.field)}"
+    )
+    return f"{_capitalize(title)} {_name_direction(first, last)} {ends}{_show_change(first, last)}; {extremes}."
+
+
+def _name_direction(first: float, last: float) -> str:
+    if abs(last - first) <= _STEADY * abs(first):
+        return "stayed about the same,"
+    return "rose" if last > first else "fell"
+
+
+def _show_change(first: float, last: float) -> str:
+    is_telling = first > 0 and _STEADY * first < abs(last - first) < _MOST_CHANGE * first
+    return f" ({(last - first) / first:+.1%})" if is_telling else ""
+
+
+def _describe_numbers(quantity: ChartColumn, count: str) -> str:
+    low, high = min(quantity.numbers), max(quantity.numbers)
+    mean = sum(quantity.numbers) / len(quantity.numbers)
+    low_text, high_text, mean_text = (format_number(number, quantity.field) for number in (low, high, mean))
+    return f"{count}: {quantity.field.title} from {low_text} to {high_text}, {mean_text} on average."
+
+
+def _describe_list(columns: Sequence[ChartColumn], count: str) -> str:
+    names = [column for column in columns if column.field.type in (FieldType.NOMINAL, FieldType.TEXT)]
+    is_person = len(names) > 1 and {"first", "last"} <= {split_name(column.field.title)[0] for column in names[:2]}
+    label = names[:2] if is_person else (names or list(columns))[:1]
+    total = len(label[0].values)
+    shown = [" ".join(_show(column, place) for column in label) for place in range(min(_NAMED, total))]
+    return f"{count}: {_join(shown, total - len(shown))}."
+
+
+def _show_all(keys: Sequence[ChartColumn], place: int) -> str:
+    return ", ".join(_show(key, place) for key in keys)
+
+
+def _show(column: ChartColumn, place: int) -> str:
+    text = format_cell(column.values[place], column.field)
+    return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}…"
+
+
+def _join(parts: Sequence[str], rest: int) -> str:
+    if rest > 0:
+        return f"{', '.join(parts)} and {rest:,} more"
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+def _add(quantity: ChartColumn) -> float:
+    return float(f"{sum(quantity.numbers):.12g}")
+
+
+def _to_float(value: ChartValue) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]
