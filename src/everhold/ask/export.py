@@ -12,8 +12,9 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 def write_csv(table: ResultTable) -> str:
     """Return a result as CSV with a header. Text that a spreadsheet would run gets a quotation mark before it."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    buffer = io.StringIO(newline="")
+    # The writer quotes a cell that has a character of the line end: with "\n" alone, a cell with "\r" would be split.
+    writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(_protect_text(column.name) for column in table.columns)
     writer.writerows([_write_csv_cell(cell) for cell in row] for row in table.rows)
     return buffer.getvalue()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from everhold.ask.charts.fields import (
+    NO_VALUE,
     ChartColumn,
     ChartValue,
     FieldType,
@@ -52,7 +53,7 @@ def _describe_row(columns: Sequence[ChartColumn], intent: ChartIntent) -> str:
     labels = [column for column in columns if column.field.type not in (FieldType.QUANTITY, FieldType.ID)]
     if len(columns) == 1:
         column = columns[0]
-        if column.values[0] is None:
+        if column.values[0] in (None, NO_VALUE):
             return f"There is no {column.field.title}: no row has a value."
         is_number = column.field.type == FieldType.QUANTITY
         return f"{_capitalize(column.field.title)}: {_show(column, 0)}." if is_number else f"{_show(column, 0)}."

@@ -54,7 +54,7 @@ def compute_cost(chart: Chart, intent: ChartIntent) -> float:
 def _add_intent(kind: ChartKind, intent: ChartIntent) -> float:
     cost = _NAMED if kind in WORD_KINDS.get(intent.chart_word, ()) else 0.0
     if intent.is_share:
-        cost += {ChartKind.SHARE_BAR: -8.0, ChartKind.DONUT: -11.0}.get(kind, 0.0)
+        cost += {ChartKind.SHARE_BAR: -8.0, ChartKind.DONUT: -12.5}.get(kind, 0.0)
     if intent.is_ordered:
         cost += 5.0 if kind == ChartKind.COLUMNS else 0.0  # a ranking reads from top to bottom
     if intent.is_running:

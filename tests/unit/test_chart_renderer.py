@@ -1,0 +1,139 @@
+"""Pictures of charts: every kind is drawn offline, and a specification that could do more is refused."""
+
+import copy
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from everhold.adapters.vl_convert import VlConvertRenderer
+from everhold.ask.charts import ChartKind, choose_charts
+from everhold.ask.charts.specification import write_specification
+from everhold.errors import InvalidInput, MissingExtra
+from everhold.ports.chart_renderer import check_specification
+from tests.unit.test_chart_sketch import INTENTS, TABLES, make_table
+
+
+def list_specifications() -> dict[ChartKind, dict[str, Any]]:
+    """Return a specification of every kind."""
+    specifications = {}
+    for table in TABLES:
+        for intent in INTENTS:
+            for chart in choose_charts(table, intent, "How much was sold & <where>?"):
+                specification = write_specification(chart)
+                if specification is not None:
+                    specifications[chart.kind] = specification
+    return specifications
+
+
+SPECIFICATIONS = list_specifications()
+
+
+def test_every_kind_has_a_specification() -> None:
+    assert SPECIFICATIONS.keys() == set(ChartKind) - {ChartKind.TABLE}
+
+
+@pytest.mark.parametrize("kind", SPECIFICATIONS, ids=str)
+def test_every_kind_is_drawn(kind: ChartKind) -> None:
+    renderer = VlConvertRenderer()
+    svg = renderer.render_svg(SPECIFICATIONS[kind])
+    assert svg.startswith("<svg")
+    assert "How much was sold &amp; &lt;where&gt;?" in svg
+    assert "NaN" not in svg
+    png = renderer.render_png(SPECIFICATIONS[kind], scale=1.0)
+    assert png.startswith(b"\x89PNG")
+
+
+def test_text_of_data_is_shown_and_not_run() -> None:
+    table = make_table("name orders", [["<script>alert(1)</script>", 2], ["datum.x", 1], ["javascript:x", 3]])
+    specification = write_specification(choose_charts(table, INTENTS[0], "orders")[0])
+    assert specification is not None
+    svg = VlConvertRenderer().render_svg(specification)
+    assert "<script" not in svg
+    assert "&lt;script&gt;" in svg
+    assert "href" not in svg
+
+
+def add_url(specification: dict[str, Any]) -> None:
+    specification["data"] = {"url": "file:///etc/passwd"}
+
+
+def add_url_beside_values(specification: dict[str, Any]) -> None:
+    specification["data"]["url"] = "file:///etc/passwd"
+
+
+def add_nested_data(specification: dict[str, Any]) -> None:
+    specification["layer"] = [{"mark": "bar", "data": {"name": "other"}}]
+
+
+def add_link(specification: dict[str, Any]) -> None:
+    specification["encoding"]["href"] = {"value": "javascript:alert(1)"}
+
+
+def add_image(specification: dict[str, Any]) -> None:
+    specification["layer"] = [{"mark": {"type": "image"}}]
+
+
+def add_image_by_name(specification: dict[str, Any]) -> None:
+    specification["layer"] = [{"mark": "image"}]
+
+
+def add_expression(specification: dict[str, Any]) -> None:
+    specification["title"] = {"text": {"expr": "datum.x"}}
+
+
+def add_transform(specification: dict[str, Any]) -> None:
+    specification["transform"] = [{"calculate": "1", "as": "x"}]
+
+
+def add_condition(specification: dict[str, Any]) -> None:
+    specification["encoding"]["color"] = {"condition": {"test": "datum.x > 1", "value": "red"}}
+
+
+def add_field_expression(specification: dict[str, Any]) -> None:
+    specification["encoding"]["color"] = {"field": "a']; alert(1); ['"}
+
+
+def add_schema(specification: dict[str, Any]) -> None:
+    specification["$schema"] = "https://example.com/schema.json"
+
+
+def add_nested_row(specification: dict[str, Any]) -> None:
+    specification["data"]["values"] = [{"x": {"signal": "1"}}]
+
+
+def add_many_rows(specification: dict[str, Any]) -> None:
+    specification["data"]["values"] = [{"x": 1}] * 5001
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        add_url, add_url_beside_values, add_nested_data, add_link, add_image, add_image_by_name, add_expression,
+        add_transform, add_condition, add_field_expression, add_schema, add_nested_row, add_many_rows,
+    ],
+    ids=lambda change: change.__name__,
+)  # fmt: skip
+def test_what_could_read_or_run_something_is_refused(change: Callable[[dict[str, Any]], None]) -> None:
+    specification = copy.deepcopy(SPECIFICATIONS[ChartKind.BARS])
+    check_specification(specification)
+    change(specification)
+    for refuse in (check_specification, VlConvertRenderer().render_svg, VlConvertRenderer().render_png):
+        with pytest.raises(InvalidInput):
+            refuse(specification)
+
+
+@pytest.mark.parametrize("scale", [0, -1, 11, float("nan")])
+def test_a_scale_out_of_range_is_refused(scale: float) -> None:
+    with pytest.raises(InvalidInput, match="scale"):
+        VlConvertRenderer().render_png(SPECIFICATIONS[ChartKind.BARS], scale)
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(importlib, "import_module", refuse)
+    with pytest.raises(MissingExtra, match=r"everhold\[ask\]"):
+        VlConvertRenderer().render_svg(SPECIFICATIONS[ChartKind.BARS])
