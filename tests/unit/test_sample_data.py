@@ -12,6 +12,10 @@ from zipfile import ZipFile
 import duckdb
 import pytest
 
+from everhold.adapters.vl_convert import VlConvertRenderer
+from everhold.ask.answer import make_answer
+from everhold.ask.charts import ChartKind
+from everhold.ports.result_table import ResultColumn, ResultTable
 from examples.make_sample_data import write_all
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -21,7 +25,20 @@ SHEETS = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 EXCEL_EPOCH = datetime.fromisoformat("1899-12-30")
 
 Rows = list[tuple[Any, ...]]
-Run = Callable[[str], Rows]
+Run = Callable[[str], ResultTable]
+# How ten of the questions are drawn.
+CHARTS = {
+    "shop-01": ChartKind.NUMBER,
+    "shop-03": ChartKind.LINE,
+    "shop-05": ChartKind.BARS,
+    "shop-07": ChartKind.SHARE_BAR,
+    "shop-08": ChartKind.COLUMNS,
+    "shop-16": ChartKind.LINES,
+    "shop-18": ChartKind.CHANGES,
+    "shop-19": ChartKind.AREA,
+    "flights-10": ChartKind.HISTOGRAM,
+    "music-07": ChartKind.LINE,
+}
 
 
 def read_sheets(path: Path) -> Iterator[tuple[str, Rows]]:
@@ -45,11 +62,16 @@ def read_cell(cell: ElementTree.Element) -> Any:
     return float(number.text or "")
 
 
+def read_result(cursor: Any) -> ResultTable:
+    columns = tuple(ResultColumn(description[0]) for description in cursor.description)
+    return ResultTable(columns, tuple(map(tuple, cursor.fetchall())))
+
+
 def open_shop(folder: Path) -> Run:
     connection = duckdb.connect()
     for path in sorted((folder / "shop").glob("*.csv")):
         connection.execute(f"CREATE TABLE {path.stem} AS FROM read_csv('{path}')")
-    return lambda sql: connection.execute(sql).fetchall()
+    return lambda sql: read_result(connection.execute(sql))
 
 
 def open_flights(folder: Path) -> Run:
@@ -60,12 +82,12 @@ def open_flights(folder: Path) -> Run:
         connection.execute(f"CREATE TABLE {name} ({columns})")
         cells = [list(column) for column in zip(*rows, strict=True)]
         connection.execute(f"INSERT INTO {name} SELECT {', '.join('unnest(?)' for _ in header)}", cells)
-    return lambda sql: connection.execute(sql).fetchall()
+    return lambda sql: read_result(connection.execute(sql))
 
 
 def open_music(folder: Path) -> Run:
     connection = sqlite3.connect(folder / "music.sqlite")
-    return lambda sql: connection.execute(sql).fetchall()
+    return lambda sql: read_result(connection.execute(sql))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +120,7 @@ def test_there_are_forty_questions_about_three_sources() -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: str(question["id"]))
 def test_the_expected_result_is_not_trivial(question: dict[str, Any], sources: dict[str, Run]) -> None:
-    rows = sources[question["source"]](question["sql"])
+    rows = sources[question["source"]](question["sql"]).rows
     assert 1 <= len(rows) <= 2000
     assert any(cell not in (None, 0, "") for row in rows for cell in row)
     assert len(set(rows)) > 1 or len(rows) == 1
@@ -113,6 +135,18 @@ def test_no_tie_at_a_limit_makes_the_answer_a_matter_of_luck(question: dict[str,
     select, _, order = start.rpartition(" ORDER BY ")
     sorted_by = order.split(",")[0].removesuffix(" DESC")
     listed = select.replace(" FROM ", f", {sorted_by} AS sorted_by FROM ", 1)
-    rows = sources[question["source"]](f"{listed} ORDER BY {order}")
+    rows = sources[question["source"]](f"{listed} ORDER BY {order}").rows
     values = [row[-1] for row in rows]
     assert values[int(limit) - 1] != values[int(limit)]
+
+
+@pytest.mark.parametrize(
+    "question", [q for q in QUESTIONS if q["id"] in CHARTS], ids=lambda question: str(question["id"])
+)
+def test_ten_questions_have_their_charts(question: dict[str, Any], sources: dict[str, Run]) -> None:
+    table = sources[question["source"]](question["sql"])
+    answer = make_answer(question["question"], table, question["sql"], question["question"])
+    assert answer.charts[0].kind == CHARTS[question["id"]]
+    assert answer.specification is not None
+    assert VlConvertRenderer().render_png(answer.specification, scale=1.0).startswith(b"\x89PNG")
+    assert answer.sketch()
