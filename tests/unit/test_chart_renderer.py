@@ -1,13 +1,15 @@
 """Pictures of charts: every kind is drawn offline, and a specification that could do more is refused."""
 
 import copy
-import importlib
+import importlib.util
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from everhold.adapters.vl_convert import VlConvertRenderer
+from everhold.adapters.vl_convert.child import draw_picture
 from everhold.ask.charts import ChartKind, choose_charts
 from everhold.ask.charts.specification import write_specification
 from everhold.errors import InvalidInput, MissingExtra
@@ -36,13 +38,35 @@ def test_every_kind_has_a_specification() -> None:
 
 @pytest.mark.parametrize("kind", SPECIFICATIONS, ids=str)
 def test_every_kind_is_drawn(kind: ChartKind) -> None:
-    renderer = VlConvertRenderer()
-    svg = renderer.render_svg(SPECIFICATIONS[kind])
+    # In this process, because one for each would be slow.
+    text = json.dumps(SPECIFICATIONS[kind])
+    svg = draw_picture("svg", 1.0, text).decode()
     assert svg.startswith("<svg")
     assert "How much was sold &amp; &lt;where&gt;?" in svg
     assert "NaN" not in svg
-    png = renderer.render_png(SPECIFICATIONS[kind], scale=1.0)
-    assert png.startswith(b"\x89PNG")
+    assert draw_picture("png", 1.0, text).startswith(b"\x89PNG")
+
+
+def test_pictures_come_from_a_process_of_their_own() -> None:
+    renderer = VlConvertRenderer()
+    assert renderer.render_svg(SPECIFICATIONS[ChartKind.BARS]).startswith("<svg")
+    small, large = (renderer.render_png(SPECIFICATIONS[ChartKind.BARS], scale) for scale in (1.0, 2.0))
+    assert small.startswith(b"\x89PNG")
+    assert int.from_bytes(large[16:20]) == 2 * int.from_bytes(small[16:20])
+
+
+def test_a_text_that_ends_the_drawing_process_is_an_error() -> None:
+    """A control character makes vl-convert abort; charts are made without them."""
+    specification = copy.deepcopy(SPECIFICATIONS[ChartKind.BARS])
+    specification["title"] = {"text": "a \x16 b"}
+    with pytest.raises(InvalidInput, match="cannot be drawn"):
+        VlConvertRenderer().render_svg(specification)
+
+
+def test_control_characters_are_replaced() -> None:
+    table = make_table("na\x16me orders", [["a\x00b\ufffe", 2], ["\x1b\ud800", 1]])
+    specification = write_specification(choose_charts(table, INTENTS[0], "or\x07ders")[0])
+    assert draw_picture("svg", 1.0, json.dumps(specification)).startswith(b"<svg")
 
 
 def test_text_of_data_is_shown_and_not_run() -> None:
@@ -131,9 +155,17 @@ def test_a_scale_out_of_range_is_refused(scale: float) -> None:
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str) -> None:
-        raise ModuleNotFoundError(name=name)
-
-    monkeypatch.setattr(importlib, "import_module", refuse)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"everhold\[ask\]"):
         VlConvertRenderer().render_svg(SPECIFICATIONS[ChartKind.BARS])
+
+
+def test_a_chart_that_takes_too_long_is_given_up() -> None:
+    with pytest.raises(InvalidInput, match=r"took more than 0\.01 s"):
+        VlConvertRenderer(timeout=0.01).render_svg(SPECIFICATIONS[ChartKind.BARS])
+
+
+def test_a_specification_that_vega_refuses_is_an_error() -> None:
+    specification = SPECIFICATIONS[ChartKind.BARS] | {"encoding": {"y": {"field": "x", "type": "no such type"}}}
+    with pytest.raises(InvalidInput, match="cannot be drawn"):
+        VlConvertRenderer().render_png(specification | {"layer": [{"mark": "bar", "encoding": 5}]})

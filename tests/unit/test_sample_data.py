@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import duckdb
 import pytest
 
-from everhold.adapters.vl_convert import VlConvertRenderer
+from everhold.adapters.vl_convert.child import draw_picture
 from everhold.ask.answer import make_answer
 from everhold.ask.charts import ChartKind
 from everhold.ports.result_table import ResultColumn, ResultTable
@@ -148,5 +148,5 @@ def test_ten_questions_have_their_charts(question: dict[str, Any], sources: dict
     answer = make_answer(question["question"], table, question["sql"], question["question"])
     assert answer.charts[0].kind == CHARTS[question["id"]]
     assert answer.specification is not None
-    assert VlConvertRenderer().render_png(answer.specification, scale=1.0).startswith(b"\x89PNG")
+    assert draw_picture("png", 1.0, json.dumps(answer.specification)).startswith(b"\x89PNG")
     assert answer.sketch()

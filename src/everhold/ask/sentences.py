@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from everhold.ask.charts.fields import (
-    NO_VALUE,
     ChartColumn,
     ChartValue,
     FieldType,
@@ -15,6 +14,7 @@ from everhold.ask.charts.fields import (
 )
 from everhold.ask.charts.intent import ChartIntent
 from everhold.ask.charts.shape import ResultShape, read_shape
+from everhold.ask.export import write_cell
 from everhold.ports.result_table import ResultTable
 
 _NAMED = 3  # how many rows a sentence names
@@ -30,7 +30,7 @@ def describe_result(table: ResultTable, intent: ChartIntent) -> str:
     columns = read_columns(table)
     shape = read_shape(columns, len(table.rows), intent)
     if len(table.rows) == 1:
-        return _describe_row(columns, intent)
+        return _describe_cell(columns[0], table) if len(columns) == 1 else _describe_row(columns, intent)
     count = f"{len(table.rows):,}{' or more' if table.is_truncated else ''} rows"
     if not shape.quantities or not shape.quantities[0].numbers:
         return _describe_list(columns, count)
@@ -48,15 +48,19 @@ def _describe_quantity(shape: ResultShape, quantity: ChartColumn, count: str, in
     return _describe_groups(keys, quantity, count, intent)
 
 
+def _describe_cell(column: ChartColumn, table: ResultTable) -> str:
+    cell = table.rows[0][0]
+    if cell is None:
+        return f"There is no {column.field.title}: no row has a value."
+    if column.values[0] is None:
+        return f"{_capitalize(column.field.title)}: {write_cell(cell)}."  # a number that cannot be drawn
+    is_number = column.field.type == FieldType.QUANTITY
+    return f"{_capitalize(column.field.title)}: {_show(column, 0)}." if is_number else f"{_show(column, 0)}."
+
+
 def _describe_row(columns: Sequence[ChartColumn], intent: ChartIntent) -> str:
     quantities = [column for column in columns if column.field.type == FieldType.QUANTITY]
     labels = [column for column in columns if column.field.type not in (FieldType.QUANTITY, FieldType.ID)]
-    if len(columns) == 1:
-        column = columns[0]
-        if column.values[0] in (None, NO_VALUE):
-            return f"There is no {column.field.title}: no row has a value."
-        is_number = column.field.type == FieldType.QUANTITY
-        return f"{_capitalize(column.field.title)}: {_show(column, 0)}." if is_number else f"{_show(column, 0)}."
     if len(quantities) == 1 and len(labels) == 1:
         link = ", with" if intent.is_ordered else " has"
         return f"{_show(labels[0], 0)}{link} {quantities[0].field.title} {_show(quantities[0], 0)}."

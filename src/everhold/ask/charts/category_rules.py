@@ -1,5 +1,6 @@
 """Charts of results with categories: bars, shares, groups and heat maps."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -44,10 +45,9 @@ def propose_category_charts(shape: ResultShape, intent: ChartIntent) -> Iterator
 
 def _propose_counts(category: ChartColumn, intent: ChartIntent) -> Iterator[Chart]:
     """Yield bars of how often each value is there."""
-    labels = list(dict.fromkeys(category.values))
-    counts = tuple(category.values.count(label) for label in labels)
-    columns = (replace(category, values=tuple(labels)), ChartColumn(_COUNT, counts))
-    yield from _propose_labelled(ResultShape(columns, (), columns[:1], columns[1:], len(labels)), intent)
+    counts = Counter(category.values)
+    columns = (replace(category, values=tuple(counts)), ChartColumn(_COUNT, tuple(counts.values())))
+    yield from _propose_labelled(ResultShape(columns, (), columns[:1], columns[1:], len(counts)), intent)
 
 
 def _propose_labelled(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:

@@ -11,6 +11,7 @@ from everhold.ask.charts.fields import read_columns
 from everhold.ask.charts.intent import WORD_KINDS, ChartIntent
 from everhold.ask.charts.number_rules import propose_number_charts, propose_single_row
 from everhold.ask.charts.shape import ResultShape, read_shape
+from everhold.ask.charts.terminal_text import clean_text
 from everhold.ask.charts.time_rules import propose_time_charts
 from everhold.ports.result_table import ResultTable
 
@@ -22,6 +23,7 @@ _WIDE_RANGE = 1000  # times the median
 
 def choose_charts(table: ResultTable, intent: ChartIntent, title: str) -> tuple[Chart, ...]:
     """Return the charts that fit a result, best first, at most three. The last resort is a table."""
+    title = clean_text(title)
     shape = read_shape(read_columns(table), len(table.rows), intent)
     proposals = list(_propose(shape, intent)) if shape.is_drawable else []
     charts = [*proposals, Chart(ChartKind.TABLE, "")]

@@ -1,6 +1,5 @@
 """What the columns of a result are on a chart: times, quantities, categories, ids or free text."""
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from everhold.ask.charts.periods import Grain, find_grain, format_time, read_time, read_year
+from everhold.ask.charts.terminal_text import clean_text
 from everhold.ports.result_table import ResultColumn, ResultTable, ResultValue
 
 # A value on a chart: what JSON can hold, and times.
@@ -17,6 +17,7 @@ ChartValue = str | int | float | datetime | None
 NO_VALUE = "(none)"
 _LONG_TEXT = 60  # characters; a longer label is prose
 _ID_NAMES = re.compile(r"(^|\b)(id|ids|uuid|guid|key|code|zip|zipcode|postcode|phone|isbn|iban|sku)$")
+_SMALLEST, _LARGEST, _EXACT = 1e-100, 1e100, 2**53
 _YEAR_NAMES = frozenset({"year", "years"})
 _NUMBERED = {"month": 12, "quarter": 4, "weekday": 7, "hour": 24, "week": 53, "day": 31, "rank": 1000}
 _ADDITIVE_FUNCTIONS = frozenset({"count", "sum"})
@@ -133,14 +134,14 @@ def make_title(name: str) -> str:
             if function == "count"
             else f"{_FUNCTION_TITLES[function]} {inner}"
         )
-    return re.sub(r"[\s_]+", " ", name.strip().strip('"`')).strip() or "value"
+    return clean_text(re.sub(r"[\s_]+", " ", name.strip().strip('"`')).strip()) or "value"
 
 
 def _read_column(column: ResultColumn, cells: Sequence[ResultValue], name: str) -> ChartColumn:
     if not column.function and (call := _CALL.fullmatch(column.name.strip())):
         column = replace(column, function=call[1].lower())
     words = split_name(column.name)
-    field = ChartField(name, make_title(column.name), FieldType.NOMINAL, unit=column.unit)
+    field = ChartField(name, make_title(column.name), FieldType.NOMINAL, unit=clean_text(column.unit))
     filled = [cell for cell in cells if cell is not None]
     if _are_years(column, words, filled):
         times = tuple(read_year(cell) for cell in cells)
@@ -163,7 +164,8 @@ def _are_years(column: ResultColumn, words: Sequence[str], cells: Sequence[Resul
         return False
     if column.function == "count" or not cells:
         return False
-    return all(_is_number(cell) and float(str(cell)).is_integer() and 1000 <= float(str(cell)) < 3000 for cell in cells)
+    numbers = [_to_number(cell) if _is_number(cell) else None for cell in cells]
+    return all(number is not None and number == int(number) and 1000 <= number < 3000 for number in numbers)
 
 
 def _read_numbers(
@@ -194,10 +196,16 @@ def _is_id(column: ResultColumn, words: Sequence[str]) -> bool:
 
 
 def _to_number(cell: ResultValue) -> int | float | None:
+    """Return a number that can be drawn; not one that is infinite, or so large that sums would be."""
+    if cell is None or (isinstance(cell, Decimal) and not cell.is_finite()):
+        return None
     if isinstance(cell, int):
-        return cell
-    number = float(str(cell)) if cell is not None else math.nan
-    return number if math.isfinite(number) else None
+        # JSON readers keep 53 bits of a whole number.
+        return cell if abs(cell) < _EXACT else float(cell) if abs(cell) < _LARGEST else None
+    number = float(str(cell))
+    if abs(number) < _SMALLEST:
+        return 0.0
+    return number if abs(number) < _LARGEST else None
 
 
 def _is_additive(column: ResultColumn, words: Sequence[str]) -> bool:
@@ -235,7 +243,7 @@ def _to_label(cell: ResultValue) -> str:
         return "yes" if cell else "no"
     if isinstance(cell, bytes):
         return f"{len(cell)} bytes"
-    return str(cell)
+    return clean_text(str(cell))
 
 
 def format_cell(value: ChartValue, field: ChartField) -> str:
@@ -256,6 +264,6 @@ def format_number(number: float, field: ChartField | None = None) -> str:
     unit = f" {field.unit}" if field is not None and field.unit else ""
     if float(number).is_integer() and abs(number) < 1e15:
         return f"{int(number):,}{unit}"
-    if abs(number) >= 1:
+    if 1 <= abs(number) < 1e15:
         return f"{number:,.2f}{unit}"
     return f"{number:.3g}{unit}"

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from everhold.ask.charts.chart import ChartKind
-from everhold.ask.frame import QueryFrame, Window
+from everhold.ask.frame import QueryFrame
 
 _DRAWING = r"(?:chart|graph|plot|diagram)s?"
 # Words that name a chart by themselves, and those that do so only before "chart", "graph" or "plot".
@@ -71,13 +71,13 @@ class ChartIntent:
 def read_chart_intent(question: str, frame: QueryFrame | None = None) -> ChartIntent:
     """Return what a question wants to see, from its words and, if there is one, from its frame."""
     text = re.sub(r"\s+", " ", question.lower())
-    windows = {expression.window for expression in frame.select} if frame else set()
+    windows = {str(expression.window) for expression in frame.select} if frame else set()
     return ChartIntent(
         is_ordered=bool(frame.order) if frame else bool(_RANK.search(text)),
-        is_share=Window.SHARE in windows or bool(_SHARE.search(text)),
+        is_share="share" in windows or bool(_SHARE.search(text)),
         is_trend=bool(_TREND.search(text)),
-        is_running=Window.RUNNING in windows or bool(_RUNNING.search(text)),
-        is_change=Window.CHANGE in windows or bool(_CHANGE.search(text)),
+        is_running="running" in windows or bool(_RUNNING.search(text)),
+        is_change="change" in windows or bool(_CHANGE.search(text)),
         is_distribution=bool(_DISTRIBUTION.search(text)),
         is_correlation=bool(_CORRELATION.search(text)),
         is_logarithmic=bool(_LOGARITHMIC.search(text)),

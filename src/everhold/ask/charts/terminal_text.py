@@ -1,13 +1,21 @@
-"""Text for a terminal: without control characters, and as wide as it is meant to be."""
+"""Text that is shown: without control characters and, in a terminal, as wide as it is meant to be."""
 
 import unicodedata
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"  # parts of letters and of emoji
 
 
 def clean_text(text: str) -> str:
     """Return a text without characters that move the cursor, change colors or turn the direction of writing."""
-    return "".join("·" if unicodedata.category(character) in _HIDDEN else character for character in text)
+    return text if text.isprintable() else "".join("·" if _is_hidden(character) else character for character in text)
+
+
+def _is_hidden(character: str) -> bool:
+    if character in _JOINERS:
+        return False
+    # The last two of each plane are no characters; a picture with one cannot be drawn.
+    return unicodedata.category(character) in _HIDDEN or ord(character) & 0xFFFE == 0xFFFE
 
 
 def measure_width(text: str) -> int:
