@@ -59,7 +59,7 @@ def write_row(row: ChartRow) -> Part:
 
 def _write_value(value: ChartValue) -> str | int | float | None:
     # With a time of day, Vega reads a time in the zone in which it also shows it; a date alone would shift.
-    return value.strftime("%Y-%m-%dT%H:%M:%S") if isinstance(value, datetime) else value
+    return value.isoformat(timespec="seconds") if isinstance(value, datetime) else value
 
 
 def list_numbers(rows: Iterable[ChartRow], field: ChartField) -> list[float]:

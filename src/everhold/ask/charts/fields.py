@@ -202,7 +202,7 @@ def _to_number(cell: ResultValue) -> int | float | None:
     if isinstance(cell, int):
         # JSON readers keep 53 bits of a whole number.
         return cell if abs(cell) < _EXACT else float(cell) if abs(cell) < _LARGEST else None
-    number = float(str(cell))
+    number = float(cell) if isinstance(cell, float | Decimal) else float(str(cell))
     if abs(number) < _SMALLEST:
         return 0.0
     return number if abs(number) < _LARGEST else None
