@@ -3,14 +3,18 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from everhold.adapters.sqlite_files.reader import run_query
 from everhold.ask.confidence import WEIGHTS, Features, estimate_confidence
 from everhold.ask.frame import Expression, Function, Ordering, Predicate, QueryFrame
+from everhold.ask.guard import check_statement
 from everhold.ask.reading import QuestionReader, QuestionReading
 from everhold.ask.schema import ColumnRef
 from tests.unit.ask_shop import TODAY, make_shop, open_shop
 
+TABLES = ("customers", "product_categories", "products", "orders", "order_items")
 AGE, NAME, COUNTRY = (ColumnRef("customers", name) for name in ("age", "name", "country"))
 
 
@@ -105,3 +109,26 @@ def test_a_whole_question_is_not_a_follow_up(reader: QuestionReader) -> None:
     previous = read_best(reader, "How many orders are paid?").frame
     question = "How many customers are there?"
     assert read_best(reader, question, previous).frame == read_best(reader, question).frame
+
+
+WORD_LIST = """
+customers orders products category name title price amount age city country status order date France Paris
+paid Novel how many number of average total minimum maximum different each per by sorted descending most least
+oldest cheapest more than at least or more between not no without never and or both contains starting with who
+whose that with of in from is are have top 3 2024 27 twice last month share running change 'x' , . ? all
+information xyzzy only list show which
+"""
+WORDS = WORD_LIST.split()
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=14), st.booleans())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_words_become_sql_that_runs_or_nothing(
+    shop: Path, reader: QuestionReader, words: list[str], follows: bool
+) -> None:
+    previous = read_best(reader, "How many orders are paid?").frame if follows else None
+    for reading in reader.read(" ".join(words), TODAY, previous).readings:
+        statement = check_statement(reading.sql, "sqlite", TABLES)
+        run_query(shop, statement.sql(dialect="sqlite"), seconds=5, max_rows=10)
+        assert reading.words
+        assert 0 <= reading.confidence <= 1

@@ -131,6 +131,8 @@ class _SelectBuilder:
         if item.window is WindowKind.SHARE:
             total = exp.Window(this=exp.Sum(this=value.copy()))
             return exp.Div(this=exp.Mul(this=value, expression=exp.Literal.number("1.0")), expression=total)
+        if not self._frame.group:
+            return value  # without groups there is nothing that came before
         if item.window is WindowKind.RUNNING:
             return exp.Window(this=exp.Sum(this=value), order=order)
         before = exp.Window(this=exp.Lag(this=value.copy()), order=order)

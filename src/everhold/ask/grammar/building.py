@@ -51,7 +51,7 @@ def _assemble(draft: FrameDraft, absences: list[Membership]) -> QueryFrame:
         frame = replace(frame, select=(Expression(entity.display_ref),))
     frame = _group(draft, frame)
     frame = _sort(draft, frame)
-    frame = _simplify_extreme(frame)
+    frame = _complete_groups(draft, _simplify_extreme(frame))
     frame = _add_conditions(draft, frame, absences)
     frame = pick_rows_first(draft.schema, frame)
     return require_related(draft, frame)
@@ -141,6 +141,19 @@ def _sort(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
     return replace(frame, order=tuple(order), limit=limit)
 
 
+def _complete_groups(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
+    """Add the group that an order by a count needs; if only aggregates are shown, there is nothing to sort."""
+    sorting = [ordering.expression for ordering in frame.order if ordering.expression.is_aggregate]
+    if frame.group or not sorting:
+        return frame
+    plain = [item for item in frame.select if not item.is_aggregate]
+    if plain or not frame.select:
+        counted = [table for item in sorting if (table := item.of_table or (item.column and item.column.table))]
+        shown = plain or [Expression(draft.schema.table(frame.entity).key_ref)]
+        return replace(frame, group=tuple(_choose_groups(draft, shown, counted)))
+    return replace(frame, order=tuple(item for item in frame.order if not item.expression.is_aggregate))
+
+
 def _simplify_extreme(frame: QueryFrame) -> QueryFrame:
     """A single aggregate that is sorted and cut by its own column needs neither."""
     if frame.limit == 1 and len(frame.select) == 1 and frame.select[0].is_aggregate and not frame.group:
@@ -177,11 +190,29 @@ def _intersect(
     absences: list[Membership],
 ) -> QueryFrame:
     shared = [condition for condition in placed if condition not in pair]
+    if frame.order or frame.limit or frame.group or any(item.is_aggregate for item in frame.select):
+        return _require_both(draft, frame, shared, pair, absences)
     frames = []
     for condition in pair:
         where = [_negate(draft, frame, item) for item in (*shared, condition)]
         frames.append(replace(frame, where=(*where, *absences)))
     return replace(frames[0], combined=(SetOperation.INTERSECT, frames[1]))
+
+
+def _require_both(
+    draft: FrameDraft,
+    frame: QueryFrame,
+    shared: list[PlacedPredicate],
+    pair: tuple[PlacedPredicate, PlacedPredicate],
+    absences: list[Membership],
+) -> QueryFrame:
+    """Require two conditions of different related rows, where the rows are counted or sorted afterwards."""
+    key = draft.schema.table(frame.entity).key_ref
+    where: list[Condition] = [_negate(draft, frame, condition) for condition in shared]
+    for condition in pair:
+        inner = QueryFrame(frame.entity, (Expression(key),), where=(_negate(draft, frame, condition),))
+        where.append(Membership(key, inner))
+    return replace(frame, where=(*where, *absences))
 
 
 def _join_alternatives(draft: FrameDraft, placed: list[PlacedPredicate]) -> list[PlacedPredicate | AnyPredicate]:
