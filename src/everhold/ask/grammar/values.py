@@ -41,12 +41,22 @@ def _read_likes(draft: FrameDraft) -> None:
         mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
         if draft.pieces[match.start("v")].is_quoted and not column.is_numeric:
             _place(draft, match, Predicate(Expression(column.ref), "like", (f"%{mention.value}%",)))
+    for match in draft.find(r"(?P<c>C)r(?P<name>C)[=h]?(?P<l>l)[xfi]{0,2}(?P<v>V)"):
+        _read_name_of_column(draft, match)
     for match in draft.find(r"(?P<c>C)?[=hxirfL]{0,3}(?P<n>n)?[hx]?(?P<l>l)[xfi]{0,2}(?P<v>[VN])"):
         mention = draft.mention(match.start("v"))
         text = _find_text_column(draft, match.start("c"), mention)
         if text:
             pattern = _PATTERNS[draft.cue(match.start("l")).value].format(mention.value)
             _place(draft, match, Predicate(Expression(text.ref), "like", (pattern,)), bool(match["n"]))
+
+
+def _read_name_of_column(draft: FrameDraft, match: re.Match[str]) -> None:
+    """Read "the state whose name contains": the name of a column's value is the value itself."""
+    column = draft.column(match.start("c"))
+    if not column.is_numeric and stem("name") in draft.column(match.start("name")).words:
+        pattern = _PATTERNS[draft.cue(match.start("l")).value].format(draft.mention(match.start("v")).value)
+        _place(draft, match, Predicate(Expression(column.ref), "like", (pattern,)))
 
 
 def _find_text_column(draft: FrameDraft, position: int, mention: Mention) -> AskColumn | None:

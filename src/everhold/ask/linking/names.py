@@ -139,7 +139,8 @@ def _list_roles(schema: AskSchema) -> dict[frozenset[str], list[str]]:
 
 
 def _has_name(table: AskTable) -> bool:
-    return any(_NAME in column.words for column in table.columns)
+    """Say whether a column is called "name" or "customer name": then a name is asked for by that."""
+    return any(set(column.core) == {_NAME} or set(column.words) == {_NAME} for column in table.columns)
 
 
 def _choose_meanings(
