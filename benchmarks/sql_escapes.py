@@ -91,7 +91,7 @@ def attack(
             toll.longest_seconds = max(toll.longest_seconds, perf_counter() - started)
             toll.passed_guard += ran != "refused"
             toll.answered += ran == "answered"
-            if CANARY in said or world.read_state() != before:
+            if CANARY in said or (ran != "refused" and world.read_state() != before):
                 toll.escapes.append(sql)
                 before = world.read_state()
     return toll

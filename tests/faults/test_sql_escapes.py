@@ -65,7 +65,7 @@ def test_what_takes_long_is_ended(world: World, engine: SandboxedDataEngine) -> 
 
 
 def test_the_attack_notices_an_escape() -> None:
-    """Without a sandbox the same attack reads the secret, writes a file and connects."""
+    """Without a sandbox the same attack reads the secret and writes a file."""
 
     class Open:
         def run(self, data: Any, statement: CheckedStatement) -> QueryResult:
@@ -74,7 +74,7 @@ def test_the_attack_notices_an_escape() -> None:
 
     with build_world("duckdb") as world:
         assert isinstance(world.data, ParquetTables)
-        seeds = ("SELECT * FROM read_text('{secret}')", "COPY (SELECT 1) TO '{write}'")
+        seeds = ("SELECT content FROM read_text('{secret}')", "COPY (SELECT 1) TO '{write}'")
         toll = attack(Open(), world, seeds, 0, guarded=False)  # type: ignore[arg-type]
         assert toll.escapes == [world.fill(seed) for seed in seeds]
 
