@@ -155,8 +155,8 @@ class InvalidArguments(InvalidInput):
     def __init__(self, fact: str, *, faults: tuple[ArgumentFault, ...], remedy: str | Remedy = "") -> None:
         super().__init__(fact, remedy=remedy)
         self.faults = faults
-class StatementRefused(InvalidInput):
-    """A SQL statement that is not a plain SELECT from known tables; it was not run."""
+
+
 class StatementRefused(InvalidInput):
     """A statement that is not known to be harmless; it was not run."""
 

@@ -92,7 +92,7 @@ def _judge(question: SqlQuestion, reader: QuestionReader, tables: set[str], vari
         return SqlOutcome(question, "", 0.0, None)
     outcome = SqlOutcome(question, reading.sql, reading.confidence, reading.features)
     try:
-        sql = check_statement(reading.sql, "sqlite", tables).sql(dialect="sqlite")
+        sql = check_statement(reading.sql, "sqlite", tables).sql
     except StatementRefused:
         return outcome
     agreements = _compare_all(question.gold, sql, variants)
