@@ -15,11 +15,11 @@ from everhold.adapters.parquet_files import write_parquet
 from everhold.ask.answer import Answer, make_answer
 from everhold.ask.charts import ChartKind
 from everhold.errors import InvalidInput
-from everhold.ports.result_table import ResultColumn, ResultTable
+from everhold.ports.result_table import AnswerColumn, ResultTable
 
 
 def make_table(names: list[str], rows: list[list[Any]], *, is_truncated: bool = False) -> ResultTable:
-    return ResultTable(tuple(map(ResultColumn, names)), tuple(map(tuple, rows)), is_truncated)
+    return ResultTable(tuple(map(AnswerColumn, names)), tuple(map(tuple, rows)), is_truncated)
 
 
 def answer(question: str, names: list[str], rows: list[list[Any]]) -> Answer:

@@ -13,7 +13,7 @@ from everhold.ask.charts.specification import write_specification
 from everhold.ask.charts.terminal_text import measure_width
 from everhold.ask.export import write_csv
 from everhold.ask.sentences import describe_result
-from everhold.ports.result_table import ResultColumn, ResultTable, ResultValue
+from everhold.ports.result_table import AnswerColumn, ResultTable, ResultValue
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
     ["=1+1", "2024-02-30", "2024-05", "2024-Q3", "Monday", "\x1b[0m", "9" * 70]
@@ -48,7 +48,7 @@ def tables(draw: st.DrawFn) -> ResultTable:
     columns, cells = [], []
     for _ in range(draw(st.integers(1, 7))):
         values: st.SearchStrategy[ResultValue] = draw(COLUMNS)
-        columns.append(ResultColumn(draw(NAMES), function=draw(st.sampled_from(["", "", "sum", "avg"]))))
+        columns.append(AnswerColumn(draw(NAMES), function=draw(st.sampled_from(["", "", "sum", "avg"]))))
         filled = values | st.none() if draw(st.booleans()) else values
         cells.append(draw(st.lists(filled, min_size=row_count, max_size=row_count)))
     return ResultTable(tuple(columns), tuple(zip(*cells, strict=True)))

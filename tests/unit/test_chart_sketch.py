@@ -9,7 +9,7 @@ import pytest
 from everhold.ask.charts import ChartIntent, ChartKind, choose_charts
 from everhold.ask.charts.sketch import sketch_chart
 from everhold.ask.charts.terminal_text import fit_text, measure_width
-from everhold.ports.result_table import ResultColumn, ResultTable
+from everhold.ports.result_table import AnswerColumn, ResultTable
 
 MONTHS = [date(2025, month, 1) for month in range(1, 13)]
 CHANCE = Random(3)
@@ -17,7 +17,7 @@ SHOPS = [f"a shop with a rather long name {number}" for number in range(12)]
 
 
 def make_table(names: str, rows: list[list[Any]], **functions: str) -> ResultTable:
-    columns = [ResultColumn(name, function=functions.get(name, "")) for name in names.split()]
+    columns = [AnswerColumn(name, function=functions.get(name, "")) for name in names.split()]
     return ResultTable(tuple(columns), tuple(map(tuple, rows)))
 
 

@@ -15,7 +15,7 @@ from everhold.ask.charts.periods import Grain
 from everhold.ask.charts.preparing import count_bins
 from everhold.ask.charts.specification import write_specification
 from everhold.ports.chart_renderer import MOST_ROWS
-from everhold.ports.result_table import ResultColumn, ResultTable
+from everhold.ports.result_table import AnswerColumn, ResultTable
 
 MONTHS = [date(2025, month, 1) for month in range(1, 13)]
 PLAIN = ChartIntent()
@@ -23,7 +23,7 @@ LONG_NAMES = [f"a rather long name {number:02}" for number in range(60)]
 
 
 def make_table(names: str, rows: Sequence[Sequence[Any]], **functions: str) -> ResultTable:
-    columns = [ResultColumn(name, function=functions.get(name, "")) for name in names.split()]
+    columns = [AnswerColumn(name, function=functions.get(name, "")) for name in names.split()]
     return ResultTable(tuple(columns), tuple(map(tuple, rows)))
 
 
@@ -68,7 +68,7 @@ def test_values_of_one_row_and_unit_are_bars() -> None:
 def test_values_of_one_row_and_different_units_are_tiles() -> None:
     chart = choose_best(make_table("orders average_delay", [[1200, 4.5]]))
     assert chart.kind == ChartKind.TILES
-    units = ResultTable((ResultColumn("price", unit="EUR"), ResultColumn("old_price", unit="USD")), ((1, 2),))
+    units = ResultTable((AnswerColumn("price", unit="EUR"), AnswerColumn("old_price", unit="USD")), ((1, 2),))
     assert choose_best(units).kind == ChartKind.TILES
 
 

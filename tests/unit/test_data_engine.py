@@ -13,7 +13,7 @@ import pytest
 
 from everhold import DataUnavailable, InvalidInput, QueryFailed, QueryMemoryExceeded, QueryTimeout, ResultTooLarge
 from everhold.adapters.data_engine import SandboxedDataEngine
-from everhold.adapters.data_engine.process import Answer, QueryProcess
+from everhold.adapters.data_engine.process import ChildAnswer, QueryProcess
 from everhold.ask.guard import check_statement
 from everhold.ports.data_engine import CheckedStatement, ParquetTables, QueryLimits, QueryResult, SqliteTables
 
@@ -237,7 +237,7 @@ def test_a_forged_answer_is_refused(sqlite: SqliteTables, monkeypatch: pytest.Mo
         end,
     ]
     for output in forged:
-        monkeypatch.setattr(QueryProcess, "run", lambda *_, output=output: Answer(output, 0, False, False))
+        monkeypatch.setattr(QueryProcess, "run", lambda *_, output=output: ChildAnswer(output, 0, False, False))
         with pytest.raises(QueryFailed, match="no valid answer"):
             run(engine, sqlite, "SELECT * FROM orders")
     engine.close()

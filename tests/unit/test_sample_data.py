@@ -15,7 +15,7 @@ import pytest
 from everhold.adapters.vl_convert.child import draw_picture
 from everhold.ask.answer import make_answer
 from everhold.ask.charts import ChartKind
-from everhold.ports.result_table import ResultColumn, ResultTable
+from everhold.ports.result_table import AnswerColumn, ResultTable
 from examples.make_sample_data import write_all
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -63,7 +63,7 @@ def read_cell(cell: ElementTree.Element) -> Any:
 
 
 def read_result(cursor: Any) -> ResultTable:
-    columns = tuple(ResultColumn(description[0]) for description in cursor.description)
+    columns = tuple(AnswerColumn(description[0]) for description in cursor.description)
     return ResultTable(columns, tuple(map(tuple, cursor.fetchall())))
 
 

@@ -9,7 +9,7 @@ ResultValue = str | int | float | bool | bytes | Decimal | date | datetime | tim
 
 
 @dataclass(frozen=True)
-class ResultColumn:
+class AnswerColumn:
     """A column of a result.
 
     `data_type` is the type as the engine names it, and may be empty. The rest is known if the column comes from a
@@ -29,7 +29,7 @@ class ResultColumn:
 class ResultTable:
     """Columns and rows in the order of the statement. `is_truncated` says that the statement has more rows."""
 
-    columns: tuple[ResultColumn, ...]
+    columns: tuple[AnswerColumn, ...]
     rows: tuple[tuple[ResultValue, ...], ...]
     is_truncated: bool = False
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from everhold.adapters.data_engine.encoding import decode_value
-from everhold.adapters.data_engine.process import Answer, QueryProcess
+from everhold.adapters.data_engine.process import ChildAnswer, QueryProcess
 from everhold.errors import (
     DataUnavailable,
     EverholdError,
@@ -152,7 +152,7 @@ def _identify_files(described: Mapping[str, Any]) -> list[tuple[int, ...]]:
     return [(state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns) for state in states]
 
 
-def _read_answer(answer: Answer, limits: QueryLimits) -> QueryResult:
+def _read_answer(answer: ChildAnswer, limits: QueryLimits) -> QueryResult:
     if answer.is_too_long:
         raise ResultTooLarge(f"the result has more than {limits.result_megabytes} MB", value=limits.result_megabytes)
     lines = answer.output.splitlines()
@@ -192,7 +192,7 @@ def _make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError: 
             return QueryFailed(f"the query failed ({message})", remedy="check the statement against the tables")
 
 
-def _explain_end(answer: Answer, limits: QueryLimits) -> EverholdError:
+def _explain_end(answer: ChildAnswer, limits: QueryLimits) -> EverholdError:
     if answer.at_deadline:
         return _make_error("time", "", limits)
     if answer.ended_by in _TIME_SIGNALS:

@@ -28,7 +28,7 @@ main({dialect!r})
 
 
 @dataclass(frozen=True)
-class Answer:
+class ChildAnswer:
     """What a process wrote, and how it ended: the signal if one ended it, and whether that was at the deadline."""
 
     output: bytes
@@ -64,7 +64,7 @@ class QueryProcess:
     def is_waiting(self) -> bool:
         return self._process.poll() is None
 
-    def run(self, order: Mapping[str, Any], seconds: float, most_bytes: int) -> Answer:
+    def run(self, order: Mapping[str, Any], seconds: float, most_bytes: int) -> ChildAnswer:
         """Send the order and return what the process wrote until it ended or was ended."""
         deadline = time.monotonic() + seconds
         try:
@@ -74,7 +74,7 @@ class QueryProcess:
         finally:
             self.end()
         code = self._process.returncode
-        return Answer(bytes(output), -code if code < 0 else 0, is_late, is_too_long)
+        return ChildAnswer(bytes(output), -code if code < 0 else 0, is_late, is_too_long)
 
     def _exchange(self, order: bytes, deadline: float, most_bytes: int) -> tuple[bytearray, bool]:
         """Write and read by turns, so that neither side waits for the other for ever."""

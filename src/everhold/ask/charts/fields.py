@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from everhold.ask.charts.periods import Grain, find_grain, format_time, read_time, read_year
 from everhold.ask.charts.terminal_text import clean_text
-from everhold.ports.result_table import ResultColumn, ResultTable, ResultValue
+from everhold.ports.result_table import AnswerColumn, ResultTable, ResultValue
 
 # A value on a chart: what JSON can hold, and times.
 ChartValue = str | int | float | datetime | None
@@ -137,7 +137,7 @@ def make_title(name: str) -> str:
     return clean_text(re.sub(r"[\s_]+", " ", name.strip().strip('"`')).strip()) or "value"
 
 
-def _read_column(column: ResultColumn, cells: Sequence[ResultValue], name: str) -> ChartColumn:
+def _read_column(column: AnswerColumn, cells: Sequence[ResultValue], name: str) -> ChartColumn:
     if not column.function and (call := _CALL.fullmatch(column.name.strip())):
         column = replace(column, function=call[1].lower())
     words = split_name(column.name)
@@ -159,7 +159,7 @@ def _is_number(cell: ResultValue) -> bool:
     return isinstance(cell, int | float | Decimal) and not isinstance(cell, bool)
 
 
-def _are_years(column: ResultColumn, words: Sequence[str], cells: Sequence[ResultValue]) -> bool:
+def _are_years(column: AnswerColumn, words: Sequence[str], cells: Sequence[ResultValue]) -> bool:
     if column.meaning != "year" and not (words and words[-1] in _YEAR_NAMES):
         return False
     if column.function == "count" or not cells:
@@ -169,7 +169,7 @@ def _are_years(column: ResultColumn, words: Sequence[str], cells: Sequence[Resul
 
 
 def _read_numbers(
-    column: ResultColumn, words: Sequence[str], cells: Sequence[ResultValue], field: ChartField
+    column: AnswerColumn, words: Sequence[str], cells: Sequence[ResultValue], field: ChartField
 ) -> ChartColumn:
     if not column.function and _is_id(column, words):
         labels = tuple(NO_VALUE if cell is None else str(cell) for cell in cells)
@@ -191,7 +191,7 @@ def _read_numbers(
     return ChartColumn(quantity, numbers)
 
 
-def _is_id(column: ResultColumn, words: Sequence[str]) -> bool:
+def _is_id(column: AnswerColumn, words: Sequence[str]) -> bool:
     return column.meaning in ("id", "code") or (not column.meaning and bool(_ID_NAMES.search(" ".join(words))))
 
 
@@ -208,7 +208,7 @@ def _to_number(cell: ResultValue) -> int | float | None:
     return number if abs(number) < _LARGEST else None
 
 
-def _is_additive(column: ResultColumn, words: Sequence[str]) -> bool:
+def _is_additive(column: AnswerColumn, words: Sequence[str]) -> bool:
     if column.function:
         return column.function in _ADDITIVE_FUNCTIONS
     return bool(_ADDITIVE_NAMES & set(words)) and not _RATIO_NAMES & set(words)
@@ -221,7 +221,7 @@ def _find_percent(words: Sequence[str], numbers: Sequence[float]) -> int:
 
 
 def _read_labels(
-    column: ResultColumn, words: Sequence[str], cells: Sequence[ResultValue], field: ChartField
+    column: AnswerColumn, words: Sequence[str], cells: Sequence[ResultValue], field: ChartField
 ) -> ChartColumn:
     labels = tuple(_to_label(cell) for cell in cells)
     if any(isinstance(cell, bytes) for cell in cells) or any(len(label) > _LONG_TEXT for label in labels):
