@@ -3,6 +3,9 @@
 from everhold.access.chain import Verification
 from everhold.adapters.caller_embedder import FunctionEmbedder
 from everhold.agents.files import AgentFile
+from everhold.ask.sources.finding import FoundTable
+from everhold.ask.sources.pipeline import UploadedFile
+from everhold.ask.sources.rows import DescribedTable
 from everhold.async_engine import AsyncEverhold, OpeningEngine
 from everhold.context.section import Context, SectionUse
 from everhold.context.window import Window
@@ -49,6 +52,7 @@ from everhold.errors import (
     StoreReadOnly,
     StoreUnavailable,
     UnknownField,
+    UnreadableFile,
 )
 from everhold.events.event import ChangeEvent
 from everhold.events.reader import EventStream
@@ -69,6 +73,7 @@ from everhold.model import (
     Cycle,
     Episode,
     Execution,
+    FieldMetadata,
     MaintenanceRun,
     Memory,
     Message,
@@ -79,6 +84,8 @@ from everhold.model import (
     Scope,
     Session,
     Snapshot,
+    Source,
+    TableMetadata,
     Tool,
     User,
     Workspace,
@@ -159,6 +166,7 @@ __all__ = [
     "DataUnavailable",
     "Deleted",
     "DerivedToolFields",
+    "DescribedTable",
     "Embedder",
     "EmptyQuery",
     "Entity",
@@ -170,10 +178,12 @@ __all__ = [
     "EverholdError",
     "Execution",
     "Extracted",
+    "FieldMetadata",
     "FileDifference",
     "FileError",
     "FilterArguments",
     "Forgotten",
+    "FoundTable",
     "FunctionEmbedder",
     "Hit",
     "Hits",
@@ -243,6 +253,7 @@ __all__ = [
     "SignInRefused",
     "SkippedChange",
     "Snapshot",
+    "Source",
     "SpanSummary",
     "StaleVersion",
     "StatementRefused",
@@ -257,11 +268,14 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnavailable",
     "Subscription",
+    "TableMetadata",
     "Tool",
     "ToolFields",
     "ToolList",
     "UndoneRun",
     "UnknownField",
+    "UnreadableFile",
+    "UploadedFile",
     "User",
     "UserFields",
     "Verification",

@@ -293,13 +293,16 @@ class Everhold(AccountVerbs):
         """
         from everhold.blob_places import copy_files
         from everhold.exchange import moving
+        from everhold.stores import do_all
+        from everhold.views.data_deps import copy_source_files
 
         chosen = [settings.load(place, **fields) for place in (source, target)]
         places.check_there(_find_file(chosen[0]))
         places.check_apart(*map(_find_file, chosen))
         with ExitStack() as opened:
             source_records, target_records = (_open_records(each, opened) for each in chosen)
-            copy = partial(copy_files, *zip(chosen, (source_records, target_records), strict=True))
+            stores = list(zip(chosen, (source_records, target_records), strict=True))
+            copy = partial(do_all, partial(copy_files, *stores), partial(copy_source_files, *stores))
             return moving.move(source_records, target_records, progress or ignore_progress, copy)
 
     @staticmethod

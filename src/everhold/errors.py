@@ -7,7 +7,8 @@
     │   ├── EmptyQuery
     │   ├── InvalidArguments  of a tool; `faults` lists each
     │   ├── StatementRefused
-    │   └── StoreMissing
+    │   ├── StoreMissing
+    │   └── UnreadableFile
     ├── NotFound              nothing of that name in this scope
     ├── SignInRefused         wrong address or password
     ├── Conflict              the caller must look again and decide
@@ -163,6 +164,10 @@ class StatementRefused(InvalidInput):
 
 class StoreMissing(InvalidInput):
     """The store is a file that does not exist, and was not to be created."""
+
+
+class UnreadableFile(InvalidInput):
+    """A data file that is damaged, holds no table, or takes too much memory or time to read; nothing was stored."""
 
 
 class NotFound(EverholdError, LookupError):

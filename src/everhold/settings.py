@@ -32,6 +32,7 @@ from everhold.settings_sections import (
     Remember,
     SettingsSection,
     Sqlite,
+    Uploads,
     WorkspaceSettings,
     hide_password,
 )
@@ -87,6 +88,7 @@ class Settings(SettingsSection):
     maintenance: Maintenance = Maintenance.model_construct()
     workspaces: WorkspaceSettings = WorkspaceSettings.model_construct()
     log: Log = Log.model_construct()
+    uploads: Uploads = Uploads.model_construct()
     data: Path = Field(default_factory=lambda: _find_home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _find_home("XDG_CACHE_HOME", ".cache"))
 

@@ -41,5 +41,6 @@ class SettingsFields(TypedDict, total=False):
     maintenance: Section
     workspaces: Section
     log: Section
+    uploads: Section
     data: Setting[str | Path]
     cache: Setting[str | Path]

@@ -172,3 +172,12 @@ class Log(SettingsSection):
     key_file: Path | None = None
     key: SecretStr | None = None
     heads: Path | None = None
+
+
+class Uploads(SettingsSection):
+    """How much reading one uploaded file may cost, and whether files at addresses such as s3:// are read."""
+
+    memory_megabytes: int = Field(default=256, ge=64)
+    seconds: float = Field(default=8.0, gt=0)
+    max_megabytes: int = Field(default=4096, ge=1)
+    addresses: bool = False

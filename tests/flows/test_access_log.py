@@ -50,7 +50,8 @@ def verbs_of(kind: type) -> set[str]:
 
 
 def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None:
-    engine = store.open(interface="a test")
+    engine = store.open(interface="a test", blobs=str(tmp_path / "blobs"))
+    (tmp_path / "data.csv").write_text("a,b\n1,2\n")
     view = engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
     first = view.remember("First", tags=["t"], key="first", id="m1")
     view.remember("Second", id="m2")
@@ -129,6 +130,16 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
         *list_tool_calls(view),
         *list_workspace_calls(view),
         *list_agent_calls(view, tmp_path / "agent.json"),
+        ("upload", lambda: view.upload(str(tmp_path / "data.csv")), [("create", None)]),
+        ("upload", lambda: view.upload(str(tmp_path / "data.csv")), [("create", None)]),
+        ("sources", view.sources, [("read", None)]),
+        ("tables", view.tables, [("read", None)]),
+        ("describe", lambda: view.describe("data"), [("read", None)]),
+        ("update_description", lambda: view.update_description("data", "Two numbers"), [("update", None)]),
+        ("find_tables", lambda: view.find_tables("numbers"), [("search", None)]),
+        ("delete_source", lambda: view.delete_source("data.csv", preview=True), [("read", None)]),
+        ("delete_source", lambda: view.delete_source("data.csv"), [("delete", None)]),
+        ("restore_source", lambda: view.restore_source("data.csv"), [("update", None)]),
     ]  # fmt: skip
     assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED) - set(OF_AGENT_SCOPES)
     without_log_as = {name for name in verbs_of(View) if "logged_operation" not in vars(getattr(View, name))}

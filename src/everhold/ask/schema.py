@@ -126,21 +126,33 @@ class AskSchema:
 
     @cached_property
     def _keys_by_table(self) -> dict[str, tuple[ForeignKey, ...]]:
-        names = (table.name for table in self.tables)
-        return {name: tuple(key for key in self.foreign_keys if name in (key.table, key.to_table)) for name in names}
+        keys: dict[str, list[ForeignKey]] = {table.name: [] for table in self.tables}
+        for key in self.foreign_keys:
+            for name in dict.fromkeys((key.table, key.to_table)):
+                keys[name].append(key)
+        return {name: tuple(listed) for name, listed in keys.items()}
 
     def keys_at(self, table: str) -> tuple[ForeignKey, ...]:
         """Return the keys from and to a table, in their order."""
         return self._keys_by_table[table]
 
     @cached_property
-    def distances(self) -> dict[str, dict[str, int]]:
-        """The number of keys between each two tables that are connected."""
+    def _distances(self) -> dict[str, dict[str, int]]:
+        return {}
+
+    def distances_from(self, table: str) -> dict[str, int]:
+        """Return the number of keys between a table and each that is connected with it."""
+        if table not in self._distances:
+            self._distances[table] = _measure_distances(table, self._neighbours)
+        return self._distances[table]
+
+    @cached_property
+    def _neighbours(self) -> dict[str, set[str]]:
         neighbours: dict[str, set[str]] = {table.name: set() for table in self.tables}
         for key in self.foreign_keys:
             neighbours[key.table].add(key.to_table)
             neighbours[key.to_table].add(key.table)
-        return {name: _measure_distances(name, neighbours) for name in neighbours}
+        return neighbours
 
 
 def _measure_distances(start: str, neighbours: dict[str, set[str]]) -> dict[str, int]:

@@ -49,6 +49,7 @@ class Connection(Entity):
 class TableMetadata(Entity):
     """One table of a source or a connection."""
 
+    project_id: Id | None = None
     source_id: Id | None = None
     connection_id: Id | None = None
     table_name: Name
@@ -62,6 +63,7 @@ class TableMetadata(Entity):
 class FieldMetadata(Entity):
     """One column of a described table."""
 
+    project_id: Id | None = None
     table_id: Id
     name: Name
     data_type: Name

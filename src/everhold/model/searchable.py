@@ -112,7 +112,11 @@ SEARCHABLE = _register(
     Searchable("block", "Block", "blocks", lambda block: block.value, has_links=True),
     Searchable("source", "Source", "sources", lambda source: source.name),
     Searchable(
-        "table", "TableMetadata", "table_metadata", lambda table: _describe(table.table_name, table.description)
+        "table",
+        "TableMetadata",
+        "table_metadata",
+        lambda table: _describe(table.table_name, table.description),
+        chunk_tokens=200,  # the columns of a table are looked for together
     ),
     Searchable("field", "FieldMetadata", "field_metadata", lambda row: _describe(row.name, row.description)),
     Searchable("pattern", "QueryPattern", "query_patterns", lambda pattern: pattern.question),

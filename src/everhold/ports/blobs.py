@@ -1,6 +1,7 @@
 """The store of large contents, addressed by their SHA-256 and separated by organization."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Protocol
 
 
@@ -46,4 +47,23 @@ class NamedBlobs(Protocol):
 
     def delete_others(self, organization_ids: Iterable[str]) -> int:
         """Delete all bytes of organizations other than these; return how many names those had."""
+        ...
+
+
+class BlobFiles(Blobs, Protocol):
+    """A content-addressed store that also takes and returns files, which may be larger than the memory."""
+
+    def put_file(self, organization_id: str, path: Path, address: str | None = None) -> str:
+        """Store the content of a file durably and return its address. The file may be moved.
+
+        `address` is its SHA-256, if the caller knows it.
+        """
+        ...
+
+    def fetch_file(self, organization_id: str, address: str, target: Path) -> Path:
+        """Return a local file with the content: its own, which must not be changed, or a copy at `target`."""
+        ...
+
+    def delete_others(self, organization_ids: Iterable[str]) -> int:
+        """Delete all contents of organizations other than these; return how many there were."""
         ...

@@ -303,14 +303,17 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "TableMetadata",
             "table_metadata",
             uniques=(Unique("table_name", ("source_id", "connection_id", "table_name")),),
-            lookups=(_index("connection_id"),),
-            references=(_organization, _belong("source_id", "sources"), _belong("connection_id", "connections")),
+            lookups=(_index("connection_id"), _index("project_id")),
+            references=(
+                _organization, _project, _belong("source_id", "sources"), _belong("connection_id", "connections"),
+            ),
         ),
         _declare(
             "FieldMetadata",
             "field_metadata",
+            lookups=(_index("project_id"),),
             uniques=(Unique("name", ("table_id", "name")),),
-            references=(_organization, _belong("table_id", "table_metadata")),
+            references=(_organization, _project, _belong("table_id", "table_metadata")),
         ),
         _declare(
             "QueryPattern",

@@ -6,11 +6,11 @@ from functools import partial
 from everhold import clock
 from everhold.access import chain
 from everhold.errors import AlreadyExists, NotFound, StaleVersion
-from everhold.model import Session, Workspace
+from everhold.model import Session, Source, Workspace
 from everhold.parts import Parts
 from everhold.remember import forget
 from everhold.retries import CONFLICTS, retry
-from everhold.schema.operations import Operation, Put
+from everhold.schema.operations import Op, Operation, Put, Where
 from everhold.sessions.archive import put_back_messages, put_back_of_user, put_back_without_agent
 from everhold.sessions.working import find_sessions_under
 from everhold.tenancy import deletion
@@ -34,6 +34,7 @@ def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: 
     _put_back_messages(parts, kind, organization, name, hard=hard)
     if hard:
         _erase_traces(parts, kind, organization, name)
+    source_ids = _find_sources(parts, kind, organization, name) if hard else []
     session_keys = find_sessions_under(parts.records, kind, organization, name)
     retell = partial(_retell_episodes, parts, kind, organization, name)
     deletion.delete(parts.records, kind, organization, name, hard=hard, line=line, retell=retell)
@@ -45,6 +46,10 @@ def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: 
         files.sweep()
     if has_workspaces:
         remove_workspace_files(parts, organization)
+    if source_ids:
+        from everhold.views.data_deps import make_source_files
+
+        make_source_files(parts.settings, parts.records).delete(organization, source_ids)
 
 
 def remove_workspace_files(parts: Parts, organization: str) -> None:
@@ -53,6 +58,14 @@ def remove_workspace_files(parts: Parts, organization: str) -> None:
 
     remove_purged(parts.workspace_deps)
     collect_garbage(parts.workspace_deps, organization, min_age=timedelta(0))
+
+
+def _find_sources(parts: Parts, kind: str, organization: str, name: str) -> list[str]:
+    """Return the ids of the uploaded files that are purged with an organization or a project."""
+    if kind not in ("organization", "project"):
+        return []
+    where = [Where("project_id", Op.EQ, name)] if kind == "project" else []
+    return [str(row[0]) for row in parts.records.columns(Source, organization, ("id",), where, deleted=True)]
 
 
 def restore_rows(parts: Parts, kind: str, organization: str, name: str, line: Put) -> None:

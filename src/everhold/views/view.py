@@ -6,6 +6,7 @@ from everhold.views.agent_files import AgentFileVerbs, AsyncAgentFileVerbs
 from everhold.views.agents import AgentVerbs, AsyncAgentVerbs
 from everhold.views.blocks import AsyncBlockVerbs, BlockVerbs
 from everhold.views.conflicts import AsyncConflictVerbs, ConflictVerbs
+from everhold.views.data import AsyncDataVerbs, DataVerbs
 from everhold.views.episodes import AsyncEpisodeVerbs, EpisodeVerbs
 from everhold.views.events import AsyncEventVerbs, EventVerbs
 from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
@@ -38,6 +39,7 @@ class View(
     ToolVerbs,
     RunVerbs,
     WorkspaceVerbs,
+    DataVerbs,
 ):
     """What one scope may see and do; the only way to data."""
 
@@ -58,6 +60,7 @@ class AsyncView(
     AsyncToolVerbs,
     AsyncRunVerbs,
     AsyncWorkspaceVerbs,
+    AsyncDataVerbs,
 ):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 

@@ -3,7 +3,10 @@
 import contextlib
 import errno
 import hashlib
+import os
 import re
+import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,11 +94,7 @@ class FileBlobs:
             try:
                 return bytes(self._files.cat_file(path))
             except FileNotFoundError:
-                raise NotFound(
-                    f"no blob {name} at {path}",
-                    value=name,
-                    remedy="set `blobs` to an fsspec address that all machines share, or restore it from a backup",
-                ) from None
+                raise _make_not_found(name, path) from None
 
     def delete(self, organization_id: str, address: str) -> None:
         path = self._path(organization_id, address)
@@ -120,6 +119,48 @@ class FileBlobs:
                         count += 1
         return count
 
+    def put_file(self, organization_id: str, path: Path, address: str | None = None) -> str:
+        name = address or _hash_file(path)
+        target = self._path(organization_id, name)
+        with _translate_errors(f"a blob of {path.stat().st_size} bytes cannot be stored at {target}"):
+            if self._files.exists(target):
+                return name
+            if self._is_local:
+                self._move(path, Path(target))
+            else:
+                self._files.put_file(str(path), target)
+        return name
+
+    def fetch_file(self, organization_id: str, address: str, target: Path) -> Path:
+        path = self._path(organization_id, address)
+        with _translate_errors(f"the blob at {path} cannot be read"):
+            if not self._files.exists(path):
+                raise _make_not_found(address, path)
+            if self._is_local:
+                return Path(path)
+            self._files.get_file(path, str(target))
+        return target
+
+    def _move(self, path: Path, target: Path) -> None:
+        """Move a file to its place durably; copy it there if that is on another disk."""
+        self._make_folders(target.parent)
+        path.chmod(0o600)
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        try:
+            try:
+                path.rename(temporary)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                shutil.copyfile(path, temporary)
+                temporary.chmod(0o600)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.rename(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(target.parent)
+
     def _path(self, organization_id: str, address: str) -> str:
         if not _ADDRESS.fullmatch(address):
             raise InvalidInput(
@@ -132,12 +173,27 @@ class FileBlobs:
         if not self._is_local:
             self._files.pipe_file(path, content)
             return
-        folder = Path(path).parent
+        self._make_folders(Path(path).parent)
+        write_private(Path(path), content, overwrite=True)
+
+    def _make_folders(self, folder: Path) -> None:
         for ancestor in (*reversed(folder.parents), folder):
             if not ancestor.is_dir():
                 ancestor.mkdir(exist_ok=True, mode=0o700)
                 sync_folder(ancestor.parent)
-        write_private(Path(path), content, overwrite=True)
+
+
+def _make_not_found(name: str, path: str) -> NotFound:
+    return NotFound(
+        f"no blob {name} at {path}",
+        value=name,
+        remedy="set `blobs` to an fsspec address that all machines share, or restore it from a backup",
+    )
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

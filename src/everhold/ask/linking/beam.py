@@ -147,7 +147,7 @@ def _score_fit(schema: AskSchema, assignment: Assignment, mention: Mention) -> f
         return 0.0
     gain = 0.0
     if assignment.tables and mention.owner not in assignment.tables:
-        distances = schema.distances[mention.owner]
+        distances = schema.distances_from(mention.owner)
         nearest = min((distances.get(table, 99) for table in assignment.tables), default=0)
         gain += _UNCONNECTED if nearest == 99 else _HOP * nearest
     before = assignment.pieces[-1].mention if assignment.pieces else None

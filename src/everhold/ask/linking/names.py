@@ -47,6 +47,7 @@ class NameIndex:
                     self._columns[word].append(column)
         self._roles = _list_roles(schema)
         self._vocabulary = frozenset((*self._columns, *self._tables))
+        self._sorted = sorted(self._vocabulary)  # so that equally good words are always taken in one order
         self._expand = lru_cache(maxsize=4_096)(self._find_expansions)
 
     def _find_expansions(self, word: str) -> tuple[tuple[str, float], ...]:
@@ -58,12 +59,12 @@ class NameIndex:
             if synonym in self._vocabulary:
                 meanings.setdefault(synonym, _SYNONYM)
         if len(word) >= _SHORTEST_PREFIX:
-            for other in sorted(self._vocabulary):
+            for other in self._sorted:
                 shorter, longer = sorted((word, other), key=len)
                 if len(shorter) >= _SHORTEST_PREFIX and longer.startswith(shorter) and len(longer) - len(shorter) <= 4:
                     meanings.setdefault(other, _PREFIX)
         if not meanings and len(word) >= _SHORTEST_SPELLING:
-            for other in sorted(self._vocabulary):
+            for other in self._sorted:
                 if len(other) >= _SHORTEST_PREFIX and measure_edits(word, other, 1) <= 1:
                     meanings.setdefault(other, _SPELLING)
         return tuple(meanings.items())
@@ -90,7 +91,8 @@ class NameIndex:
             if score >= _LEAST_SCORE:
                 matches.append(NameMatch(column.table, column, score, why))
         matches.extend(self._match_displays(stems))
-        return sorted(matches, key=lambda match: -match.score)
+        # Among equals, tables with short names first: only so many are looked at.
+        return sorted(matches, key=lambda match: (-match.score, len(self._schema.table(match.table).words)))
 
     def _match_displays(self, stems: Sequence[str]) -> Iterator[NameMatch]:
         """Yield the display columns of tables without a name: "the name of the continent" is what stands for it."""
@@ -170,7 +172,9 @@ def _score_column(
     if not chosen or not chosen & words:
         return 0.0, ""
     if chosen == words or (core <= chosen and chosen - words):
-        score = 1.0
+        # "Refund amount" is rather of the table of refunds than of one that has more words in its name.
+        rest = chosen - words
+        score = 1.0 if not rest or set(table.core) <= chosen else 0.95
     elif chosen == core:
         score = 0.97
     else:

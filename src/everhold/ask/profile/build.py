@@ -6,7 +6,7 @@ from everhold.ask.language.stems import stem
 from everhold.ask.profile.keys import find_foreign_keys
 from everhold.ask.profile.kinds import detect_kind, find_true_value, is_numeric
 from everhold.ask.profile.names import split_name, stem_name
-from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef
+from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef, ForeignKey
 from everhold.ports.table_content import ColumnContent, TableContent
 
 # Words of a table's name that say only that it is a table.
@@ -16,10 +16,13 @@ _GENERIC = frozenset(map(stem, ("data", "list", "information", "info", "table", 
 _DISPLAY_NAMES = (("name",), ("title",), ("full", "name"), ("first", "name"), ("last", "name"), ("description",))
 
 
-def build_schema(tables: Sequence[TableContent]) -> AskSchema:
-    """Return the schema of tables: words of names, kinds of columns, display columns, declared and inferred keys."""
+def build_schema(tables: Sequence[TableContent], foreign_keys: Sequence[ForeignKey] | None = None) -> AskSchema:
+    """Return the schema of tables: words of names, kinds of columns, display columns, declared and inferred keys.
+
+    `foreign_keys` are those of the tables, if they have been found before.
+    """
     vocabulary = {word for table in tables for word in split_name(table.name)}
-    keys = find_foreign_keys(tables)
+    keys = find_foreign_keys(tables) if foreign_keys is None else tuple(foreign_keys)
     referring = {key.ref for key in keys}
     return AskSchema(tuple(_build_table(table, vocabulary, referring) for table in tables), keys)
 

@@ -1,6 +1,9 @@
 """Foreign keys: those that the database declares, and those that names and values suggest."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from everhold.ask.profile.names import split_name
 from everhold.ask.schema import ForeignKey
@@ -18,10 +21,20 @@ def find_foreign_keys(tables: Sequence[TableContent]) -> tuple[ForeignKey, ...]:
     keys = list(_read_declared(tables))
     taken = {(key.table, key.column) for key in keys}
     linked = {frozenset((key.table, key.to_table)) for key in keys}
+    targets = [
+        _Target(target, key, _split_singular(target.name), _split_singular(key.name))
+        for target in tables
+        for key in target.columns
+        if _is_unique(target, key)
+    ]
+    numbers_by_word: dict[str, list[int]] = defaultdict(list)
+    for number, target in enumerate(targets):
+        for word in target.table_words | (target.words - _KEY_WORDS):
+            numbers_by_word[word].append(number)
     for table in tables:
         for column in table.columns:
             if (table.name, column.name) not in taken:
-                inferred = _infer_key(table, column, tables)
+                inferred = _infer_key(table, column, targets, numbers_by_word)
                 # A second, inferred link beside a declared one between the same tables would only be ambiguous.
                 if inferred and frozenset((inferred.table, inferred.to_table)) not in linked:
                     keys.append(inferred)
@@ -45,20 +58,57 @@ def _read_declared(tables: Sequence[TableContent]) -> Iterator[ForeignKey]:
                 yield ForeignKey(table.name, own[key.column.lower()], target.name, columns[key.to_column.lower()])
 
 
-def _infer_key(table: TableContent, column: ColumnContent, tables: Sequence[TableContent]) -> ForeignKey | None:
+@dataclass(frozen=True)
+class _Target:
+    """A column that others may refer to, with the words of its names."""
+
+    table: TableContent
+    column: ColumnContent
+    table_words: frozenset[str]
+    words: frozenset[str]
+
+    @cached_property
+    def values(self) -> frozenset[str]:
+        return frozenset(map(_normalise, self.column.values))
+
+
+def _infer_key(
+    table: TableContent,
+    column: ColumnContent,
+    targets: Sequence[_Target],
+    numbers_by_word: Mapping[str, Sequence[int]],
+) -> ForeignKey | None:
     """Return the key of another table that best explains a column, if names and values agree."""
-    candidates = [
-        (_count_shared_words(table, column, target, key), target, key)
-        for target in tables
-        if target is not table
-        for key in target.columns
-        if _is_unique(target, key) and _includes(key, column)
+    words = _split_singular(column.name)
+    numbers = sorted({number for word in words for number in numbers_by_word.get(word, ())})
+    named = [
+        (score, target)
+        for target in (targets[number] for number in numbers)
+        if target.table is not table and (score := _count_shared_words(table, column, words, target)) > 0
     ]
-    named = [candidate for candidate in candidates if candidate[0] > 0]
+    # Names are compared first: they are few, and values are many.
+    named = [(score, target) for score, target in named if _includes(target, column)]
     if not named:
         return None
-    _, target, key = max(named, key=lambda candidate: candidate[0])
-    return ForeignKey(table.name, column.name, target.name, key.name, _NAME_AND_VALUES)
+    _, best = max(named, key=lambda candidate: candidate[0])
+    return ForeignKey(table.name, column.name, best.table.name, best.column.name, _NAME_AND_VALUES)
+
+
+def find_primary_key(table: TableContent) -> tuple[str, ...]:
+    """Return the declared key, or the first column that identifies every row and is called like a key."""
+    if table.primary_key or table.row_count < 1:
+        return table.primary_key
+    own = _split_singular(table.name)
+    for number, column in enumerate(table.columns):
+        words = _split_singular(column.name)
+        is_called_key = bool(words & _KEY_WORDS) and (words <= own | _KEY_WORDS or number == 0)
+        if is_called_key and not column.null_count and column.distinct_count == table.row_count:
+            return (column.name,)
+    return ()
+
+
+def _split_singular(name: str) -> frozenset[str]:
+    return frozenset(word.rstrip("s") for word in split_name(name))
 
 
 def _is_unique(table: TableContent, column: ColumnContent) -> bool:
@@ -66,29 +116,27 @@ def _is_unique(table: TableContent, column: ColumnContent) -> bool:
     return (column.name,) == table.primary_key or (table.row_count > 1 and column.distinct_count == table.row_count)
 
 
-def _includes(key: ColumnContent, column: ColumnContent) -> bool:
+def _includes(target: _Target, column: ColumnContent) -> bool:
     values = {_normalise(value) for value in column.values}
     if len(values) < _LEAST_VALUES:
         return False
-    known = {_normalise(value) for value in key.values}
-    return len(values & known) >= _LEAST_INCLUSION * len(values)
+    return len(values & target.values) >= _LEAST_INCLUSION * len(values)
 
 
 def _normalise(value: object) -> str:
     return str(value).strip().lower()
 
 
-def _count_shared_words(table: TableContent, column: ColumnContent, target: TableContent, key: ColumnContent) -> float:
+def _count_shared_words(
+    table: TableContent, column: ColumnContent, column_words: frozenset[str], target: _Target
+) -> float:
     """Score how far the names of a column and a key agree: 0 if they share no word that means something."""
-    column_words = {word.rstrip("s") for word in split_name(column.name)}
-    target_words = {word.rstrip("s") for word in split_name(target.name)}
-    key_words = {word.rstrip("s") for word in split_name(key.name)}
-    about_target = column_words & target_words
-    same_key = column_words & key_words - _KEY_WORDS
+    about_target = column_words & target.table_words
+    same_key = column_words & target.words - _KEY_WORDS
     if table.primary_key == (column.name,) and not about_target:
         return 0.0  # two tables that both number their rows from 1
     if not about_target and not same_key:
         return 0.0
-    ends_like_key = 0.5 * bool(column_words & key_words & _KEY_WORDS)
-    is_primary = 0.25 * ((key.name,) == target.primary_key)
+    ends_like_key = 0.5 * bool(column_words & target.words & _KEY_WORDS)
+    is_primary = 0.25 * ((target.column.name,) == target.table.primary_key)
     return len(about_target) + len(same_key) + ends_like_key + is_primary

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from everhold.ask.language.stems import stem
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_FOREIGN_PARTS = re.compile(r"[^\W\d_]+|\d+")  # of names with other letters than those from A to Z
 # Words that link others in a name and words that say nothing about the values.
 _LINKING_WORDS = frozenset({"of", "the", "a", "an", "in", "for", "to", "and", "or", "is", "yn"})
 # Abbreviations that are usual in the names of columns.
@@ -33,7 +34,7 @@ def split_name(name: str, table_words: Collection[str] = ()) -> tuple[str, ...]:
     A part that begins a word of `table_words`, such as "stu" for a table of students, becomes that word.
     """
     words: list[str] = []
-    for part in _PARTS.findall(name):
+    for part in (_PARTS if name.isascii() else _FOREIGN_PARTS).findall(name):
         for piece in _split_end(part.lower(), table_words):
             words.extend(_expand(piece, table_words).split())
     meaningful = [word for word in words if word not in _LINKING_WORDS]

@@ -98,6 +98,13 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "untag": "Remove tags from a memory.",
         "tags": "Show all tags with the number of memories.",
     },
+    "uploads": {
+        "upload": "Upload data files, and show what was detected in them.",
+        "tables": "Show the tables of uploaded files; --find shows those that a question is about, best first.",
+        "describe": "Show a table with its columns: types, ranges and frequent values; --set changes its description.",
+        "sources": "Show the uploaded files, the latest first.",
+        "delete-source": "Delete an uploaded file with its tables; --restore brings it back.",
+    },
     "shell": {
         "shell": "Open a shell: type a sentence to store it, ?question to recall.",
     },

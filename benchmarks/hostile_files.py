@@ -1,0 +1,168 @@
+"""Are hostile data files refused, or read, within 256 MB above an idle process and 10 s, leaving nothing behind?
+
+python -m benchmarks.hostile_files            300 files
+python -m benchmarks.hostile_files --quick    those that are made by hand
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.hostile_cases import FULL_SEEDS, SHORT_SEEDS, HostileFile, list_hostile_files
+from benchmarks.report import Report
+from everhold import Everhold, EverholdError, UnreadableFile, View
+from everhold.testing.fake_embedder import FakeEmbedder
+
+MAX_MEGABYTES = 256
+MAX_SECONDS = 10.0
+_POLL_SECONDS = 0.003
+
+
+@dataclass
+class Outcome:
+    """What happened to the files."""
+
+    results: Counter[str] = field(default_factory=Counter)
+    slowest: tuple[float, str] = (0.0, "")
+    largest: tuple[float, str] = (0.0, "")
+    failures: list[str] = field(default_factory=list)
+
+
+class PeakWatch:
+    """The most memory that this process and its children take at once, in megabytes, while a block runs."""
+
+    def __init__(self) -> None:
+        self.peak = 0.0
+        self._stop = threading.Event()
+
+    def __enter__(self) -> "PeakWatch":
+        self.peak = 0.0
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_POLL_SECONDS):
+            self.peak = max(self.peak, sum(map(_read_megabytes, [os.getpid(), *_list_children()])))
+
+
+def _list_children() -> list[int]:
+    try:
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    except OSError:
+        return []
+    return [int(child) for child in children if _is_reader(child)]
+
+
+def _is_reader(pid: str) -> bool:
+    """Say whether a child runs its program. Until then it shares the memory of this process."""
+    try:
+        return b"data_files" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _read_megabytes(pid: int) -> float:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1024 / 1024
+
+
+def try_files(files: list[HostileFile], view: View, folder: Path, *, verbose: bool = False) -> Outcome:
+    """Upload every file and note what became of it."""
+    outcome = Outcome()
+    plain = folder / "plain.csv"
+    plain.write_text("a,b\n1,2\n")
+    view.upload(str(plain))  # imports what this process needs
+    plain.write_text("a,b\n1,3\n")
+    own = _read_megabytes(os.getpid())
+    with PeakWatch() as watch:
+        view.upload(str(plain))
+    idle_child = watch.peak - own
+    for number, file in enumerate(files):
+        path = folder / f"{number}-{Path(file.name).suffix}"
+        file.write(path)
+        own, began = _read_megabytes(os.getpid()), time.monotonic()
+        with PeakWatch() as watch:
+            result = _upload(view, path, f"{number} {file.name}", outcome)
+        seconds, megabytes = time.monotonic() - began, watch.peak - own - idle_child
+        path.unlink()
+        outcome.results[result] += 1
+        if verbose:
+            print(f"{result:8} {seconds:6.2f} s {megabytes:6.0f} MB  {file.name!r}", file=sys.stderr)
+        outcome.slowest = max(outcome.slowest, (round(seconds, 2), file.name))
+        outcome.largest = max(outcome.largest, (round(megabytes, 1), file.name))
+        if seconds > MAX_SECONDS or megabytes > MAX_MEGABYTES:
+            outcome.failures.append(f"{file.name}: {seconds:.1f} s, {megabytes:.0f} MB")
+    return outcome
+
+
+def _upload(view: View, path: Path, name: str, outcome: Outcome) -> str:
+    try:
+        view.upload(str(path), name=name if name.isprintable() else None)
+    except UnreadableFile:
+        return "refused"
+    except EverholdError as error:
+        outcome.failures.append(f"{name!r}: {type(error).__name__}: {error}")
+        return "error"
+    return "read"
+
+
+def count_leftovers(view: View, place: Path, temporary: Path) -> int:
+    """Return how many files there are that belong to no source."""
+    view.sources()
+    owned = 0
+    for source in view.sources(every_version=True):
+        tables = view.tables(source=source.id)
+        addresses = {source.sha256, *(t.metadata[key] for t in tables for key in ("content", "values"))}
+        owned += len(addresses)
+    stored = sum(1 for path in place.rglob("*") if path.is_file())
+    return stored - owned + sum(1 for path in temporary.iterdir() if path.name.startswith("everhold-upload-"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--verbose", action="store_true", help="show what became of each file")
+    arguments = parser.parse_args()
+    report = Report("hostile_files")
+    files = list_hostile_files(SHORT_SEEDS if arguments.quick else FULL_SEEDS)
+    with tempfile.TemporaryDirectory() as root:
+        folder, place, temporary = (Path(root) / name for name in ("files", "blobs", "temporary"))
+        for each in (folder, place, temporary):
+            each.mkdir()
+        tempfile.tempdir = str(temporary)
+        with Everhold.open("memory://", embedder=FakeEmbedder(), blobs=str(place)) as engine:
+            view = engine.scope(project="hostile")
+            outcome = try_files(files, view, folder, verbose=arguments.verbose)
+            leftovers = count_leftovers(view, place, temporary)
+        tempfile.tempdir = None
+    for failure in outcome.failures:
+        print(f"hostile_files: {failure}", file=sys.stderr)
+    report.add("files", len(files), ">=", 100 if arguments.quick else 300)
+    for result in ("refused", "read"):
+        report.add(result, outcome.results[result])
+    report.add("slowest_file", outcome.slowest[1])
+    report.add("slowest_seconds", outcome.slowest[0], "<=", MAX_SECONDS)
+    report.add("largest_file", outcome.largest[1])
+    report.add("megabytes_above_idle", outcome.largest[0], "<=", MAX_MEGABYTES)
+    report.add("other_errors", outcome.results["error"], "==", 0)
+    report.add("leftovers", leftovers, "==", 0)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""Reads CSV, Excel, JSON, Parquet and SQLite files in a child process and writes their tables as Parquet."""
+
+from everhold.adapters.data_files.process import ChildReader
+
+__all__ = ["ChildReader"]

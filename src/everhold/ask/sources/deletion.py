@@ -1,0 +1,109 @@
+"""Delete a source with its tables, all versions of the file at once, and restore it."""
+
+from collections.abc import Mapping, Sequence
+
+from everhold import clock
+from everhold.ask.sources.deps import DataDeps
+from everhold.ask.sources.lookup import find_project, list_fields, list_versions, require_source
+from everhold.errors import AlreadyExists, NotFound
+from everhold.model import Chunk, FieldMetadata, Scope, Source, TableMetadata
+from everhold.model.announcement import make_announcement
+from everhold.model.base import Entity
+from everhold.model.housekeeping import FeedOperation
+from everhold.ports.erasure import note_purge
+from everhold.ports.records import Records
+from everhold.schema.operations import Delete, Hide, Op, Operation, Put, Unhide, Where
+
+
+def find_doomed(deps: DataDeps, scope: Scope, name: str, *, hard: bool) -> list[Source]:
+    """Return all versions of the file of a source; with `hard` also if they are hidden."""
+    try:
+        return list_versions(deps.records, require_source(deps.records, scope, name))
+    except NotFound:
+        if not hard:
+            raise
+        return list_versions(deps.records, require_source(deps.records, scope, name, deleted=True), deleted=True)
+
+
+def count_rows(deps: DataDeps, sources: Sequence[Source]) -> dict[str, int]:
+    """Count the live rows that deleting sources would delete, by table."""
+    tables, fields = _find_parts(deps.records, sources)
+    organization = sources[0].organization_id
+    owners: Mapping[str, Sequence[Entity]] = {"source": sources, "table": tables, "field": fields}
+    chunks = sum(
+        deps.records.count(
+            Chunk,
+            organization,
+            [Where("owner_kind", Op.EQ, kind), Where("owner_id", Op.IN, [row.id for row in rows[start : start + 500]])],
+        )
+        for kind, rows in owners.items()
+        for start in range(0, len(rows), 500)
+    )
+    counts = {
+        "sources": len(sources), "table_metadata": len(tables), "field_metadata": len(fields), "chunks": chunks
+    }  # fmt: skip
+    return {table: count for table, count in counts.items() if count}
+
+
+def delete_sources(deps: DataDeps, scope: Scope, sources: Sequence[Source], *, hard: bool) -> None:
+    """Hide sources with their tables, or with `hard` purge them and delete their files."""
+    now, deletion_id = clock.now(), clock.make_id("del")
+    operations: list[Operation] = list(note_purge()) if hard else []
+    for source in sources:
+        key = (source.organization_id, source.id)
+        operations.append(Delete(Source, key) if hard else Hide(Source, key, deletion_id, now))
+    lines = _announce(deps.records, sources, "delete")
+    log_line = deps.make_line(scope, "delete", sources[0].id, now, hard=hard, versions=len(sources))
+    deps.records.commit([*operations, *lines, log_line])
+    if hard:
+        deps.files.delete(sources[0].organization_id, [source.id for source in sources])
+
+
+def restore_source(deps: DataDeps, scope: Scope, name: str) -> Source:
+    """Restore a deleted source with all that was deleted with it."""
+    source = require_source(deps.records, scope, name, deleted=True)
+    where = [Where("project_id", Op.EQ, source.project_id), Where("name", Op.EQ, source.name)]
+    if deps.records.count(Source, source.organization_id, where):
+        raise AlreadyExists(
+            f"a file {source.name!r} has been uploaded since",
+            value=source.name,
+            remedy="delete that one first",
+            table="sources",
+        )
+    assert source.deletion_id is not None
+    versions = [
+        row for row in list_versions(deps.records, source, deleted=True) if row.deletion_id == source.deletion_id
+    ]
+    now = clock.now()
+    lines = _announce(deps.records, versions, "restore", deleted=True)
+    log_line = deps.make_line(scope, "update", source.id, now, restored=True)
+    deps.records.commit([Unhide(source.organization_id, source.deletion_id), *lines, log_line])
+    return require_source(deps.records, Scope(organization=scope.organization, project=find_project(scope)), source.id)
+
+
+def _find_parts(
+    records: Records, sources: Sequence[Source], *, deleted: bool = False
+) -> tuple[list[TableMetadata], list[FieldMetadata]]:
+    organization = sources[0].organization_id
+    where = [Where("source_id", Op.IN, [source.id for source in sources])]
+    tables = records.scan(TableMetadata, organization, where, deleted=deleted)
+    if not deleted:
+        fields = list_fields(records, organization, [table.id for table in tables])
+        return tables, [field for own in fields.values() for field in own]
+    ids = [table.id for table in tables]
+    rows = [
+        row
+        for start in range(0, len(ids), 500)
+        for row in records.scan(
+            FieldMetadata, organization, [Where("table_id", Op.IN, ids[start : start + 500])], deleted=True
+        )
+    ]
+    return tables, rows
+
+
+def _announce(
+    records: Records, sources: Sequence[Source], operation: FeedOperation, *, deleted: bool = False
+) -> list[Operation]:
+    """Return a line of the change feed for each row: a search forgets or finds them one by one."""
+    tables, fields = _find_parts(records, sources, deleted=deleted)
+    return [Put(make_announcement(row, operation)) for row in (*sources, *tables, *fields)]

@@ -1,0 +1,52 @@
+"""What the verbs on uploaded data need of the engine."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from everhold.ask.sources.files import SourceFiles
+from everhold.model import Chunk, Scope
+from everhold.model.access import LoggedOperation, make_access_line
+from everhold.model.base import Entity
+from everhold.ports.data_files import DataFileReader
+from everhold.ports.records import Records
+from everhold.progress import ReportProgress
+from everhold.schema.operations import Operation, Put
+
+
+class FetchedFile(NamedTuple):
+    """A copy of the file that a caller named."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class DataDeps:
+    """The store, the files and the functions that the verbs on uploaded data use."""
+
+    records: Records
+    files: SourceFiles
+    make_missing_rows: Callable[[Scope, datetime], list[Operation]]
+    """Returns the operations that add the rows which a scope names and which do not exist yet."""
+    invalidate_rows: Callable[[], None]
+    """Has the rows of scopes read again."""
+    make_chunks: Callable[[Sequence[Entity]], list[list[Chunk]]]
+    """Returns the chunks by which each row is found. All rows must be of the same kind."""
+    reader: DataFileReader
+    fetch: Callable[[str, Path, ReportProgress], FetchedFile]
+    """Copies the file at a path or an address to a local one."""
+    make_folder: Callable[[], AbstractContextManager[Path]]
+    """Makes a private folder that is deleted at the end of a block."""
+    interface: str = "library"
+
+    def make_line(
+        self, scope: Scope, operation: LoggedOperation, source_id: str, now: datetime, **request: object
+    ) -> Operation:
+        """Return the operation that adds a change of a source to the access log."""
+        line = make_access_line(scope, operation, now, {"source": source_id, **request}, interface=self.interface)
+        return Put(line)

@@ -1,0 +1,73 @@
+"""The files of sources: originals, tables as Parquet, and the values of columns.
+
+Each source has a folder of its own, so that deleting one never deletes what another needs, even if both have the same
+content. A content is written before the rows that name it, and deleted after them.
+"""
+
+import json
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from everhold.errors import StoreDamaged
+from everhold.model import Source
+from everhold.ports.blobs import BlobFiles
+from everhold.ports.records import Records
+from everhold.ports.table_content import Cell
+
+Values = Mapping[str, Sequence[Cell]]
+_MAX_VALUES_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """The files of one store's sources."""
+
+    blobs: BlobFiles
+
+    def put_file(self, organization: str, source_id: str, path: Path, sha256: str | None = None) -> str:
+        """Store a file of a source and return its address; the file may be moved."""
+        return self.blobs.put_file(_make_folder(organization, source_id), path, sha256)
+
+    def put_values(self, organization: str, source_id: str, values: Sequence[Values]) -> str:
+        """Store the values of the columns of all tables of a source and return their address."""
+        content = zlib.compress(json.dumps(values, ensure_ascii=False).encode(), 1)
+        return self.blobs.put(_make_folder(organization, source_id), content)
+
+    def read_values(self, organization: str, source_id: str, address: str) -> Sequence[Values]:
+        """Return the values of the columns of each table of a source."""
+        content = self.blobs.get(_make_folder(organization, source_id), address)
+        try:
+            values: Sequence[Values] = json.loads(zlib.decompressobj().decompress(content, _MAX_VALUES_BYTES))
+        except (ValueError, zlib.error) as error:
+            raise StoreDamaged(
+                f"the values of source {source_id} are damaged", value=address, remedy="restore the blobs from a backup"
+            ) from error
+        return values
+
+    def fetch(self, organization: str, source_id: str, address: str, target: Path) -> Path:
+        """Return a local file with a content of a source; `target` is where a copy may be put."""
+        return self.blobs.fetch_file(_make_folder(organization, source_id), address, target)
+
+    def delete(self, organization: str, source_ids: Iterable[str]) -> None:
+        """Delete all files of sources."""
+        for source_id in source_ids:
+            folder = _make_folder(organization, source_id)
+            for address in list(self.blobs.list_addresses(folder)):
+                self.blobs.delete(folder, address)
+
+    def copy_from(self, source: "SourceFiles", records: Records, make_target: Callable[[], Path]) -> None:
+        """Copy the files of another store's sources that these records hold; `make_target` makes a path for each."""
+        for organization, source_id in records.columns(Source, None, ("organization_id", "id"), deleted=True):
+            folder = _make_folder(organization, source_id)
+            for address in source.blobs.list_addresses(folder):
+                path, target = source.blobs.fetch_file(folder, address, make_target()), make_target()
+                shutil.copyfile(path, target)  # the original must stay where it is
+                self.blobs.put_file(folder, target, address)
+
+
+def _make_folder(organization: str, source_id: str) -> str:
+    # Ids hold no line break, so that no two pairs give the same name.
+    return f"{organization}\n{source_id}"

@@ -1,0 +1,126 @@
+"""Find sources and tables, as far as a scope sees them.
+
+Data belongs to a project. A scope that names a project sees the data of that project. One that names only a user, an
+agent or a session has a project of its own. A scope of the whole organization sees the data of all its projects.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from everhold.errors import InvalidInput, NotFound, Remedy, Verb
+from everhold.model import FieldMetadata, Scope, Source, TableMetadata
+from everhold.model.fields import ID_LENGTH
+from everhold.model.validation import suggest_name
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Where
+
+DEFAULT_PROJECT = "data"
+READY, REPLACED = "ready", "replaced"
+_BATCH = 500
+
+
+def find_project(scope: Scope) -> str | None:
+    """Return the project whose data a scope sees; None if it sees that of all projects."""
+    if scope.project is not None:
+        return scope.project
+    for dimension in ("user", "agent", "session"):
+        name = getattr(scope, dimension)
+        if name is not None:
+            project = f"data-of-{dimension}-{name}"
+            return project if len(project) <= ID_LENGTH else hashlib.sha256(project.encode()).hexdigest()
+    return None
+
+
+def narrow_to_project(scope: Scope) -> Scope:
+    """Return the scope in which the rows of uploaded data are searched."""
+    return Scope(organization=scope.organization, project=find_project(scope))
+
+
+def _limit(scope: Scope) -> list[Where]:
+    project = find_project(scope)
+    return [] if project is None else [Where("project_id", Op.EQ, project)]
+
+
+def list_sources(records: Records, scope: Scope, *, every_version: bool = False, deleted: bool = False) -> list[Source]:
+    """Return the sources that a scope sees, the latest first; only the current version of each file by default."""
+    where = [*_limit(scope), *([] if every_version else [Where("status", Op.EQ, READY)])]
+    return records.scan(Source, scope.organization, where, order="created_at", descending=True, deleted=deleted)
+
+
+def list_tables(records: Records, scope: Scope, source: Source | None = None) -> list[TableMetadata]:
+    """Return the tables of current sources that a scope sees, by name."""
+    current = {row.id for row in list_sources(records, scope)} if source is None else {source.id}
+    where = [*_limit(scope), *([] if source is None else [Where("source_id", Op.EQ, source.id)])]
+    tables = records.scan(TableMetadata, scope.organization, where, order="table_name")
+    return [table for table in tables if table.source_id in current]
+
+
+def list_fields(records: Records, organization: str, table_ids: Sequence[str]) -> dict[str, list[FieldMetadata]]:
+    """Return the columns of tables by the table's id, in their order."""
+    fields: dict[str, list[FieldMetadata]] = {table_id: [] for table_id in table_ids}
+    for start in range(0, len(table_ids), _BATCH):
+        where = [Where("table_id", Op.IN, list(table_ids[start : start + _BATCH]))]
+        for row in records.scan(FieldMetadata, organization, where):
+            fields[row.table_id].append(row)
+    return {table_id: sorted(rows, key=_get_position) for table_id, rows in fields.items()}
+
+
+def _get_position(row: FieldMetadata) -> tuple[int, str]:
+    position = row.metadata.get("position")
+    return (position if isinstance(position, int) else 0), row.name
+
+
+def require_source(records: Records, scope: Scope, name: str, *, deleted: bool = False) -> Source:
+    """Return the source with this id or name; with `deleted`, a deleted one. Of several versions, the current one."""
+    rows = [
+        row
+        for row in list_sources(records, scope, every_version=True, deleted=deleted)
+        if name in (row.id, row.name) and row.is_deleted == deleted
+    ]
+    exact = [row for row in rows if row.id == name]
+    current = exact or [row for row in rows if row.status == READY]
+    if not current:
+        word = "deleted source" if deleted else "source"
+        raise NotFound(f"no {word} {name!r} in this scope", value=name, remedy=Remedy("{} lists them", Verb("sources")))
+    if len({row.project_id for row in current}) > 1:
+        projects = ", ".join(sorted({row.project_id for row in current})[:5])
+        raise InvalidInput(f"several projects have a source {name!r}: {projects}", value=name, remedy="name a project")
+    return current[0]
+
+
+def list_versions(records: Records, source: Source, *, deleted: bool = False) -> list[Source]:
+    """Return all versions of the file of a source, the latest first."""
+    where = [Where("project_id", Op.EQ, source.project_id), Where("name", Op.EQ, source.name)]
+    rows = records.scan(Source, source.organization_id, where, order="created_at", descending=True, deleted=deleted)
+    return [row for row in rows if row.is_deleted == deleted]
+
+
+def require_table(records: Records, scope: Scope, name: str) -> TableMetadata:
+    """Return the table with this id or name. InvalidInput if several sources or projects have a table of the name."""
+    tables = list_tables(records, scope)
+    named = [table for table in tables if table.id == name]
+    named = named or [table for table in tables if table.table_name == name]
+    named = named or [table for table in tables if table.table_name.lower() == name.lower()]
+    if not named:
+        near = suggest_name(name, [table.table_name for table in tables])
+        raise NotFound(
+            f"no table {name!r} in this scope", value=name, remedy=near or Remedy("{} lists them", Verb("tables"))
+        )
+    if len(named) > 1:
+        ids = ", ".join(table.id for table in named[:5])
+        raise InvalidInput(f"{len(named)} tables are called {name!r}: {ids}", value=name, remedy="name one by its id")
+    return named[0]
+
+
+def require_field(records: Records, table: TableMetadata, name: str) -> FieldMetadata:
+    """Return the column of a table with this name."""
+    fields = list_fields(records, table.organization_id, [table.id])[table.id]
+    named = [field for field in fields if field.name == name]
+    named = named or [field for field in fields if field.name.lower() == name.lower()]
+    if not named:
+        raise NotFound(
+            f"table {table.table_name!r} has no column {name!r}",
+            value=name,
+            remedy=suggest_name(name, [field.name for field in fields]),
+        )
+    return named[0]

@@ -1,0 +1,181 @@
+"""The rows that describe an uploaded file: its source, its tables and their columns."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from everhold import clock
+from everhold.ask.profile.keys import find_foreign_keys, find_primary_key
+from everhold.ask.profile.kinds import detect_kind
+from everhold.ask.profile.names import split_name
+from everhold.ask.profile.semantics import detect_semantic_type, find_unit
+from everhold.ask.schema import ForeignKey
+from everhold.errors import InvalidInput, UnreadableFile
+from everhold.model import FieldMetadata, Source, TableMetadata
+from everhold.model.base import Entity
+from everhold.model.validation import validate_row
+from everhold.ports.data_files import ColumnStatistics, TableFile
+from everhold.ports.table_content import Cell, ColumnContent, TableContent
+
+E = TypeVar("E", bound=Entity)
+
+_SAMPLES = 8
+_SHOWN_COLUMNS = 40
+_SHOWN_VALUES = 5
+_SHOWN_CHARACTERS = 40
+# Who wrote a description. One that a user wrote is kept when a new version of the file is uploaded.
+BY_PROFILE, BY_USER = "profile", "user"
+
+
+@dataclass(frozen=True)
+class DescribedTable:
+    """A table and its columns, in their order."""
+
+    table: TableMetadata
+    fields: tuple[FieldMetadata, ...]
+
+
+def make_content(table: TableFile, name: str) -> TableContent:
+    """Return a table that was read, as keys and kinds are detected in it."""
+    content = TableContent(
+        name,
+        table.row_count,
+        tuple(
+            ColumnContent(column.name, column.data_type, column.values, column.distinct_count, column.null_count)
+            for column in table.columns
+        ),
+        table.primary_key,
+        table.foreign_keys,
+    )
+    return replace(content, primary_key=find_primary_key(content))
+
+
+def infer_keys(new: Sequence[TableContent], others: Sequence[TableContent]) -> dict[str, list[dict[str, Any]]]:
+    """Return the foreign keys of new tables, and of other tables to new ones, as rows hold them, by table."""
+    names = {table.name for table in new}
+    keys: dict[str, list[dict[str, Any]]] = {}
+    for key in find_foreign_keys([*new, *others]):
+        if key.table in names or key.to_table in names:
+            keys.setdefault(key.table, []).append(_encode_key(key))
+    return keys
+
+
+def _encode_key(key: ForeignKey) -> dict[str, Any]:
+    values = {"column": key.column, "to_table": key.to_table, "to_column": key.to_column}
+    return {**values, "confidence": key.confidence, "declared": key.confidence == 1.0}
+
+
+def make_table_rows(
+    source: Source, table: TableFile, content: TableContent, keys: Sequence[Mapping[str, Any]], files: Mapping[str, Any]
+) -> DescribedTable:
+    """Return the rows of one table. `files` says where its content and its values are."""
+    now = source.created_at
+    own = _make_own(source, now)
+    row = _validate(
+        TableMetadata,
+        id=clock.make_id("tbl"),
+        source_id=source.id,
+        table_name=content.name,
+        description=_describe_table(table),
+        row_count=table.row_count,
+        primary_key=list(content.primary_key),
+        foreign_keys=[dict(key) for key in keys],
+        fingerprint=_make_fingerprint(table),
+        metadata={**files, "notes": list(table.notes), "described_by": BY_PROFILE},
+        **own,
+    )
+    fields = tuple(
+        _make_field(row, number, statistics, column, table.row_count, own)
+        for number, (statistics, column) in enumerate(zip(table.columns, content.columns, strict=True))
+    )
+    return DescribedTable(row, fields)
+
+
+def _make_own(source: Source, now: datetime) -> dict[str, Any]:
+    return {
+        "organization_id": source.organization_id,
+        "project_id": source.project_id,
+        "created_at": now,
+        "updated_at": now,
+        "created_by_id": source.created_by_id,
+        "last_updated_by_id": source.created_by_id,
+    }
+
+
+def _make_field(
+    table: TableMetadata,
+    position: int,
+    statistics: ColumnStatistics,
+    column: ColumnContent,
+    row_count: int,
+    own: Mapping[str, Any],
+) -> FieldMetadata:
+    words = split_name(column.name)
+    kind = detect_kind(column, words, row_count)
+    unit = statistics.unit or find_unit(column.name, words)
+    details: dict[str, Any] = {"position": position, "described_by": BY_PROFILE, "kind": kind.value}
+    if statistics.original_name is not None and statistics.original_name != statistics.name:
+        details["original_name"] = _clean(statistics.original_name)
+    if unit is not None:
+        details["unit"] = unit
+    if statistics.quantiles:
+        details["quantiles"] = list(statistics.quantiles)
+    if statistics.top_values:
+        details["top_values"] = [[_clean(value), count] for value, count in statistics.top_values]
+    return _validate(
+        FieldMetadata,
+        id=clock.make_id("fld"),
+        table_id=table.id,
+        name=column.name,
+        data_type=statistics.data_type,
+        semantic_type=detect_semantic_type(column, words, kind, unit),
+        description=_describe_field(table.table_name, statistics, words, unit),
+        nullable=statistics.null_count > 0,
+        distinct_count=statistics.distinct_count,
+        null_share=statistics.null_count / row_count if row_count else None,
+        minimum=_clean(statistics.minimum),
+        maximum=_clean(statistics.maximum),
+        sample_values=[_clean(value) for value in statistics.values[:_SAMPLES]],
+        metadata=details,
+        **own,
+    )
+
+
+def _validate(entity: type[E], **values: Any) -> E:
+    """Return a row; UnreadableFile if a file has names that no row can hold."""
+    try:
+        return validate_row(entity, values)
+    except InvalidInput as error:
+        fact = f"the file has a name or a value that cannot be stored: {error.fact}"
+        raise UnreadableFile(fact, remedy="change it in the file") from error
+
+
+def _clean(value: Cell) -> Any:
+    """Return a value as every store can hold it: without NUL and lone surrogates, and integers within 64 bits."""
+    if isinstance(value, str):
+        return value.replace("\x00", "").encode("utf-8", "replace").decode()
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        return float(value)
+    return value
+
+
+def _describe_table(table: TableFile) -> str:
+    names = [" ".join(split_name(column.name)) for column in table.columns[:_SHOWN_COLUMNS]]
+    rest = len(table.columns) - len(names)
+    listed = ", ".join(names) + (f" and {rest} more" if rest > 0 else "")
+    return f"{' '.join(split_name(table.name))}: {table.row_count:,} rows of {listed}"
+
+
+def _describe_field(table: str, column: ColumnStatistics, words: Sequence[str], unit: str | None) -> str:
+    texts = [str(_clean(value))[:_SHOWN_CHARACTERS] for value in column.values if isinstance(value, str)]
+    shown = f", such as {', '.join(texts[:_SHOWN_VALUES])}" if texts else ""
+    measured = f" in {unit}" if unit else ""
+    return f"{' '.join(words)}{measured} of {' '.join(split_name(table))}{shown}"
+
+
+def _make_fingerprint(table: TableFile) -> str:
+    """Return a hash of the names and types of the columns: what was learned on a table holds while it is the same."""
+    columns = "\n".join(f"{column.name}\t{column.data_type}" for column in table.columns)
+    return hashlib.sha256(columns.encode("utf-8", "replace")).hexdigest()

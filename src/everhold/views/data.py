@@ -1,0 +1,177 @@
+"""The verbs on uploaded data: files, their tables and what is in them."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import everhold
+from everhold.arguments.checks import Body, HitCount, PageSize, PathText, Question
+from everhold.arguments.verbs import check_verbs, log_as
+from everhold.model import FieldMetadata, Scope, Source, TableMetadata
+from everhold.model.base import Entity
+from everhold.progress import StepProgress, ignore_progress
+from everhold.recall.pipeline import recall
+from everhold.recall.request import Request
+from everhold.tenancy.deletion import Deleted
+from everhold.views.awaited import AsyncFacade, Awaited
+from everhold.views.base import ScopedView
+
+
+@check_verbs
+class DataVerbs(ScopedView):
+    """The uploaded data of the scope's project."""
+
+    @log_as("create")
+    def upload(
+        self,
+        *paths: PathText,
+        name: str | None = None,
+        progress: Callable[[StepProgress], None] | None = None,
+    ) -> "Sequence[everhold.UploadedFile]":
+        """Upload data files and return, for each, its source, its tables and what was detected and repaired.
+
+        CSV, TSV, Excel (.xlsx), JSON, JSON lines, Parquet and SQLite files are read, also zipped or gzipped. A file of
+        the same `name` (by default that of the path) becomes a new version; the same content changes nothing. The data
+        belongs to the scope's project, or to a project made for the scope's user. UnreadableFile if a file is damaged
+        or takes too much memory or time; nothing of it is stored then.
+        """
+        from everhold.ask.sources.pipeline import upload_file
+        from everhold.views.data_deps import make_data_deps, require_extra
+
+        _require_paths(paths, name)
+        require_extra()
+        deps, report = make_data_deps(self._parts), progress or ignore_progress
+        uploaded = [upload_file(deps, self.scope, path, name, report) for path in paths]
+        for file in uploaded:
+            if not file.is_new:
+                self._note("create", {"source": file.source.id, "known": True})
+        return uploaded
+
+    @log_as("read")
+    def sources(self, *, every_version: bool = False, limit: PageSize = 1000) -> Sequence[Source]:
+        """Return the uploaded files, the latest first; with `every_version` also versions that were replaced."""
+        from everhold.ask.sources.lookup import list_sources
+
+        rows = list_sources(self._parts.records, self.scope, every_version=every_version)[:limit]
+        self._note("read", {"sources": len(rows)})
+        return rows
+
+    @log_as("read")
+    def tables(self, *, source: str | None = None, limit: PageSize = 10_000) -> Sequence[TableMetadata]:
+        """Return the tables of uploaded files, or of one `source`, by name."""
+        from everhold.ask.sources.lookup import list_tables, require_source
+
+        records = self._parts.records
+        chosen = require_source(records, self.scope, source) if source is not None else None
+        rows = list_tables(records, self.scope, chosen)[:limit]
+        self._note("read", {"tables": len(rows)})
+        return rows
+
+    @log_as("read")
+    def describe(self, table: str) -> "everhold.DescribedTable":
+        """Return a table, by name or id, with its columns: types, units, ranges, frequent values and keys."""
+        from everhold.ask.sources.lookup import list_fields, require_table
+        from everhold.ask.sources.rows import DescribedTable
+
+        row = require_table(self._parts.records, self.scope, table)
+        fields = list_fields(self._parts.records, row.organization_id, [row.id])[row.id]
+        self._note("read", {"table": row.id})
+        return DescribedTable(row, tuple(fields))
+
+    @log_as("update")
+    def update_description(
+        self, table: str, description: Body, *, field: str | None = None
+    ) -> TableMetadata | FieldMetadata:
+        """Say what a table is about, or with `field` one of its columns; `find_tables` searches descriptions.
+
+        The description is kept when a new version of the file is uploaded.
+        """
+        from everhold.ask.sources.describing import update_description
+        from everhold.views.data_deps import make_data_deps
+
+        return update_description(make_data_deps(self._parts), self.scope, table, field, description)
+
+    @log_as("search")
+    def find_tables(
+        self,
+        question: Question,
+        *,
+        source: str | None = None,
+        table: str | None = None,
+        field: str | None = None,
+        value: str | None = None,
+        limit: HitCount = 10,
+    ) -> "Sequence[everhold.FoundTable]":
+        """Return the tables that a question is about, best first, with the columns and values that it names.
+
+        Names and descriptions of tables, columns and files are searched as recall searches memories. `source`, `table`,
+        `field` and `value` narrow the search step by step: to a file, a table, tables with a column, and tables of
+        which a column holds a value.
+        """
+        from everhold.ask.sources.finding import TableFilter, find_tables
+        from everhold.ask.sources.lookup import narrow_to_project
+        from everhold.views.data_deps import make_data_deps
+
+        found = find_tables(
+            make_data_deps(self._parts),
+            narrow_to_project(self.scope),
+            question,
+            limit,
+            TableFilter(source, table, field, value),
+            self._search_rows,
+        )
+        self._note("search", {"tables": len(found), "length": len(question)})
+        return found
+
+    @log_as("delete")
+    def delete_source(self, source: str, *, hard: bool = False, preview: bool = False) -> Deleted:
+        """Hide an uploaded file, all its versions and their tables, until `restore_source`.
+
+        With `hard` they are purged and their files are deleted; with `preview` the rows are only counted.
+        """
+        from everhold.ask.sources.deletion import count_rows, delete_sources, find_doomed
+        from everhold.views.data_deps import make_data_deps
+
+        deps = make_data_deps(self._parts)
+        doomed = find_doomed(deps, self.scope, source, hard=hard)
+        rows = {} if doomed[0].is_deleted else count_rows(deps, doomed)
+        if preview:
+            self._note("read", {"source": doomed[0].id, "preview": sum(rows.values())})
+            return Deleted(rows, preview=True)
+        delete_sources(deps, self.scope, doomed, hard=hard)
+        if hard:
+            self._parts.write_deps.drop_cached_texts()
+        return Deleted(rows)
+
+    @log_as("update")
+    def restore_source(self, source: str) -> Source:
+        """Restore a deleted file, its versions and their tables."""
+        from everhold.ask.sources.deletion import restore_source
+        from everhold.views.data_deps import make_data_deps
+
+        return restore_source(make_data_deps(self._parts), self.scope, source)
+
+    def _search_rows(self, question: str, scope: Scope, kind: str, limit: int) -> Iterable[tuple[Entity, float]]:
+        """Return the rows of one kind that fit a question best, whatever their scores."""
+        request = Request(question, limit, minimum=0.0, among=(kind,))
+        return [(hit.record, hit.score) for hit in recall(self._parts.recall_deps, scope, request)]
+
+
+class AsyncDataVerbs(AsyncFacade):
+    """The verbs of `DataVerbs`, awaited."""
+
+    upload = Awaited(DataVerbs.upload)
+    sources = Awaited(DataVerbs.sources)
+    tables = Awaited(DataVerbs.tables)
+    describe = Awaited(DataVerbs.describe)
+    update_description = Awaited(DataVerbs.update_description)
+    find_tables = Awaited(DataVerbs.find_tables)
+    delete_source = Awaited(DataVerbs.delete_source)
+    restore_source = Awaited(DataVerbs.restore_source)
+
+
+def _require_paths(paths: Sequence[str], name: str | None) -> None:
+    from everhold.errors import InvalidInput
+
+    if not paths:
+        raise InvalidInput("upload names no file", remedy="pass a path")
+    if name is not None and len(paths) > 1:
+        raise InvalidInput(f"one name for {len(paths)} files", value=name, remedy="upload them one by one")

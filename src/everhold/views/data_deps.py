@@ -1,0 +1,116 @@
+"""Chooses what the verbs on uploaded data use: where files are, and what reads them."""
+
+import hashlib
+import itertools
+import shutil
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
+
+from everhold.adapters.address import scheme_of
+from everhold.ask.sources.deps import DataDeps, FetchedFile
+from everhold.ask.sources.files import SourceFiles
+from everhold.errors import MissingExtra
+from everhold.model import Chunk, Source
+from everhold.model.base import Entity
+from everhold.parts import Parts
+from everhold.ports.data_files import ReadLimits
+from everhold.ports.records import Records
+from everhold.progress import ReportProgress
+from everhold.remember.chunks import make_chunks_or_words
+from everhold.sessions.secret import load_secret
+from everhold.settings import Settings
+from everhold.stores import find_blob_place
+
+_MEGABYTE = 1_000_000
+# The folders of stores in memory, whose rows are gone when the store is.
+_temporary_folders: "weakref.WeakKeyDictionary[Records, str]" = weakref.WeakKeyDictionary()
+
+
+def make_data_deps(parts: Parts) -> DataDeps:
+    """Return what the verbs on uploaded data use. It is made at each use: a change of model replaces the chunking."""
+    from everhold.adapters.data_files import ChildReader
+
+    settings, scope_rows = parts.settings, parts.write_deps.scope_rows
+    limits = ReadLimits(
+        settings.uploads.memory_megabytes, settings.uploads.seconds, settings.uploads.max_megabytes * _MEGABYTE
+    )
+    return DataDeps(
+        parts.records,
+        make_source_files(settings, parts.records),
+        scope_rows.make_missing_rows,
+        scope_rows.invalidate,
+        partial(_make_chunks, parts),
+        ChildReader(limits),
+        partial(_fetch, settings),
+        make_private_folder,
+        settings.interface,
+    )
+
+
+def _make_chunks(parts: Parts, rows: Sequence[Entity]) -> list[list[Chunk]]:
+    return make_chunks_or_words(rows, parts.write_deps.chunking)
+
+
+def make_source_files(settings: Settings, records: Records) -> SourceFiles:
+    """Return the files of a store's sources. Each store has its own folder: two may hold the same rows after a move."""
+    from everhold.adapters.files import FileBlobs  # takes a while
+
+    is_in_memory = scheme_of(settings.storage) == "memory" and settings.blobs == "auto"
+    place = _find_temporary_folder(records) if is_in_memory else find_blob_place(settings)
+    folder = hashlib.sha256(b"sources" + load_secret(records)).hexdigest()[:32]
+    return SourceFiles(FileBlobs(f"{place.rstrip('/')}/sources/{folder}"))
+
+
+def copy_source_files(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
+    """Copy the files of the sources of a store that was moved; do nothing if it has none."""
+    if not source[1].count(Source, None, deleted=True):
+        return
+    numbers = itertools.count()
+    with make_private_folder() as folder:
+        files = make_source_files(*target)
+        files.copy_from(make_source_files(*source), target[1], lambda: folder / str(next(numbers)))
+
+
+def _find_temporary_folder(records: Records) -> str:
+    if records not in _temporary_folders:
+        folder = mkdtemp(prefix="everhold-")
+        _temporary_folders[records] = folder
+        weakref.finalize(records, shutil.rmtree, folder, ignore_errors=True)
+    return _temporary_folders[records]
+
+
+def _fetch(settings: Settings, address: str, target: Path, report: ReportProgress) -> FetchedFile:
+    from everhold.adapters.data_files.fetching import fetch_file
+
+    limits = settings.uploads
+    return FetchedFile(
+        *fetch_file(
+            address,
+            target,
+            report,
+            max_bytes=limits.max_megabytes * _MEGABYTE,
+            allows_addresses=limits.addresses,
+        )
+    )
+
+
+@contextmanager
+def make_private_folder() -> Iterator[Path]:
+    """Make a folder that only this user can read, and delete it at the end of the block."""
+    folder = Path(mkdtemp(prefix="everhold-upload-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def require_extra() -> None:
+    """Raise MissingExtra if DuckDB, which reads and writes tables, is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("duckdb") is None:
+        raise MissingExtra("duckdb is not installed", remedy="install everhold[ask]")

@@ -1,0 +1,37 @@
+"""Hostile data files are refused or read within the memory that is allowed, and leave nothing behind."""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks.hostile_cases import FULL_SEEDS, SHORT_SEEDS, list_hostile_files
+from benchmarks.hostile_files import MAX_MEGABYTES, count_leftovers, try_files
+from everhold import Everhold
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.views import data_deps
+
+# Every fourth file: `python -m benchmarks.hostile_files` tries all of them.
+_STEP = 4
+
+
+def test_there_are_three_hundred() -> None:
+    assert len(list_hostile_files(FULL_SEEDS)) >= 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(2))
+def test_hostile_files_are_refused_or_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+    folder, place, temporary = (tmp_path / name for name in ("files", "blobs", "temporary"))
+    for each in (folder, place, temporary):
+        each.mkdir()
+    monkeypatch.setattr(data_deps, "mkdtemp", partial(tempfile.mkdtemp, dir=temporary))
+    with Everhold.open("memory://", embedder=FakeEmbedder(), blobs=str(place)) as engine:
+        view = engine.scope(project="hostile")
+        outcome = try_files(list_hostile_files(SHORT_SEEDS)[2 * start + 1 :: _STEP], view, folder)
+        assert count_leftovers(view, place, temporary) == 0
+    assert outcome.results["error"] == 0
+    assert outcome.results["refused"] > 5
+    assert outcome.results["read"] > 5
+    assert outcome.largest[0] <= MAX_MEGABYTES

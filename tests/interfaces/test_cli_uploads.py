@@ -1,0 +1,47 @@
+"""Uploaded data on the command line."""
+
+from pathlib import Path
+
+from tests.interfaces.conftest import Run
+
+
+def write_orders(folder: Path) -> str:
+    path = folder / "orders.csv"
+    path.write_text("Orders 2024,,\n,,\nid,customer,amount\n1,Anna,2.5\n2,Bert,3.5\n3,Cora,4.5\nTotal,,10.5\n")
+    return str(path)
+
+
+def test_upload_shows_what_was_detected(run: Run, tmp_path: Path) -> None:
+    shown = run("upload", write_orders(tmp_path), "--project", "shop").out
+    for part in ("orders.csv: version 1", "decimal: point", "orders", "'Orders 2024'", "totals"):
+        assert part in shown
+    assert "already there" in run("upload", write_orders(tmp_path), "--project", "shop").out
+    [file] = run("upload", write_orders(tmp_path), "--project", "shop", "--json").document["files"]
+    assert (file["is_new"], file["tables"][0]["row_count"]) == (False, 3)
+
+
+def test_tables_are_listed_found_and_described(run: Run, tmp_path: Path) -> None:
+    run("upload", write_orders(tmp_path), "--project", "shop")
+    assert "orders" in run("tables", "--project", "shop").out
+    [hit] = run("tables", "--find", "what did Anna order?", "--project", "shop", "--json").document["tables"]
+    assert (hit["table"]["table_name"], hit["values"]) == ("orders", [["customer", "Anna"]])
+    run("describe", "orders", "--set", "What was bought", "--project", "shop")
+    described = run("describe", "orders", "--project", "shop", "--json").document
+    assert described["table"]["description"] == "What was bought"
+    assert [field["data_type"] for field in described["fields"]] == ["BIGINT", "VARCHAR", "DOUBLE"]
+
+
+def test_sources_are_deleted_and_restored(run: Run, tmp_path: Path) -> None:
+    run("upload", write_orders(tmp_path), "--project", "shop")
+    assert "would delete 1 sources" in run("delete-source", "orders.csv", "--preview", "--project", "shop").out
+    run("delete-source", "orders.csv", "--project", "shop")
+    assert "no files" in run("sources", "--project", "shop").out
+    run("delete-source", "orders.csv", "--restore", "--project", "shop")
+    assert "orders.csv" in run("sources", "--project", "shop").out
+
+
+def test_an_unreadable_file_is_explained(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(b"PK\x03\x04 damaged")
+    result = run("upload", str(path))
+    assert (result.code != 0, "the zip file is damaged" in result.err) == (True, True)
