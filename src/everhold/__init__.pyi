@@ -3,6 +3,7 @@
 from everhold.access.chain import Verification
 from everhold.adapters.caller_embedder import FunctionEmbedder
 from everhold.agents.files import AgentFile
+from everhold.ask.answer import Answer
 from everhold.ask.sources.finding import FoundTable
 from everhold.ask.sources.pipeline import UploadedFile
 from everhold.ask.sources.rows import DescribedTable
@@ -79,6 +80,7 @@ from everhold.model import (
     Message,
     Organization,
     Project,
+    QueryRun,
     Relationship,
     Revision,
     Scope,
@@ -92,6 +94,7 @@ from everhold.model import (
     WorkspaceFile,
 )
 from everhold.model.base import Entity
+from everhold.ports.data_engine import QueryResult
 from everhold.ports.embedder import Embedder
 from everhold.ports.reranker import Reranker
 from everhold.ports.session_cache import WorkingMemory
@@ -146,6 +149,7 @@ __all__ = [
     "AgentFile",
     "AgentState",
     "AlreadyExists",
+    "Answer",
     "ArgumentFault",
     "AsyncEverhold",
     "AsyncRun",
@@ -227,6 +231,8 @@ __all__ = [
     "QueryError",
     "QueryFailed",
     "QueryMemoryExceeded",
+    "QueryResult",
+    "QueryRun",
     "QueryTimeout",
     "Recipe",
     "Recollection",

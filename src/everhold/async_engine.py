@@ -44,6 +44,7 @@ class AsyncEverhold(AsyncAccountVerbs):
     flush = Awaited(Everhold.flush)
     move = staticmethod(run_in_thread(Everhold.move))
     install_model = staticmethod(run_in_thread(Everhold.install_model))
+    draw_chart = staticmethod(run_in_thread(Everhold.draw_chart))
 
     @classmethod
     def open(

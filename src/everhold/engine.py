@@ -4,7 +4,7 @@ Modules that only some verbs need are imported by those verbs, so that a process
 imports the parts and the views while the embedding model is loaded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -304,6 +304,14 @@ class Everhold(AccountVerbs):
             stores = list(zip(chosen, (source_records, target_records), strict=True))
             copy = partial(do_all, partial(copy_files, *stores), partial(copy_source_files, *stores))
             return moving.move(source_records, target_records, progress or ignore_progress, copy)
+
+    @staticmethod
+    def draw_chart(specification: Mapping[str, Any], *, svg: bool = False) -> bytes:
+        """Return a chart of an answer (`answer.specification`) as a PNG picture, or as SVG text in UTF-8."""
+        from everhold.adapters.vl_convert import VlConvertRenderer
+
+        renderer = VlConvertRenderer()
+        return renderer.render_svg(specification).encode() if svg else renderer.render_png(specification)
 
     @staticmethod
     def install_model(

@@ -65,6 +65,7 @@ from everhold.stores import describe_place, do_all, open_store
 if TYPE_CHECKING:
     from everhold.episodes.deps import EpisodeDeps
     from everhold.maintenance.schedule import MaintenanceThread
+    from everhold.ports.data_engine import DataEngine
     from everhold.workspaces.deps import WorkspaceDeps
 
 
@@ -126,6 +127,13 @@ class Parts:
         """What the verbs on workspaces use. Few processes use workspaces, and all of them should start fast."""
         return make_workspace_deps(self.settings, self.records, self.write_deps.scope_rows)
 
+    @cached_property
+    def data_engine(self) -> "DataEngine":
+        """What runs statements on uploaded data."""
+        from everhold.adapters.data_engine import SandboxedDataEngine  # few processes ask
+
+        return SandboxedDataEngine()
+
     @property
     def episode_deps(self) -> "EpisodeDeps":
         """What episodes are built with. It is made at each use, because a change of model replaces the embedder."""
@@ -175,6 +183,7 @@ class Parts:
                     self.recall_deps.candidates.close,
                     self.session_deps.cache.close,
                     self.records.close,
+                    *([self.data_engine.close] if "data_engine" in self.__dict__ else []),
                 )
                 do_all(*stop, *parts)
                 self.is_closed = True

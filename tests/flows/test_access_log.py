@@ -32,6 +32,10 @@ Expected = tuple[str, str | None]
 
 # Verbs of a view that add no line.
 UNLOGGED = ("log",)
+# A question in a session is also two messages and a run.
+ASKED: list[Expected] = [
+    (operation, None) for operation in ("search", "create", "create", "create", "update", "update", "create")
+]
 # Verbs that need a scope with an agent and nothing else.
 OF_AGENT_SCOPES = ("delete_agent", "restore_agent", "import_agent")
 # Verbs of an engine that have no argument `organization`, or have it as the first.
@@ -41,7 +45,7 @@ WITHOUT_ORGANIZATION = (
 )  # fmt: skip
 UNLOGGED_BY_THE_ENGINE = (
     "open", "scope", "close", "flush", "has_organization", "verify_log", "doctor", "extract", "tokens",
-    "move", "install_model", "drop_model", "runs",
+    "move", "install_model", "drop_model", "runs", "draw_chart",
 )  # fmt: skip
 
 
@@ -129,7 +133,6 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
         *list_block_calls(view),
         *list_tool_calls(view),
         *list_workspace_calls(view),
-        *list_agent_calls(view, tmp_path / "agent.json"),
         ("upload", lambda: view.upload(str(tmp_path / "data.csv")), [("create", None)]),
         ("upload", lambda: view.upload(str(tmp_path / "data.csv")), [("create", None)]),
         ("sources", view.sources, [("read", None)]),
@@ -137,9 +140,12 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
         ("describe", lambda: view.describe("data"), [("read", None)]),
         ("update_description", lambda: view.update_description("data", "Two numbers"), [("update", None)]),
         ("find_tables", lambda: view.find_tables("numbers"), [("search", None)]),
+        ("ask", lambda: view.ask("How many rows of data are there?"), ASKED),
+        ("sql", lambda: view.sql("SELECT sum(b) FROM data"), [("search", None)]),
         ("delete_source", lambda: view.delete_source("data.csv", preview=True), [("read", None)]),
         ("delete_source", lambda: view.delete_source("data.csv"), [("delete", None)]),
         ("restore_source", lambda: view.restore_source("data.csv"), [("update", None)]),
+        *list_agent_calls(view, tmp_path / "agent.json"),
     ]  # fmt: skip
     assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED) - set(OF_AGENT_SCOPES)
     without_log_as = {name for name in verbs_of(View) if "logged_operation" not in vars(getattr(View, name))}

@@ -9,6 +9,7 @@ from everhold.ask.frame import QueryFrame
 from everhold.ask.grammar.building import build_frame
 from everhold.ask.grammar.draft import FrameDraft
 from everhold.ask.grammar.followup import patch_frame
+from everhold.ask.grouping import sum_grouped_measures
 from everhold.ask.language.tokens import Token, tokenize
 from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
@@ -80,7 +81,8 @@ class QuestionReader:
         patched = patch_frame(self._schema, assignment, previous) if previous else None
         built = patched or build_frame(self._schema, assignment)
         if built:
-            yield built
+            frame, draft = built
+            yield sum_grouped_measures(self._schema, frame), draft
 
     def _write(self, frame: QueryFrame) -> str | None:
         try:

@@ -58,7 +58,7 @@ class _SelectBuilder:
 
     def build(self) -> exp.Select:
         frame = self._frame
-        query = exp.select(*([self._write(item) for item in frame.select] or [self._write_star()]))
+        query = exp.select(*([self._write_selected(item) for item in frame.select] or [self._write_star()]))
         query = query.from_(_write_table(self._tree.tables[0]))
         query = self._join(query)
         for predicate in frame.where:
@@ -113,6 +113,15 @@ class _SelectBuilder:
 
     def _column(self, ref: ColumnRef) -> exp.Column:
         return _write_column(self._moved.get(ref, ref), len(self._tree.tables) > 1)
+
+    def _write_selected(self, item: Expression) -> exp.Expr:
+        """Return a selected expression. One that is not grouped by stands for any row of its group, as in SQLite."""
+        written = self._write(item)
+        grouped = {(group.column, group.grain) for group in self._frame.group}
+        is_loose = bool(grouped) and item.function is None and (item.column, item.grain) not in grouped
+        if item.column is None or not is_loose or self._dialect == "sqlite":
+            return written
+        return exp.alias_(exp.AnyValue(this=written), item.column.column, quoted=True)
 
     def _write(self, item: Expression) -> exp.Expr:
         if item.column is None:

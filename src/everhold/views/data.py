@@ -1,8 +1,12 @@
 """The verbs on uploaded data: files, their tables and what is in them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import everhold
+from everhold import clock
 from everhold.arguments.checks import Body, HitCount, PageSize, PathText, Question
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.model import FieldMetadata, Scope, Source, TableMetadata
@@ -10,9 +14,13 @@ from everhold.model.base import Entity
 from everhold.progress import StepProgress, ignore_progress
 from everhold.recall.pipeline import recall
 from everhold.recall.request import Request
+from everhold.schema.operations import Put
 from everhold.tenancy.deletion import Deleted
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
+
+if TYPE_CHECKING:
+    from everhold.ask.asking import AskedQuestion
 
 
 @check_verbs
@@ -149,6 +157,72 @@ class DataVerbs(ScopedView):
 
         return restore_source(make_data_deps(self._parts), self.scope, source)
 
+    @log_as("search")
+    def ask(self, question: Question, *, after: Question | Sequence[Question] = ()) -> "everhold.Answer":
+        """Answer a question about the scope's tables: a sentence, the rows, the SQL, how it was read, and a chart.
+
+        `after` is the question before, or several, oldest first: a fragment such as "only in 2025" changes it. In a
+        scope with a session, these are the session's last questions; the question and the answer become messages of
+        it, and the query a run. NotFound without tables; InvalidInput if nothing in the question names something in
+        them. No statement runs unguarded.
+        """
+        from everhold.ask.asking import ask_question
+        from everhold.ask.recording import list_earlier_questions
+        from everhold.views.data_deps import make_data_deps, require_extra
+
+        require_extra()
+        asked_at = clock.now()
+        earlier = [after] if isinstance(after, str) else list(after)
+        asked = ask_question(
+            make_data_deps(self._parts),
+            self._parts.data_engine,
+            self.scope,
+            question,
+            asked_at.astimezone(ZoneInfo(self._parts.settings.timezone)).date(),
+            self._find_question_tables,
+            earlier or list_earlier_questions(self._parts.records, self.scope),
+        )
+        self._record_question(asked, asked_at)
+        return asked.answer
+
+    @log_as("search")
+    def sql(self, statement: Question) -> "everhold.QueryResult":
+        """Return the rows of a SELECT on the scope's tables, in DuckDB's SQL.
+
+        StatementRefused for anything else. The statement runs in a process of its own, within limits of time, memory
+        and rows.
+        """
+        from everhold.ask.asking import run_statement
+        from everhold.views.data_deps import make_data_deps, require_extra
+
+        require_extra()
+        result = run_statement(make_data_deps(self._parts), self._parts.data_engine, self.scope, statement)
+        self._note("search", {"rows": result.row_count, "length": len(statement)})
+        return result
+
+    def _find_question_tables(self, question: str) -> Sequence[TableMetadata]:
+        return [found.table for found in self.find_tables(question, limit=20)]
+
+    def _record_question(self, asked: "AskedQuestion", asked_at: datetime) -> None:
+        """Store the query, and in a session also the question and the answer as messages and the query as a run."""
+        from everhold.ask.recording import make_query_run
+
+        query = make_query_run(self.scope, asked, asked_at)
+        line = self._make_line("search", {"query": query.id, "rows": asked.result.row_count})
+        self._parts.records.commit(
+            [*self._parts.write_deps.scope_rows.make_missing_rows(self.scope, asked_at), Put(query), line]
+        )
+        if self.scope.session is None:
+            return
+        view = everhold.View(self._parts, self.scope)
+        message = view.say(asked.answer.question)
+        run = view.run(asked.answer.question, message=message.id)
+        run.propose("sql", {"sql": asked.answer.sql}, reasoning=asked.answer.restatement)
+        run.complete({"rows": asked.result.row_count, "query": query.id}, summary=asked.answer.sentence)
+        run.finish(remember=False)
+        references = [{"kind": "query", "id": query.id}, {"kind": "run", "id": run.id}]
+        view.say(asked.answer.sentence, role="assistant", references=references)
+
     def _search_rows(self, question: str, scope: Scope, kind: str, limit: int) -> Iterable[tuple[Entity, float]]:
         """Return the rows of one kind that fit a question best, whatever their scores."""
         request = Request(question, limit, minimum=0.0, among=(kind,))
@@ -166,6 +240,8 @@ class AsyncDataVerbs(AsyncFacade):
     find_tables = Awaited(DataVerbs.find_tables)
     delete_source = Awaited(DataVerbs.delete_source)
     restore_source = Awaited(DataVerbs.restore_source)
+    ask = Awaited(DataVerbs.ask)
+    sql = Awaited(DataVerbs.sql)
 
 
 def _require_paths(paths: Sequence[str], name: str | None) -> None:

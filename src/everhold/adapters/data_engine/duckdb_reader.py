@@ -14,6 +14,8 @@ from everhold.adapters.data_engine import confinement
 from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
 
 _THREADS: Final = 2
+# Less if the disk may take the rest: DuckDB needs memory beyond its limit while it writes there.
+_SHARE_WITH_DISK: Final = 0.4
 _SHARE_OF_MEMORY: Final = 0.6  # what DuckDB's own accounting may use, so that it fails before the process does
 # Reading these types makes DuckDB import Python modules, which it cannot do once files are restricted.
 _WARM_UP: Final = """
@@ -33,11 +35,12 @@ def read_rows(order: Mapping[str, Any]) -> RowStream:
     _answer_time_zones()
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], limits["disk_megabytes"])
     memory = confinement.MemoryLimit(limits["megabytes"])
+    share = _SHARE_WITH_DISK if limits["disk_megabytes"] else _SHARE_OF_MEMORY
     # No thread yet: Landlock restricts the thread that calls it, and those that it starts later.
     connection = duckdb.connect(":memory:", config={
         "threads": 1, "async_threads": 0, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
         "allow_community_extensions": False, "python_enable_replacements": False,
-        "memory_limit": f"{int(limits['megabytes'] * _SHARE_OF_MEMORY)}MB",
+        "memory_limit": f"{int(limits['megabytes'] * share)}MB",
     })  # fmt: skip
     connection.execute(_WARM_UP).fetchall()
     paths = [path for listed in files.values() for path in listed]

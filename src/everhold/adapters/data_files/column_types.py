@@ -59,7 +59,7 @@ _LONGEST = 60  # characters of a number or a date
 
 
 @dataclass(frozen=True)
-class ColumnType:
+class FileColumnType:
     """A type, and how the texts of its values are written. A plain type is one that DuckDB reads by itself."""
 
     sql_type: str = "VARCHAR"
@@ -80,10 +80,10 @@ class ColumnType:
         return _convert_number(column, self)
 
 
-TEXT = ColumnType()
+TEXT = FileColumnType()
 
 
-def _convert_number(column: str, column_type: ColumnType) -> str:
+def _convert_number(column: str, column_type: FileColumnType) -> str:
     cleaned = f"regexp_replace({column}, '[^0-9,.+()eE-]', '', 'g')"
     # (12.50) in books means -12.50.
     signed = f"regexp_replace({cleaned}, '^[(](.*)[)]$', '-\\1')"
@@ -97,7 +97,7 @@ def is_missing(text: str) -> bool:
     return text.strip().lower() in MISSING
 
 
-def detect_type(values: Sequence[str], decimal: str | None = None) -> ColumnType:
+def detect_type(values: Sequence[str], decimal: str | None = None) -> FileColumnType:
     """Return the type of a sample of texts. `decimal` is "comma" or "point" if other columns show which it is."""
     texts = [value.strip() for value in values if not is_missing(value)]
     if not texts:
@@ -111,12 +111,12 @@ def detect_type(values: Sequence[str], decimal: str | None = None) -> ColumnType
         return sum(1 for text in texts if check(text)) >= least
 
     if fits(_FLAG.fullmatch):
-        return ColumnType("BOOLEAN")
+        return FileColumnType("BOOLEAN")
     if fits(_INTEGER.fullmatch):
-        return ColumnType("BIGINT")
+        return FileColumnType("BIGINT")
     if fits(_POINT.fullmatch) and not _has_leading_zero(texts):
         grouped = decimal == "comma" and fits(lambda text: _COMMA_GROUPED.fullmatch(text) or _INTEGER.fullmatch(text))
-        return ColumnType("DOUBLE", "comma", is_plain=False) if grouped else ColumnType("DOUBLE", "point")
+        return FileColumnType("DOUBLE", "comma", is_plain=False) if grouped else FileColumnType("DOUBLE", "point")
     return _detect_date(texts, fits) or _detect_written_number(texts, least, decimal) or TEXT
 
 
@@ -124,7 +124,7 @@ def _has_leading_zero(texts: Sequence[str]) -> bool:
     return any(len(text) > 1 and text[0] == "0" and text[1].isdigit() for text in texts)
 
 
-def _detect_date(texts: Sequence[str], fits: Callable[[Callable[[str], object]], bool]) -> ColumnType | None:
+def _detect_date(texts: Sequence[str], fits: Callable[[Callable[[str], object]], bool]) -> FileColumnType | None:
     timed = [match for text in texts if (match := _TIME.match(text))]
     has_time = len(timed) > len(texts) / 2
     for style, pattern, date_format in _DATES:
@@ -139,14 +139,14 @@ def _detect_date(texts: Sequence[str], fits: Callable[[Callable[[str], object]],
         if not _is_possible(days, date_format):
             continue
         if date_format == "%Y-%m-%d":
-            return ColumnType("TIMESTAMP" if has_time else "DATE", style)
+            return FileColumnType("TIMESTAMP" if has_time else "DATE", style)
         if not has_time:
-            return ColumnType("DATE", style, is_plain=False, format=date_format)
+            return FileColumnType("DATE", style, is_plain=False, format=date_format)
         if any(match[5] or match[4] for match in timed):
             return None
         clock = "%H:%M:%S" if timed[0][3] else "%H:%M"
         between = "T" if "T" in texts[0] else " "
-        return ColumnType("TIMESTAMP", style, is_plain=False, format=f"{date_format}{between}{clock}")
+        return FileColumnType("TIMESTAMP", style, is_plain=False, format=f"{date_format}{between}{clock}")
     return None
 
 
@@ -162,14 +162,14 @@ def _is_possible(days: Sequence[str], date_format: str) -> bool:
     return True
 
 
-def is_ambiguous_date(values: Sequence[str], column_type: ColumnType) -> bool:
+def is_ambiguous_date(values: Sequence[str], column_type: FileColumnType) -> bool:
     """Say whether day and month could be exchanged in every value of a sample."""
     if column_type.style not in ("month/day/year", "day/month/year"):
         return False
     return all(int(number) <= 12 for value in values for number in _PARTS.findall(value)[:2])
 
 
-def _detect_written_number(texts: Sequence[str], least: float, decimal: str | None) -> ColumnType | None:
+def _detect_written_number(texts: Sequence[str], least: float, decimal: str | None) -> FileColumnType | None:
     """Return the type of numbers with a decimal comma, separators of thousands, a currency or a percent sign."""
     styles: Counter[str] = Counter()
     units: Counter[str] = Counter()
@@ -187,7 +187,7 @@ def _detect_written_number(texts: Sequence[str], least: float, decimal: str | No
         return None
     style = "comma" if styles["comma"] > styles["point"] or (decimal == "comma" and not styles["point"]) else "point"
     unit = units.most_common(1)[0][0] if units and len(units) == 1 else None
-    return ColumnType("DOUBLE", style, unit, is_plain=False)
+    return FileColumnType("DOUBLE", style, unit, is_plain=False)
 
 
 def _find_style(body: str, decimal: str | None) -> str | None:

@@ -14,7 +14,7 @@ import duckdb
 from everhold.adapters.data_files.column_types import (
     MISSING,
     TEXT,
-    ColumnType,
+    FileColumnType,
     detect_type,
     is_ambiguous_date,
 )
@@ -41,7 +41,7 @@ class _ReadPlan:
     separator: str
     skipped_lines: int
     layout: SheetLayout
-    types: tuple[ColumnType, ...]
+    types: tuple[FileColumnType, ...]
 
     def make_source(self, *, is_typed: bool, is_lenient: bool) -> str:
         """Return the call of `read_csv`; with `is_typed`, plain types are read by DuckDB itself."""
@@ -158,7 +158,7 @@ def _cut_footer(context: ReadContext, path: Path, footer: int, rows: Sequence[Se
 
 def _detect_types(
     names: Sequence[str], body: Sequence[Sequence[str]]
-) -> tuple[tuple[ColumnType, ...], str | None, list[str]]:
+) -> tuple[tuple[FileColumnType, ...], str | None, list[str]]:
     """Return the types of the columns, the decimal mark if numbers show one, and sentences about guesses."""
     columns = [[row[number] for row in body if number < len(row)] for number in range(len(names))]
     types = [detect_type(column) for column in columns]
@@ -225,7 +225,7 @@ def _store_checked(context: ReadContext, plan: _ReadPlan, *, is_lenient: bool) -
     return path, plan, notes
 
 
-def _count_stray_values(name: str, kind: ColumnType) -> str:
+def _count_stray_values(name: str, kind: FileColumnType) -> str:
     """Return SQL that counts the filled values, and those that do not fit the type, with an example."""
     column = quote_name(name)
     if kind is TEXT or kind.sql_type == "VARCHAR":

@@ -120,7 +120,11 @@ def _includes(target: _Target, column: ColumnContent) -> bool:
     values = {_normalise(value) for value in column.values}
     if len(values) < _LEAST_VALUES:
         return False
-    return len(values & target.values) >= _LEAST_INCLUSION * len(values)
+    # Only some values of a long column are known, so fewer of those of another one can be among them.
+    known = min(1.0, len(target.values) / max(target.column.distinct_count, 1))
+    is_same_name = column.name.lower() == target.column.name.lower()
+    least = _LEAST_INCLUSION if known == 1.0 or not is_same_name else _LEAST_INCLUSION * known / 2
+    return len(values & target.values) >= least * len(values)
 
 
 def _normalise(value: object) -> str:
@@ -133,8 +137,9 @@ def _count_shared_words(
     """Score how far the names of a column and a key agree: 0 if they share no word that means something."""
     about_target = column_words & target.table_words
     same_key = column_words & target.words - _KEY_WORDS
-    if table.primary_key == (column.name,) and not about_target:
-        return 0.0  # two tables that both number their rows from 1
+    is_own_key = table.primary_key == (column.name,)
+    if is_own_key and (not about_target or column_words - _KEY_WORDS == _split_singular(table.name)):
+        return 0.0  # two tables that both number their rows from 1, or a key that is named after its own table
     if not about_target and not same_key:
         return 0.0
     ends_like_key = 0.5 * bool(column_words & target.words & _KEY_WORDS)

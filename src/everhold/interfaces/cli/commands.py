@@ -98,6 +98,10 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "untag": "Remove tags from a memory.",
         "tags": "Show all tags with the number of memories.",
     },
+    "asking": {
+        "ask": "Answer a question about uploaded data: a sentence, the rows, the SQL and how the question was read.",
+        "sql": "Run a SELECT on uploaded data; anything else is refused.",
+    },
     "uploads": {
         "upload": "Upload data files, and show what was detected in them.",
         "tables": "Show the tables of uploaded files; --find shows those that a question is about, best first.",

@@ -1,0 +1,154 @@
+"""Answer a question about uploaded data, without a language model.
+
+tables → readings of the question → checked statement → result of the sandbox → answer
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Protocol
+
+from everhold.ask.answer import Answer, make_answer
+from everhold.ask.frame import QueryFrame
+from everhold.ask.guard import check_statement
+from everhold.ask.reading import QuestionReader, QuestionReading, Readings
+from everhold.ask.schema import AskSchema
+from everhold.ask.sources.content import load_schema, open_tables
+from everhold.ask.sources.deps import DataDeps
+from everhold.ask.sources.lookup import list_tables
+from everhold.errors import InvalidInput, NotFound, Remedy, Verb
+from everhold.model import Scope, TableMetadata
+from everhold.ports.data_engine import CheckedStatement, DataEngine, ParquetTables, QueryResult
+from everhold.ports.result_table import AnswerColumn, ResultTable
+
+DIALECT = "duckdb"
+
+
+class FindTables(Protocol):
+    """Returns the tables that a question is about, best first."""
+
+    def __call__(self, question: str, /) -> Sequence[TableMetadata]: ...
+
+
+@dataclass(frozen=True)
+class AskedQuestion:
+    """The answer to a question, and the result that it is made from."""
+
+    answer: Answer
+    result: QueryResult
+
+
+# More tables than these are narrowed to those that a question is about before it is read.
+MAX_TABLES = 60
+
+
+def ask_question(
+    deps: DataDeps,
+    engine: DataEngine,
+    scope: Scope,
+    question: str,
+    today: date,
+    find_tables: FindTables,
+    after: Sequence[str] = (),
+) -> AskedQuestion:
+    """Return the answer to a question about the tables of a scope.
+
+    `after` are the questions before, oldest first: a fragment such as "only in 2025" changes the last of them. Raise
+    NotFound if the scope has no tables, and InvalidInput if nothing in the question names something in them.
+    """
+    tables = _choose_tables(deps, scope, " ".join([*after, question]), find_tables)
+    schema, values = load_schema(deps, scope, tables)
+    reader = QuestionReader(schema, values, DIALECT)
+    previous: QueryFrame | None = None
+    for earlier in after:
+        reading = reader.read(earlier, today, previous).best
+        previous = previous if reading is None else reading.frame
+    readings = reader.read(question, today, previous)
+    best = readings.best
+    if best is None:
+        raise InvalidInput(
+            "nothing in the question names a table, a column or a value",
+            remedy=Remedy("use words of the data; {} lists the tables", Verb("tables")),
+        )
+    statement = check_statement(best.sql, DIALECT, _list_columns(schema))
+    result = _run(deps, engine, tables, statement)
+    answer = make_answer(
+        question,
+        _make_table(result, best.frame, schema),
+        best.sql,
+        best.words,
+        frame=best.frame,
+        assumptions=_list_assumptions(best),
+        alternatives=_list_alternatives(readings),
+        confidence=best.confidence,
+    )
+    return AskedQuestion(answer, result)
+
+
+def run_statement(deps: DataDeps, engine: DataEngine, scope: Scope, sql: str) -> QueryResult:
+    """Return the rows of a caller's own SELECT on the tables of a scope, after the same guard as for questions."""
+    tables = _require_tables(deps, scope)
+    schema, _ = load_schema(deps, scope, tables)
+    return _run(deps, engine, tables, check_statement(sql, DIALECT, _list_columns(schema)))
+
+
+def _require_tables(deps: DataDeps, scope: Scope) -> list[TableMetadata]:
+    tables = list_tables(deps.records, scope)
+    if not tables:
+        raise NotFound("this scope has no tables", remedy=Remedy("add a file with {}", Verb("upload")))
+    return tables
+
+
+def _choose_tables(deps: DataDeps, scope: Scope, question: str, find_tables: FindTables) -> Sequence[TableMetadata]:
+    tables = _require_tables(deps, scope)
+    if len(tables) <= MAX_TABLES:
+        return tables
+    found = list(find_tables(question))
+    names = {table.table_name for table in found}
+    linked = {key["to_table"] for table in found for key in table.foreign_keys}
+    return [table for table in tables if table.table_name in names | linked]
+
+
+def _list_columns(schema: AskSchema) -> Mapping[str, list[str]]:
+    return {table.name: [column.name for column in table.columns] for table in schema.tables}
+
+
+def _run(
+    deps: DataDeps, engine: DataEngine, tables: Sequence[TableMetadata], statement: CheckedStatement
+) -> QueryResult:
+    used = [table for table in tables if table.table_name in statement.tables]
+    opened: AbstractContextManager[dict[str, Path]] = open_tables(deps, used)
+    with opened as paths:
+        # The address of a content is its hash, so it also names the version of the data.
+        version = " ".join(sorted(str(table.metadata.get("content")) for table in used))
+        data = ParquetTables({name: (str(path),) for name, path in paths.items()}, version)
+        return engine.run(data, statement)
+
+
+def _make_table(result: QueryResult, frame: QueryFrame, schema: AskSchema) -> ResultTable:
+    """Return the result with what its frame says about each column: its meaning, and the function that made it."""
+    columns = [AnswerColumn(column.name, column.type.value) for column in result.columns]
+    if frame.combined is None and len(frame.select) == len(columns):
+        columns = [
+            AnswerColumn(
+                column.name,
+                column.data_type,
+                "" if expression.column is None or expression.function else schema.column(expression.column).kind.value,
+                "" if expression.function is None else expression.function.value,
+            )
+            for column, expression in zip(columns, frame.select, strict=True)
+        ]
+    return ResultTable(tuple(columns), result.rows, result.truncated)  # type: ignore[arg-type]
+
+
+def _list_assumptions(reading: QuestionReading) -> list[str]:
+    unread = [f"not used: {word!r}" for word in reading.unexplained]
+    return [*reading.assumptions, *unread]
+
+
+def _list_alternatives(readings: Readings) -> list[str]:
+    best = readings.best
+    words = [reading.words for reading in readings.alternatives]
+    return [text for text in dict.fromkeys(words) if best is not None and text != best.words]

@@ -1,0 +1,91 @@
+"""Questions about uploaded data: answers, follow-ups, what is recorded, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from everhold import Everhold, View
+from everhold.errors import InvalidInput, NotFound, StatementRefused
+from everhold.model import QueryRun
+from tests.engines import Store, records_of
+
+ORDERS = """order_id,channel,country,amount,ordered_on
+1,web,Spain,20,2025-01-10
+2,web,France,35,2025-02-11
+3,store,Spain,15,2025-02-20
+4,web,Spain,30,2024-12-01
+"""
+TOTAL = "What is the total amount in 2025?"
+
+
+@pytest.fixture
+def engine(store: Store, tmp_path: Path) -> Everhold:
+    (tmp_path / "orders.csv").write_text(ORDERS)
+    return store.open(blobs=str(tmp_path / "blobs"))
+
+
+@pytest.fixture
+def shop(engine: Everhold, tmp_path: Path) -> View:
+    shop = engine.scope(project="shop")
+    shop.upload(str(tmp_path / "orders.csv"))
+    return shop
+
+
+def test_a_question_is_answered_with_its_rows_and_its_statement(shop: View) -> None:
+    answer = shop.ask("number of orders per channel")
+    assert sorted(answer.table.rows) == [(1, "store"), (3, "web")]
+    assert "GROUP BY" in answer.sql
+    assert answer.specification is not None
+    assert "channel" in answer.restatement
+    assert 0 < answer.confidence <= 1
+
+
+def test_a_fragment_changes_the_question_before(shop: View) -> None:
+    assert shop.ask(TOTAL).table.rows == ((70,),)
+    assert shop.ask("and in 2024?", after=TOTAL).table.rows == ((30,),)
+
+
+def test_a_session_keeps_the_conversation(engine: Everhold, shop: View) -> None:
+    chat = engine.scope(project="shop", user="ana", session="s1")
+    assert chat.ask(TOTAL).table.rows == ((70,),)
+    answer = chat.ask("and in 2024?")
+    assert answer.table.rows == ((30,),)
+    messages = chat.messages(oldest_first=True).messages
+    assert [message.role for message in messages] == ["user", "assistant", "user", "assistant"]
+    assert messages[2].text == "and in 2024?"
+    assert messages[3].text == answer.sentence
+    queries = records_of(engine).scan(QueryRun, "default")
+    assert {query.id for query in queries} >= {messages[3].references[0]["id"]}
+    run = chat.get_run(messages[3].references[1]["id"])
+    assert (run.status, run.task) == ("succeeded", "and in 2024?")
+    assert run.steps()[0].proposal.arguments == {"sql": answer.sql}
+
+
+def test_every_answer_is_a_query_run(engine: Everhold, shop: View) -> None:
+    answer = shop.ask(TOTAL)
+    (query,) = records_of(engine).scan(QueryRun, "default")
+    assert (query.question, query.sql, query.status, query.row_count) == (TOTAL, answer.sql, "answered", 1)
+    assert (query.project_id, query.session_id) == ("shop", None)
+    assert query.confidence == pytest.approx(answer.confidence)
+
+
+def test_other_projects_have_no_such_table(engine: Everhold, shop: View) -> None:
+    with pytest.raises(NotFound, match="this scope has no tables"):
+        engine.scope(project="other").ask(TOTAL)
+    with pytest.raises(NotFound):
+        engine.scope(organization="acme", project="shop").sql("SELECT * FROM orders")
+
+
+def test_what_names_nothing_is_not_guessed(shop: View) -> None:
+    with pytest.raises(InvalidInput, match="nothing in the question names"):
+        shop.ask("purple elephants")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DROP TABLE orders", "SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM customers", "SELECT 1; SELECT 2"],
+)
+def test_only_selects_on_own_tables_run(shop: View, statement: str) -> None:
+    with pytest.raises(StatementRefused):
+        shop.sql(statement)
+    assert shop.sql("SELECT count(*) FROM orders").rows == ((4,),)
