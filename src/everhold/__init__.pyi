@@ -94,9 +94,10 @@ from everhold.model import (
     WorkspaceFile,
 )
 from everhold.model.base import Entity
-from everhold.ports.data_engine import QueryResult
+from everhold.ports.data_engine import ColumnType, QueryResult, ResultColumn
 from everhold.ports.embedder import Embedder
 from everhold.ports.reranker import Reranker
+from everhold.ports.result_table import AnswerColumn, ResultTable
 from everhold.ports.session_cache import WorkingMemory
 from everhold.progress import StepProgress
 from everhold.recall.filters import FilterArguments
@@ -150,6 +151,7 @@ __all__ = [
     "AgentState",
     "AlreadyExists",
     "Answer",
+    "AnswerColumn",
     "ArgumentFault",
     "AsyncEverhold",
     "AsyncRun",
@@ -162,6 +164,7 @@ __all__ = [
     "Change",
     "ChangeEvent",
     "CollectedGarbage",
+    "ColumnType",
     "Conflict",
     "Context",
     "Conversation",
@@ -243,6 +246,8 @@ __all__ = [
     "Report",
     "Reranker",
     "RestoredFiles",
+    "ResultColumn",
+    "ResultTable",
     "ResultTooLarge",
     "Revision",
     "Run",
