@@ -154,14 +154,12 @@ def test_memory_is_limited(engine: SandboxedDataEngine, parquet: ParquetTables, 
 
 def test_disk_may_take_what_memory_does_not(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
     # It takes so long that DuckDB would print a progress bar, which must not become part of the answer.
-    ordered = "SELECT i, hash(i) AS h FROM range(12000000) AS t(i) ORDER BY h"
-    statement = CheckedStatement(f"SELECT i FROM ({ordered}) LIMIT 1 OFFSET 11999999", "duckdb", frozenset(), 10)
+    ordered = "SELECT i, hash(i) AS h FROM range(24000000) AS t(i) ORDER BY h"
+    statement = CheckedStatement(f"SELECT i FROM ({ordered}) LIMIT 1 OFFSET 23999999", "duckdb", frozenset(), 10)
+    limits = replace(LIMITS, megabytes=600, seconds=100, cpu_seconds=100)
     with pytest.raises(QueryMemoryExceeded):
-        engine.run(parquet, statement, replace(LIMITS, seconds=100, cpu_seconds=100))
-    assert (
-        engine.run(parquet, statement, replace(LIMITS, disk_megabytes=2000, seconds=100, cpu_seconds=100)).row_count
-        == 1
-    )
+        engine.run(parquet, statement, limits)
+    assert engine.run(parquet, statement, replace(limits, disk_megabytes=4000)).row_count == 1
 
 
 def test_the_size_of_a_result_is_limited(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
