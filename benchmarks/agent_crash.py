@@ -124,7 +124,7 @@ def _kill_worker(storage: str, folder: Path, seconds: float, *, ignores_keys: bo
     context = multiprocessing.get_context("forkserver")
     # All that it imports, so that it is killed at work and not while it starts.
     context.set_forkserver_preload(
-        ["benchmarks.agent_worker", "benchmarks.maintenance_crash", "everhold.views.view", "everhold.views.run"]
+        ["benchmarks.agent_worker", "benchmarks.store_copies", "everhold.views.view", "everhold.views.run"]
     )
     is_open = context.Event()
     process = context.Process(target=work, args=(storage, folder, is_open), kwargs={"ignores_keys": ignores_keys})

@@ -5,7 +5,7 @@
 
 A cycle is a proposal, its result and two memories, in two commits. The floor embeds the two texts with the bare
 embedder and stores the same rows with two hand-written transactions. LangGraph's SqliteSaver checkpoints the same loop,
-by turns with ours, both without embedding; `make peers` installs it. The figures of `benchmarks.workspace_snapshots`
+interleaved with ours, both without embedding; `make peers` installs it. The figures of `benchmarks.workspace_snapshots`
 follow.
 """
 

@@ -65,7 +65,7 @@ def measure(report: Report, rows: int = ROWS) -> None:
         floors, uploads, reads = [], [], []
         with Everhold.open(folder / "memories.db") as engine:
             engine.scope().remember("The model is loaded")
-            for number in range(_ROUNDS):  # by turns, so that a busy machine slows both
+            for number in range(_ROUNDS):  # interleaved, so that a busy machine slows both
                 floors.append(time_floor(path, folder / "floor.parquet"))
                 upload, read = time_upload(engine, path, number)
                 uploads.append(upload)

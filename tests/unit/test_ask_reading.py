@@ -1,4 +1,4 @@
-"""What a reading says besides its SQL: the frame, words, doubts and alternatives; and questions that follow others."""
+"""What a reading has with its SQL: the frame, words, doubts and alternatives; and questions that follow others."""
 
 from pathlib import Path
 

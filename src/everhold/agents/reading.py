@@ -81,7 +81,7 @@ def read_content(
 def read_memories(records: Records, scope: Scope, agent: Agent) -> list[MemoryPart]:
     """Return the current memories of the agent and of exactly the scope's user and project, oldest first.
 
-    Memories of other users stay out, because whoever imports them would become their owner.
+    Memories of other users are left out, because the importing user would become their owner.
     """
     now = clock.now()
     where = [

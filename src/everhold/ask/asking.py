@@ -4,10 +4,8 @@ tables → readings of the question → checked statement → result of the sand
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Protocol
 
 from everhold.ask.answer import Answer, make_answer
@@ -119,8 +117,7 @@ def _run(
     deps: DataDeps, engine: DataEngine, tables: Sequence[TableMetadata], statement: CheckedStatement
 ) -> QueryResult:
     used = [table for table in tables if table.table_name in statement.tables]
-    opened: AbstractContextManager[dict[str, Path]] = open_tables(deps, used)
-    with opened as paths:
+    with open_tables(deps, used) as paths:
         # The address of a content is its hash, so it also names the version of the data.
         version = " ".join(sorted(str(table.metadata.get("content")) for table in used))
         data = ParquetTables({name: (str(path),) for name, path in paths.items()}, version)
@@ -140,7 +137,7 @@ def _make_table(result: QueryResult, frame: QueryFrame, schema: AskSchema) -> Re
             )
             for column, expression in zip(columns, frame.select, strict=True)
         ]
-    return ResultTable(tuple(columns), result.rows, result.truncated)  # type: ignore[arg-type]
+    return ResultTable(tuple(columns), result.rows, result.truncated)
 
 
 def _list_assumptions(reading: QuestionReading) -> list[str]:

@@ -1,4 +1,4 @@
-"""Checks a statement before it runs, whoever drafted it: parsed in its final dialect, allowed by list.
+"""Check every statement before it runs: it is parsed in its final dialect and allowed by list.
 
 A statement passes if every node, table and function is on a list (`guard_lists.py`). Anything else is refused, also
 what a later version of the parser may add. What runs is not the text that came in but the text that is generated

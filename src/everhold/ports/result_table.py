@@ -1,11 +1,11 @@
 """The result of a statement on data: named, typed columns and their rows."""
 
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+
+from everhold.ports.data_engine import Value
 
 # A cell as a data engine returns it.
-ResultValue = str | int | float | bool | bytes | Decimal | date | datetime | time | timedelta | None
+ResultValue = Value
 
 
 @dataclass(frozen=True)

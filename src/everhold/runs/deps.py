@@ -49,7 +49,7 @@ def require_run(records: Records, scope: Scope, run_id: str, *, deleted: bool = 
 
 
 def make_run_scope(execution: Execution) -> Scope:
-    """Return the scope that a run belongs to: what it learns belongs there too, whoever goes on with it."""
+    """Return the scope that began a run. What the run learns belongs to it, even if another scope resumes the run."""
     return Scope(
         organization=execution.organization_id,
         project=execution.project_id,

@@ -14,7 +14,7 @@ from everhold.model.validation import suggest_name
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SCHEMA_NAMES = ("json_schema", "parameters", "input_schema", "inputSchema")
 _FIELDS = ("name", "description", "source_type", "source_code", "tags", "metadata", "id")
-# What definitions have besides and what says nothing about a call.
+# Further fields of definitions, which say nothing about a call.
 _IGNORED = ("type", "strict", "cache_control", "annotations", "title")
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 

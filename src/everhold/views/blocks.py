@@ -25,7 +25,7 @@ from everhold.views.deletion import count_rows
 
 
 class BlockFields(TypedDict, total=False):
-    """The fields of a block that a caller may change, besides its value."""
+    """The fields of a block that a caller may change, except its value."""
 
     limit: int
     description: Body | None
@@ -34,7 +34,7 @@ class BlockFields(TypedDict, total=False):
 
 
 class NewBlockFields(BlockFields, total=False):
-    """The fields of a new block, besides its label and value."""
+    """The fields of a new block, except its label and value."""
 
     id: Identifier
     is_template: bool

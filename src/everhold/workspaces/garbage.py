@@ -63,7 +63,7 @@ def collect_garbage(
     add: Callable[[int], None] = lambda _: None,
     min_age: timedelta = _MIN_AGE,
 ) -> CollectedGarbage:
-    """Delete the contents of an organization that nothing names; call `add` after each. Writers may go on meanwhile."""
+    """Delete the contents of an organization that nothing names; call `add` after each. Writers need not stop."""
     count, size = 0, 0
     for row in find_garbage(deps, organization, min_age):
         if deps.contents.delete(row):

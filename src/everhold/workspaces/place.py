@@ -191,7 +191,7 @@ class OpenPlace:
         with os.fdopen(descriptor, "rb") as file:
             try:
                 document = json.loads(file.read())
-            except ValueError:  # it is written atomically, so somebody else has changed it
+            except ValueError:  # it is written atomically, so another program has changed it
                 return None
         return document if isinstance(document, dict) else None
 

@@ -66,7 +66,7 @@ class Projection:
         is_main: bool = False,
     ) -> None:
         self._records, self._chroma, self._space, self._stopped = records, chroma, space, stopped
-        # A collection with a fixed name is built again in its place: meanwhile the store answers.
+        # A collection with a fixed name is built again in its place. The store answers until it is complete.
         self._is_in_place = is_main
         self.collection = str(chroma.address.main_collection) if is_main else space.collection(prefix)
         self.state = State(records, f"{chroma.address.digest}/{self.collection}", lease_seconds)

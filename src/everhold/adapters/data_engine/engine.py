@@ -34,7 +34,7 @@ from everhold.ports.data_engine import (
 )
 
 _INSTALL: Final = "pip install 'everhold[ask,postgres]'"
-_OVERHEAD_BYTES: Final = 1 << 20  # what a process writes besides its rows
+_OVERHEAD_BYTES: Final = 1 << 20  # what a process writes in addition to its rows
 # How a process ends when memory runs out: by its own hand, or by the kernel's.
 _MEMORY_SIGNALS: Final = frozenset({signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS})
 _TIME_SIGNALS: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})

@@ -77,7 +77,7 @@ class QueryProcess:
         return ChildAnswer(bytes(output), -code if code < 0 else 0, is_late, is_too_long)
 
     def _exchange(self, order: bytes, deadline: float, most_bytes: int) -> tuple[bytearray, bool]:
-        """Write and read by turns, so that neither side waits for the other for ever."""
+        """Write and read alternately, so that neither side blocks the other."""
         orders, answers = self._process.stdin, self._process.stdout
         assert orders is not None
         assert answers is not None

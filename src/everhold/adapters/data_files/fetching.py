@@ -77,7 +77,7 @@ def _open(address: str, allows_addresses: bool) -> Iterator[tuple[IO[bytes], int
             yield file, getattr(file, "size", None)
         return
     try:
-        # A pipe would block until somebody writes into it.
+        # A pipe would block until another process writes into it.
         descriptor = os.open(address, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no such path"

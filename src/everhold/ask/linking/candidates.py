@@ -168,7 +168,7 @@ def _is_common(span: Sequence[Token], begins: bool) -> bool:
 
 def _make_value(start: int, end: int, match: ValueMatch, factor: float, weight: int) -> Mention:
     raw = match.value.raw
-    # Spaces around a stored value are not part of what it says; files are trimmed when they are uploaded.
+    # Spaces around a stored value are not part of what it says.
     value = raw.strip() if isinstance(raw, str) else raw if isinstance(raw, int | float) else str(raw)
     score = factor * match.likeness
     return Mention(start, end, VALUE, score, weight, column=match.value.ref, value=value, why=match.why)
