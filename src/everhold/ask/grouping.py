@@ -1,21 +1,53 @@
-"""Add up the measures of a grouped frame."""
+"""Which function makes one figure of many values, where a question names none."""
 
 from dataclasses import replace
 
 from everhold.ask.frame import Expression, Function, QueryFrame
-from everhold.ask.schema import AskSchema, ColumnKind
+from everhold.ask.language.stems import stem
+from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
+
+# Measures of one thing, which are not added up: "rating by city" is the average.
+_AVERAGED = frozenset(map(stem, ("price", "age", "rating", "score", "rate", "percent", "percentage", "ratio", "share",
+                                 "temperature", "grade", "gpa", "height", "latitude", "longitude", "discount",
+                                 "satisfaction", "average", "rank", "level", "speed")))  # fmt: skip
+# Measures that say how much money a row is about, the best first.
+_AMOUNTS = tuple(map(stem, ("amount", "total", "revenue", "sale", "value", "payment", "price", "cost", "fee", "salary")))
+# Tables whose rows are amounts of money: "total refunds" is a sum, "total orders" a count.
+_MONEY_TABLES = frozenset(map(stem, ("refund", "payment", "sale", "expense", "donation", "purchase", "fee", "tip",
+                                     "bonus", "deposit", "withdrawal", "cost", "fine", "budget", "salary", "charge",
+                                     "revenue", "spending", "earning", "income", "payout", "grant")))  # fmt: skip
+
+
+def choose_function(column: AskColumn) -> Function:
+    """Return the function that makes one figure of the values of a measure: a sum, or an average for a rate."""
+    # "Unit price" is the price of one thing; the price of a whole purchase is added up, if it is all that was paid.
+    return Function.AVERAGE if set(column.words) & _AVERAGED else Function.SUM
+
+
+def find_amount(table: AskTable) -> AskColumn | None:
+    """Return the measure that says how much a row of a table is about, if there is one."""
+    measures = [column for column in table.columns if column.kind is ColumnKind.MEASURE]
+    named = [column for word in _AMOUNTS for column in measures if word in column.words]
+    return (named or measures[:1] if len(measures) == 1 else named or [None])[0]
+
+
+def holds_money(table: AskTable) -> bool:
+    """Say whether the rows of a table are amounts of money, such as refunds."""
+    return bool(set(table.core) & _MONEY_TABLES)
 
 
 def sum_grouped_measures(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
-    """Return the frame with measures that have no function added up: "revenue per store" means the sum."""
+    """Return the frame with a function for measures that have none: "revenue per store" means the sum."""
     if not frame.group or any(item.function is not None for item in frame.select):
         return frame
     grouped = {group.column for group in frame.group}
+    # A row is in one group only if the groups are the rows of its table: its measures are shown as they are.
+    whole = {ref.table for ref in grouped if ref is not None and ref == schema.table(ref.table).key_ref}
 
     def add_up(item: Expression) -> Expression:
-        if item.column is None or item.column in grouped or item.grain is not None:
+        if item.column is None or item.column in grouped or item.grain is not None or item.column.table in whole:
             return item
-        is_measure = schema.column(item.column).kind is ColumnKind.MEASURE
-        return replace(item, function=Function.SUM) if is_measure else item
+        column = schema.column(item.column)
+        return replace(item, function=choose_function(column)) if column.kind is ColumnKind.MEASURE else item
 
     return replace(frame, select=tuple(add_up(item) for item in frame.select))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from everhold.ask.grammar.draft import FrameDraft
 from everhold.ask.language.lexicon import ADJECTIVES, TURNED
 from everhold.ask.language.stems import stem
-from everhold.ask.schema import AskColumn, AskTable
+from everhold.ask.schema import AskColumn, AskSchema, AskTable
 
 
 def find_implied(draft: FrameDraft, adjective: str, tables: Iterable[str] = ()) -> tuple[AskColumn, bool] | None:
@@ -42,15 +42,15 @@ def find_time(draft: FrameDraft, near: int) -> AskColumn | None:
         times = [column for column in draft.schema.table(name).columns if column.is_time]
         if times:
             return times[0]
-    return _find_near_time(draft, names)
-
-
-def _find_near_time(draft: FrameDraft, names: list[str]) -> AskColumn | None:
-    """Return the only time of the tables one key away."""
-    for name in dict.fromkeys(names):
-        for key in draft.schema.keys_at(name):
-            other = key.to_table if key.table == name else key.table
-            times = [column for column in draft.schema.table(other).columns if column.is_time]
-            if times:
-                return times[0]
+    for name in find_near_tables(draft.schema, names):
+        times = [column for column in draft.schema.table(name).columns if column.is_time]
+        if times:
+            return times[0]
     return None
+
+
+def find_near_tables(schema: AskSchema, names: Iterable[str]) -> list[str]:
+    """Return the tables one key away from others, in the order of those and of their keys."""
+    return [
+        key.to_table if key.table == name else key.table for name in dict.fromkeys(names) for key in schema.keys_at(name)
+    ]

@@ -5,7 +5,7 @@ import re
 from everhold.ask.frame import Expression, Function, Ordering, Predicate, QueryFrame
 from everhold.ask.grammar.columns import find_implied
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, PlacedPredicate, make_count
-from everhold.ask.language.lexicon import ADJECTIVES
+from everhold.ask.language.lexicon import ADJECTIVES, SIZES
 from everhold.ask.schema import AskColumn, ColumnKind
 
 
@@ -80,8 +80,16 @@ def read_superlatives(draft: FrameDraft) -> None:
             _read_superlative_column(draft, match)
     for match in draft.find(r"(?P<s>s)#?[xdfi]{0,2}(?P<t>T)"):
         _read_superlative_table(draft, match)
-    for match in draft.find(r"(?P<s>s)"):
-        _read_bare_superlative(draft, match)
+    for match in draft.find(r"(?P<s>s)(?P<c>C)?"):
+        if not _is_size_of(draft, match):
+            _read_bare_superlative(draft, match)
+
+
+def _is_size_of(draft: FrameDraft, match: re.Match[str]) -> bool:
+    """Say whether a superlative is the size of the measure after it: "the longest delay" is the highest value."""
+    if match["c"] is None or draft.cue(match.start("s")).adjective not in SIZES:
+        return False
+    return draft.column(match.start("c")).kind is ColumnKind.MEASURE
 
 
 def _read_most_common(draft: FrameDraft) -> None:

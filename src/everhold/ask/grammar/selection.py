@@ -4,61 +4,19 @@ import re
 
 from everhold.ask.frame import Expression, Function, WindowKind
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
+from everhold.ask.grammar.groups import read_groups
 from everhold.ask.schema import AskColumn, ColumnKind
-
-_CLAUSE = re.compile(r"r")
 
 
 def read_selection(draft: FrameDraft) -> None:
     """Read groups, then aggregates and counts, then plain columns."""
     draft.everything = "*" in draft.codes
-    _read_grains(draft)
-    _read_groups(draft)
+    read_groups(draft)
     _read_aggregates(draft)
     _read_counts(draft)
     _read_columns(draft)
     _read_listed_tables(draft)
     draft.select.sort(key=lambda placed: placed.position)
-
-
-def _read_grains(draft: FrameDraft) -> None:
-    """Read "by month" where a table of the question has a date."""
-    for match in draft.find("g"):
-        dates = [
-            column
-            for name in draft.mentioned_tables()
-            for column in draft.schema.table(name).columns
-            if column.kind is ColumnKind.DATE
-        ]
-        years = [
-            column
-            for name in draft.mentioned_tables()
-            for column in draft.schema.table(name).columns
-            if column.kind is ColumnKind.YEAR
-        ]
-        grain = str(draft.cue(match.start()).value)
-        if grain == "year" and years:
-            draft.group.append(PlacedExpression(match.start(), Expression(years[0].ref)))
-        elif dates:
-            draft.group.append(PlacedExpression(match.start(), Expression(dates[0].ref, grain=grain)))
-        draft.take(match.start())
-
-
-def _read_groups(draft: FrameDraft) -> None:
-    """Read "for each city", "per customer", and "by city" where something is counted."""
-    has_aggregate = bool(re.search(r"[#a$]|m", draft.codes))
-    for match in draft.find(r"(?P<e>[eb])[x#d]{0,2}(?P<c>[CT])|[if](?P<d>d)#?(?P<c2>C)"):
-        place = match.start("c") if match["c"] else match.start("c2")
-        if not has_aggregate or (match["e"] == "b" and draft.original(match.start()) == "b" and match["c"] == "T"):
-            draft.take(match.start())
-            continue
-        mention = draft.mention(place)
-        if mention.column:
-            draft.group.append(PlacedExpression(place, Expression(mention.column)))
-            draft.take(*range(match.start(), match.end()))
-        elif mention.table:
-            draft.group.append(PlacedExpression(place, Expression(of_table=mention.table)))
-            draft.take(match.start())
 
 
 def _read_aggregates(draft: FrameDraft) -> None:

@@ -8,6 +8,7 @@ A cue has a one-letter code, by which the patterns of the grammar are written:
     w  between             n  not, without         &  and                  |  or              B  both
     l  contains            r  who, whose, with     f  of                   i  in, from, to    =  is
     h  have, do            t  top, first           $  share, running total L  show, list      *  all details
+    g  monthly, by year    K  compare, versus      A  before, since        l  contains        S  most common
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ def _add(code: str, phrases: str, value: Any = None, adjective: str = "") -> Non
 _add("#", "how many|number of|the number of|total number of|count of|count the number of|count|amount of times|"
           "how many times|the number|number of times|total count of|numbers of|how often")  # fmt: skip
 _add("a", "average|mean|avg|on average|averaged", Function.AVERAGE)
-_add("a", "total|sum|sum of|overall|combined|total of|in total|altogether", Function.SUM)
+_add("a", "how much|total|sum|sum of|overall|combined|total of|in total|altogether", Function.SUM)
 _add("m", "minimum|min|minimal", Function.MINIMUM)
 _add("m", "maximum|max|maximal", Function.MAXIMUM)
 _add("d", "different|distinct|unique|distinctive|distinctly|without repetition|without duplicates|various")
@@ -106,7 +107,8 @@ _add(">", "at most|no more than|not more than|up to|not exceeding|maximum of|a m
           "not over|not above|fewer than or equal to|not greater than", "<=")  # fmt: skip
 _add(">", "exactly|equal to|equals|precisely", "=")
 _add(">", "not equal to|different from", "!=")
-_add("A", "after|since|later than|post|starting from", ">")
+_add("A", "after|later than|post", ">")
+_add("A", "since|starting from|from the start of|as of", ">=")
 _add("A", "before|prior to|earlier than|until", "<")
 _add(
     "}",
@@ -143,10 +145,12 @@ _add("f", "of|s|of all|of the|for all|among")
 _add("i", "in|from|at|on|to|for|during|within|into|about|through|of year|in the year|in year|in the year of|via|inside")
 _add("=", "is|are|was|were|be|been|being|am")
 _add("h", "have|has|had|do|does|did|can|could|will|would|may|has been|have been|had been")
-_add("t", "top|first|last|bottom")
+_add("t", "top|first", True)
+_add("t", "last|bottom", False)
 _add("$", "share of|percentage of|percent of|proportion of|share|fraction of|percentage", WindowKind.SHARE)
 _add("$", "cumulative|running total of|running total|running sum of|cumulative total of", WindowKind.RUNNING)
 _add("$", "change in|growth of|growth in|month over month|year over year|period over period|growth", WindowKind.CHANGE)
+_add("K", "compare|comparing|comparison of|versus|vs")
 _add("L", "show|list|give|give me|find|return|tell|tell me|display|show me|report|state|please show|retrieve|get|"
           "find out|output|provide|select|compute|calculate|what is|what are|what|which|"
           "what was|what were|determine|print|identify")  # fmt: skip

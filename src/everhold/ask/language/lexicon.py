@@ -86,3 +86,5 @@ ADJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
 SUPERLATIVES: Mapping[str, str] = {_superlative(word): word for word in ADJECTIVES} | {"latest": "late", "last": "last"}
 COMPARATIVES: Mapping[str, str] = {_comparative(word): word for word in ADJECTIVES}
 TURNED = _TURNED
+# Adjectives that say how much there is of any measure.
+SIZES = frozenset({"long", "short", "high", "low", "big", "large", "small"})

@@ -13,7 +13,8 @@ from everhold.ask.linking.names import NameIndex, NameMatch
 from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef
 from everhold.ask.values import ValueIndex, ValueMatch
 
-_ID, _NUMBER = stem("id"), stem("number")
+_ID, _NUMBER, _NAME = map(stem, ("id", "number", "name"))
+_CODES = frozenset(map(stem, ("code", "type")))  # words for the code itself
 _LONGEST_NAME = 6  # tokens, with words such as "of" between
 _LONGEST_VALUE = 9
 _PER_SPAN = 8
@@ -55,7 +56,7 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
         if match.column and (not has_grammar or match.why == "name") and not _is_count(span, match.column):
             score = (
                 match.score
-                - _weigh_column(schema, match, _ID in stems)
+                - _weigh_column(schema, match, stems)
                 - _GRAMMAR_WORD * (len(span) == 1 and match_cue([span[0].lower]) is not None)
             )
             if score > 0 or has_grammar:
@@ -71,16 +72,24 @@ def _is_grammar(token: Token) -> bool:
     return token.lower in FILLERS or match_cue([token.lower]) is not None
 
 
-def _weigh_column(schema: AskSchema, match: NameMatch, says_id: bool) -> float:
+def _weigh_column(schema: AskSchema, match: NameMatch, stems: Sequence[str]) -> float:
     """Return what to take off: a foreign key or a column named like its table rather means the table."""
     assert match.column
     table = schema.table(match.table)
     key = schema.foreign_key(match.column.ref)
     is_foreign = key is not None and match.column.kind is not ColumnKind.CODE
-    if key and not says_id and (match.column.is_numeric or match.column.kind is ColumnKind.ID):
+    if key and match.column.kind is ColumnKind.CODE and not _CODES & set(stems) and _is_named(schema, key.to_table):
+        return 0.6  # the column holds codes; without that word, the rows that have the codes are meant
+    if key and _ID not in stems and (match.column.is_numeric or match.column.kind is ColumnKind.ID):
         return 0.6  # the column holds numbers; its name means the rows that they refer to
     same_name = set(match.column.words) <= set(table.words) and len(table.columns) > 1
     return _FOREIGN_KEY * is_foreign + 0.06 * same_name
+
+
+def _is_named(schema: AskSchema, name: str) -> bool:
+    """Say whether the rows of a table are shown by a name; a description is often longer than what is wanted."""
+    table = schema.table(name)
+    return table.display != table.key and _NAME in schema.column(table.display_ref).words
 
 
 def _find_numbers(tokens: Sequence[Token]) -> Iterator[Mention]:

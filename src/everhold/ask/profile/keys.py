@@ -11,6 +11,8 @@ from everhold.ports.table_content import ColumnContent, TableContent
 
 # A key that only names and values suggest. A declared one has 1.
 _NAME_AND_VALUES = 0.8
+_VALUES_ONLY = 0.6  # "origin" holds the codes of airports
+_LEAST_TEXTS = 4  # different texts of a column that is a key by its values alone
 _LEAST_INCLUSION = 0.9  # the share of the values that are values of the key
 _LEAST_VALUES = 2
 _KEY_WORDS = frozenset({"id", "code", "key", "uid", "number", "no", "name"})
@@ -34,7 +36,9 @@ def find_foreign_keys(tables: Sequence[TableContent]) -> tuple[ForeignKey, ...]:
     for table in tables:
         for column in table.columns:
             if (table.name, column.name) not in taken:
-                inferred = _infer_key(table, column, targets, numbers_by_word)
+                inferred = _infer_key(table, column, targets, numbers_by_word) or _infer_by_values(
+                    table, column, targets
+                )
                 # A second, inferred link beside a declared one between the same tables would only be ambiguous.
                 if inferred and frozenset((inferred.table, inferred.to_table)) not in linked:
                     keys.append(inferred)
@@ -92,6 +96,27 @@ def _infer_key(
         return None
     _, best = max(named, key=lambda candidate: candidate[0])
     return ForeignKey(table.name, column.name, best.table.name, best.column.name, _NAME_AND_VALUES)
+
+
+def _infer_by_values(table: TableContent, column: ColumnContent, targets: Sequence[_Target]) -> ForeignKey | None:
+    """Return the key of another table whose codes a column of texts holds, whatever the column is called.
+
+    Numbers prove nothing: the rows of every table may be numbered from 1.
+    """
+    texts = [value for value in column.values if isinstance(value, str) and not value.strip().isdigit()]
+    if len(set(texts)) < _LEAST_TEXTS or len(texts) < len(column.values) or _is_unique(table, column):
+        return None
+    values = {_normalise(text) for text in texts}
+    fitting = [target for target in targets if target.table is not table and _is_code(target) and values <= target.values]
+    if len({target.table.name for target in fitting}) != 1:
+        return None  # none, or several that fit equally well
+    target = fitting[0]
+    return ForeignKey(table.name, column.name, target.table.name, target.column.name, _VALUES_ONLY)
+
+
+def _is_code(target: _Target) -> bool:
+    """Say whether a key is a code that other tables write instead of a name."""
+    return bool(target.words & _KEY_WORDS - {"name"}) and all(isinstance(value, str) for value in target.column.values)
 
 
 def find_primary_key(table: TableContent) -> tuple[str, ...]:

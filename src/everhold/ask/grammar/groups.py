@@ -1,0 +1,116 @@
+"""What figures are grouped by: "per store", "by month and airline", "web and store orders compared"."""
+
+import re
+
+from everhold.ask.frame import Expression
+from everhold.ask.grammar.columns import find_near_tables
+from everhold.ask.grammar.draft import FrameDraft, PlacedExpression
+from everhold.ask.schema import AskColumn, ColumnKind
+
+# Words that name a period within a list of groups: "per airline and month".
+_GRAINS = frozenset({"year", "quarter", "month", "week", "day"})
+# Cues after which a list names groups, with commas too.
+_LISTED = frozenset({"per", "by", "grouped by", "group by", "broken down by"})
+# Further groups after "and" or a comma; what is compared with a value is a condition.
+_REST = r"(?P<rest>(?:[&,]+[CTx](?![>=hi]*[NVP]))*)"
+
+
+def read_groups(draft: FrameDraft) -> None:
+    """Read groups by periods, then groups by columns and tables, then compared values."""
+    _read_grains(draft)
+    _read_named_groups(draft)
+    _read_compared_values(draft)
+
+
+def _read_grains(draft: FrameDraft) -> None:
+    """Read "by month" and "monthly"."""
+    for match in draft.find(rf"g{_REST}"):
+        _group_by_period(draft, match.start(), str(draft.cue(match.start()).value))
+        draft.take(match.start())
+        _group_by_list(draft, match)
+
+
+def _group_by_period(draft: FrameDraft, position: int, grain: str) -> None:
+    time = _find_time(draft, grain)
+    if time:
+        expression = Expression(time.ref, grain=None if time.kind is ColumnKind.YEAR else grain)
+        draft.group.append(PlacedExpression(position, expression))
+
+
+def _find_time(draft: FrameDraft, grain: str) -> AskColumn | None:
+    """Return the time that a period is of: a year if years are asked for, else a date, of the nearest table."""
+    names = draft.mentioned_tables()
+    for tables in (names, find_near_tables(draft.schema, names)):
+        columns = [column for name in tables for column in draft.schema.table(name).columns]
+        years = [column for column in columns if column.kind is ColumnKind.YEAR and grain == "year"]
+        dates = [column for column in columns if column.kind is ColumnKind.DATE]
+        if years or dates:
+            return (years or dates)[0]
+    return None
+
+
+def _read_named_groups(draft: FrameDraft) -> None:
+    """Read "for each city", "per customer", and "by city" where something is counted or added up."""
+    for match in draft.find(rf"(?P<e>[eb])[x#d]{{0,2}}(?P<c>[CT]){_REST}|[if](?P<d>d)#?(?P<c2>C)"):
+        place = match.start("c") if match["c"] else match.start("c2")
+        if not _has_figure(draft, match.start(), place) or (match["e"] == "b" and _is_agent(draft, match)):
+            draft.take(match.start())
+            continue
+        _group_by(draft, place)
+        draft.take(match.start(), *range(match.start() + 1, place))
+        if match["c"]:
+            _group_by_list(draft, match)
+
+
+def _has_figure(draft: FrameDraft, cue: int, place: int) -> bool:
+    """Say whether something is counted or computed for each group."""
+    if draft.group or re.search(r"[#a$m]", draft.codes):
+        return True
+    measures = [draft.column(p) for p in range(cue) if draft.codes[p] == "C"]
+    return any(column.kind is ColumnKind.MEASURE and _has_several(draft, column, place) for column in measures)
+
+
+def _has_several(draft: FrameDraft, measure: AskColumn, place: int) -> bool:
+    """Say whether a group may have several values of a measure: not if the group is the row that holds it."""
+    mention = draft.mention(place)
+    if mention.table:
+        return mention.table != measure.table
+    group = draft.column(place)
+    return not (group.table == measure.table and (group.is_unique or group.kind is ColumnKind.ID))
+
+
+def _is_agent(draft: FrameDraft, match: re.Match[str]) -> bool:
+    """Say whether "by" names who did something, as in "songs performed by singers"; "songs by singer" is a group."""
+    return match["c"] == "T" and draft.originals[match.start() - 1 : match.start()] not in ("C", "T")
+
+
+def _group_by(draft: FrameDraft, place: int) -> None:
+    mention = draft.mention(place)
+    if mention.column:
+        draft.group.append(PlacedExpression(place, Expression(mention.column)))
+        draft.take(place)
+    elif mention.table:
+        draft.group.append(PlacedExpression(place, Expression(of_table=mention.table)))
+
+
+def _group_by_list(draft: FrameDraft, match: re.Match[str]) -> None:
+    """Read the groups that follow the first: "and airline", "and month"."""
+    if draft.pieces[match.start()].text not in _LISTED and not match["rest"].startswith("&"):
+        return  # "for each city, the name and the age" shows what follows
+    for place in range(match.start("rest"), match.end("rest")):
+        code, text = draft.codes[place], draft.pieces[place].text
+        if code in "CT":
+            _group_by(draft, place)
+        elif code == "x" and text in _GRAINS:
+            _group_by_period(draft, place, text)
+            draft.take(place)
+
+
+def _read_compared_values(draft: FrameDraft) -> None:
+    """Read "compare web and store orders": values of one column that are compared are groups."""
+    equal = [placed.predicate.left for placed in draft.where if placed.predicate.operator == "=" and not placed.negated]
+    for position in [place for place, code in enumerate(draft.codes) if code == "K"]:
+        draft.take(position)
+        for expression in dict.fromkeys(equal):
+            if equal.count(expression) > 1 and expression not in [placed.expression for placed in draft.group]:
+                draft.group.append(PlacedExpression(len(draft.codes), expression))
