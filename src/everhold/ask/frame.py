@@ -31,6 +31,8 @@ class Expression:
     """A column, a function of a column, or with no column the number of rows.
 
     `of_table` names the table whose rows a count is about. `grain` cuts a date to a period such as "month".
+    A share with a `condition` is that of the rows that meet it, not that of a group. A figure with `per` is divided by
+    the number of different values of that column: "orders per customer".
     """
 
     column: ColumnRef | None = None
@@ -39,6 +41,8 @@ class Expression:
     of_table: str | None = None
     grain: str | None = None
     window: WindowKind | None = None
+    condition: "Predicate | None" = None
+    per: ColumnRef | None = None
 
     @property
     def is_aggregate(self) -> bool:

@@ -16,7 +16,10 @@ def list_columns(frame: QueryFrame) -> Iterator[ColumnRef]:
         else:
             choices = condition.choices if isinstance(condition, AnyPredicate) else (condition,)
             expressions.extend(choice.left for choice in choices)
-    yield from (item.column for item in expressions if item.column is not None)
+    for item in expressions:
+        yield from (ref for ref in (item.column, item.per) if ref is not None)
+        if item.condition and item.condition.left.column:
+            yield item.condition.left.column
 
 
 def list_tables(frame: QueryFrame) -> Iterator[str]:

@@ -11,7 +11,9 @@ _AVERAGED = frozenset(map(stem, ("price", "age", "rating", "score", "rate", "per
                                  "temperature", "grade", "gpa", "height", "latitude", "longitude", "discount",
                                  "satisfaction", "average", "rank", "level", "speed")))  # fmt: skip
 # Measures that say how much money a row is about, the best first.
-_AMOUNTS = tuple(map(stem, ("amount", "total", "revenue", "sale", "value", "payment", "price", "cost", "fee", "salary")))
+_AMOUNTS = tuple(
+    map(stem, ("amount", "total", "revenue", "sale", "value", "payment", "price", "cost", "fee", "salary"))
+)
 # Tables whose rows are amounts of money: "total refunds" is a sum, "total orders" a count.
 _MONEY_TABLES = frozenset(map(stem, ("refund", "payment", "sale", "expense", "donation", "purchase", "fee", "tip",
                                      "bonus", "deposit", "withdrawal", "cost", "fine", "budget", "salary", "charge",

@@ -131,15 +131,29 @@ class _SelectBuilder:
             inner = cut_date(inner, item.grain, self._dialect) if item.grain else inner
         if item.function is None:
             return inner
+        if item.condition is not None:
+            return self._write_conditional_share(item.condition, inner)
         inner = exp.Distinct(expressions=[inner]) if item.distinct else inner
         written = _FUNCTIONS[item.function](this=inner)
+        if item.per is not None:
+            others = exp.Count(this=exp.Distinct(expressions=[self._column(item.per)]))
+            return exp.Div(this=_multiply_by_one(written), expression=others)
         return self._write_window(item, written) if item.window else written
+
+    def _write_conditional_share(self, condition: Predicate, value: exp.Expr) -> exp.Expr:
+        """Return the share of rows, or of the sum of a column, that meets a condition."""
+        is_count = isinstance(value, exp.Star)
+        amount: exp.Expr = exp.Literal.number("1.0") if is_count else value
+        chosen = exp.Case().when(self._write_condition(condition), amount).else_(exp.Literal.number("0.0"))
+        if is_count:
+            return exp.Avg(this=chosen)
+        return exp.Div(this=_multiply_by_one(exp.Sum(this=chosen)), expression=exp.Sum(this=value.copy()))
 
     def _write_window(self, item: Expression, value: exp.Expr) -> exp.Expr:
         order = exp.Order(expressions=[self._write(group) for group in self._frame.group])
         if item.window is WindowKind.SHARE:
             total = exp.Window(this=exp.Sum(this=value.copy()))
-            return exp.Div(this=exp.Mul(this=value, expression=exp.Literal.number("1.0")), expression=total)
+            return exp.Div(this=_multiply_by_one(value), expression=total)
         if not self._frame.group:
             return value  # without groups there is nothing that came before
         if item.window is WindowKind.RUNNING:
@@ -190,6 +204,11 @@ class _SelectBuilder:
         return exp.Ordered(
             this=self._write(ordering.expression), desc=ordering.descending, nulls_first=not ordering.descending
         )
+
+
+def _multiply_by_one(value: exp.Expr) -> exp.Expr:
+    """Return a number as a decimal one, so that a division keeps its fraction in every dialect."""
+    return exp.Mul(this=value, expression=exp.Literal.number("1.0"))
 
 
 def _only_repeats(key: ForeignKey, table: str, own: set[ColumnRef]) -> bool:

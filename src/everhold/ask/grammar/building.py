@@ -19,6 +19,7 @@ from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate, make_count
 from everhold.ask.grammar.negation import exclude_related, read_absences
 from everhold.ask.grammar.nesting import pick_rows_first, require_related
 from everhold.ask.grammar.ordering import read_limits, read_orderings, read_superlatives
+from everhold.ask.grammar.ranking import read_rankings, sort_by_figure
 from everhold.ask.grammar.selection import read_selection
 from everhold.ask.grammar.values import read_values
 from everhold.ask.linking.beam import Assignment
@@ -35,6 +36,7 @@ def build_frame(schema: AskSchema, assignment: Assignment) -> tuple[QueryFrame, 
     read_limits(draft)
     read_conditions(draft)
     read_values(draft)
+    read_rankings(draft)
     read_orderings(draft)
     read_superlatives(draft)
     absences = read_absences(draft)
@@ -52,6 +54,7 @@ def _assemble(draft: FrameDraft, absences: list[Membership]) -> QueryFrame:
     frame = _group(draft, frame)
     frame = _sort(draft, frame)
     frame = _complete_groups(draft, _simplify_extreme(frame))
+    frame = sort_by_figure(draft.schema, frame, draft.highest_first)
     frame = _add_conditions(draft, frame, absences)
     frame = pick_rows_first(draft.schema, frame)
     return require_related(draft, frame)

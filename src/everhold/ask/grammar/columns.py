@@ -52,5 +52,7 @@ def find_time(draft: FrameDraft, near: int) -> AskColumn | None:
 def find_near_tables(schema: AskSchema, names: Iterable[str]) -> list[str]:
     """Return the tables one key away from others, in the order of those and of their keys."""
     return [
-        key.to_table if key.table == name else key.table for name in dict.fromkeys(names) for key in schema.keys_at(name)
+        key.to_table if key.table == name else key.table
+        for name in dict.fromkeys(names)
+        for key in schema.keys_at(name)
     ]

@@ -56,6 +56,7 @@ class FrameDraft:
     group: list[PlacedExpression] = field(default_factory=list)
     select: list[PlacedExpression] = field(default_factory=list)
     limit: int | None = None
+    highest_first: bool | None = None  # sort by the figure that is shown
     everything: bool = False
     distinct: bool = False
     assumptions: list[str] = field(default_factory=list)

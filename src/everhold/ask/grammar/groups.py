@@ -24,6 +24,9 @@ def read_groups(draft: FrameDraft) -> None:
 
 def _read_grains(draft: FrameDraft) -> None:
     """Read "by month" and "monthly"."""
+    for position, code in enumerate(draft.codes):
+        if code == "$" and draft.cue(position).grain and "g" not in draft.codes:
+            _group_by_period(draft, position, draft.cue(position).grain)
     for match in draft.find(rf"g{_REST}"):
         _group_by_period(draft, match.start(), str(draft.cue(match.start()).value))
         draft.take(match.start())
@@ -56,7 +59,7 @@ def _read_named_groups(draft: FrameDraft) -> None:
         if not _has_figure(draft, match.start(), place) or (match["e"] == "b" and _is_agent(draft, match)):
             draft.take(match.start())
             continue
-        _group_by(draft, place)
+        group_by(draft, place)
         draft.take(match.start(), *range(match.start() + 1, place))
         if match["c"]:
             _group_by_list(draft, match)
@@ -64,13 +67,27 @@ def _read_named_groups(draft: FrameDraft) -> None:
 
 def _has_figure(draft: FrameDraft, cue: int, place: int) -> bool:
     """Say whether something is counted or computed for each group."""
-    if draft.group or re.search(r"[#a$m]", draft.codes):
+    if (
+        draft.group
+        or re.search(r"[#a$m]", draft.codes)
+        or any(placed.expression.is_aggregate for placed in draft.select)
+    ):
+        return True
+    if draft.pieces[cue].text in _LISTED and _counts_rows(draft, cue, place):
         return True
     measures = [draft.column(p) for p in range(cue) if draft.codes[p] == "C"]
-    return any(column.kind is ColumnKind.MEASURE and _has_several(draft, column, place) for column in measures)
+    return any(column.kind is ColumnKind.MEASURE and has_several(draft, column, place) for column in measures)
 
 
-def _has_several(draft: FrameDraft, measure: AskColumn, place: int) -> bool:
+def _counts_rows(draft: FrameDraft, cue: int, place: int) -> bool:
+    """Say whether rows are counted for each group, as in "orders per channel"; "products by price" is an order."""
+    if re.search(r"[CostS]", draft.originals[:cue]) or "T" not in draft.originals[:cue]:
+        return False
+    mention = draft.mention(place)
+    return mention.column is None or draft.schema.column(mention.column).kind is not ColumnKind.MEASURE
+
+
+def has_several(draft: FrameDraft, measure: AskColumn, place: int) -> bool:
     """Say whether a group may have several values of a measure: not if the group is the row that holds it."""
     mention = draft.mention(place)
     if mention.table:
@@ -84,7 +101,8 @@ def _is_agent(draft: FrameDraft, match: re.Match[str]) -> bool:
     return match["c"] == "T" and draft.originals[match.start() - 1 : match.start()] not in ("C", "T")
 
 
-def _group_by(draft: FrameDraft, place: int) -> None:
+def group_by(draft: FrameDraft, place: int) -> None:
+    """Group by the column or the table that is named at a position."""
     mention = draft.mention(place)
     if mention.column:
         draft.group.append(PlacedExpression(place, Expression(mention.column)))
@@ -100,7 +118,7 @@ def _group_by_list(draft: FrameDraft, match: re.Match[str]) -> None:
     for place in range(match.start("rest"), match.end("rest")):
         code, text = draft.codes[place], draft.pieces[place].text
         if code in "CT":
-            _group_by(draft, place)
+            group_by(draft, place)
         elif code == "x" and text in _GRAINS:
             _group_by_period(draft, place, text)
             draft.take(place)

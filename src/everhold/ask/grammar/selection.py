@@ -4,6 +4,13 @@ import re
 
 from everhold.ask.frame import Expression, Function, WindowKind
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
+from everhold.ask.grammar.figures import (
+    is_single_row,
+    read_conditional_shares,
+    read_counted_groups,
+    read_loose_windows,
+    read_table_amounts,
+)
 from everhold.ask.grammar.groups import read_groups
 from everhold.ask.schema import AskColumn, ColumnKind
 
@@ -14,14 +21,18 @@ def read_selection(draft: FrameDraft) -> None:
     read_groups(draft)
     _read_aggregates(draft)
     _read_counts(draft)
+    read_table_amounts(draft)
+    read_counted_groups(draft)
     _read_columns(draft)
     _read_listed_tables(draft)
+    read_loose_windows(draft)
+    read_conditional_shares(draft)
     draft.select.sort(key=lambda placed: placed.position)
 
 
 def _read_aggregates(draft: FrameDraft) -> None:
     """Read aggregates. Several may share a column: "the average, minimum and maximum age"."""
-    for match in draft.find(r"(?P<w>\$)?(?P<f>[ams$](?:[,&]*[ams])*)#?[xfi]{0,2}(?P<c>C)"):
+    for match in draft.find(r"(?P<w>\$)?(?P<f>[ams$](?:[,&]*[ams])*)#?[_xfiT]{0,4}?(?P<c>C)"):
         column = draft.column(match.start("c"))
         window = _read_window(draft, match)
         for position in range(match.start("f"), match.end("f")):
@@ -80,7 +91,8 @@ def _make_count_of(draft: FrameDraft, place: int, distinct: bool, window: Window
     if _is_amount(column) and not distinct:
         total = _find_total(draft)
         draft.take(total)
-        return Expression(column.ref, Function.SUM if total >= 0 else None)
+        is_sum = total >= 0 or not is_single_row(draft, column)
+        return Expression(column.ref, Function.SUM if is_sum else None)
     return Expression(column.ref, Function.COUNT, distinct=distinct, window=window)
 
 

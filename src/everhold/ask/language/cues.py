@@ -9,6 +9,7 @@ A cue has a one-letter code, by which the patterns of the grammar are written:
     l  contains            r  who, whose, with     f  of                   i  in, from, to    =  is
     h  have, do            t  top, first           $  share, running total L  show, list      *  all details
     g  monthly, by year    K  compare, versus      A  before, since        l  contains        S  most common
+    F  highest first       D  distribution of
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +27,15 @@ class Cue:
     code: str
     value: Any = None
     adjective: str = ""
+    grain: str = ""
 
 
 _PHRASES: dict[str, Cue] = {}
 
 
-def _add(code: str, phrases: str, value: Any = None, adjective: str = "") -> None:
+def _add(code: str, phrases: str, value: Any = None, adjective: str = "", grain: str = "") -> None:
     for phrase in phrases.split("|"):
-        _PHRASES[phrase.strip()] = Cue(code, value, adjective)
+        _PHRASES[phrase.strip()] = Cue(code, value, adjective, grain)
 
 
 _add("#", "how many|number of|the number of|total number of|count of|count the number of|count|amount of times|"
@@ -147,9 +149,18 @@ _add("=", "is|are|was|were|be|been|being|am")
 _add("h", "have|has|had|do|does|did|can|could|will|would|may|has been|have been|had been")
 _add("t", "top|first", True)
 _add("t", "last|bottom", False)
-_add("$", "share of|percentage of|percent of|proportion of|share|fraction of|percentage", WindowKind.SHARE)
+_add("$", "share of|percentage of|percent of|proportion of|share|fraction of|percentage|what percent of|% of",
+     WindowKind.SHARE)  # fmt: skip
 _add("$", "cumulative|running total of|running total|running sum of|cumulative total of", WindowKind.RUNNING)
-_add("$", "change in|growth of|growth in|month over month|year over year|period over period|growth", WindowKind.CHANGE)
+_add("$", "change in|change of|growth of|growth in|period over period|growth|change|changed|changes|difference|"
+          "grow|grew|grown|increase|decrease", WindowKind.CHANGE)  # fmt: skip
+for _unit in ("day", "week", "month", "quarter", "year"):
+    for _before in (f"the previous {_unit}", f"the {_unit} before", f"previous {_unit}", f"the prior {_unit}"):
+        for _start in ("compared to", "compared with", "vs", "versus", "relative to", "against", "over"):
+            _add("$", f"{_start} {_before}", WindowKind.CHANGE, grain=_unit)
+        for _start in ("change from", "difference to", "difference from", "change to", "change over", "change against"):
+            _add("$", f"{_start} {_before}", WindowKind.CHANGE, grain=_unit)
+    _add("$", f"{_unit} over {_unit}|from {_unit} to {_unit}|{_unit} on {_unit}", WindowKind.CHANGE, grain=_unit)
 _add("K", "compare|comparing|comparison of|versus|vs")
 _add("L", "show|list|give|give me|find|return|tell|tell me|display|show me|report|state|please show|retrieve|get|"
           "find out|output|provide|select|compute|calculate|what is|what are|what|which|"
@@ -159,6 +170,12 @@ _add("*", "all information|all the information|all details|all the details|all i
           "information|details")  # fmt: skip
 _add("~", "amount of|at once|at time|in other words|that is to say|for yes|stands for")
 _add("y", "years old|year old|years of age")
+_add("~", "in percent|as a percentage|in %")
+_add("F", "highest first|largest first|biggest first|most first|greatest first|longest first|best first|high to low|"
+          "largest to smallest|highest to lowest|descending by value|in descending order of value", True)  # fmt: skip
+_add("F", "lowest first|smallest first|fewest first|least first|shortest first|worst first|cheapest first|low to high",
+     False)  # fmt: skip
+_add("D", "distribution of|the distribution of|spread of|distribution|histogram of")
 _add("g", "yearly|annually|by year|per year|each year|annual", "year")
 _add("g", "quarterly|by quarter|per quarter|each quarter|for each quarter", "quarter")
 _add("g", "monthly|by month|per month|each month|for each month", "month")

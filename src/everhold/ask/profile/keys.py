@@ -107,7 +107,9 @@ def _infer_by_values(table: TableContent, column: ColumnContent, targets: Sequen
     if len(set(texts)) < _LEAST_TEXTS or len(texts) < len(column.values) or _is_unique(table, column):
         return None
     values = {_normalise(text) for text in texts}
-    fitting = [target for target in targets if target.table is not table and _is_code(target) and values <= target.values]
+    fitting = [
+        target for target in targets if target.table is not table and _is_code(target) and values <= target.values
+    ]
     if len({target.table.name for target in fitting}) != 1:
         return None  # none, or several that fit equally well
     target = fitting[0]

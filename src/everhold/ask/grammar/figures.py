@@ -1,0 +1,120 @@
+"""Figures that a question does not spell out: amounts of tables, counts per group, shares and changes."""
+
+import re
+from dataclasses import replace
+
+from everhold.ask.frame import Expression, Function, WindowKind
+from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
+from everhold.ask.grouping import choose_function, find_amount, holds_money
+from everhold.ask.schema import AskColumn, AskTable, ColumnKind
+
+_GAP = "[_xfihLT]"
+
+
+def read_table_amounts(draft: FrameDraft) -> None:
+    """Read "total refunds", "average invoice" and "share of orders": a figure of all rows of a table."""
+    for match in draft.find(rf"(?P<f>[a$]){_GAP}{{0,4}}?(?P<t>T)(?!{_GAP}{{0,3}}C)"):
+        position, place = match.start("f"), match.start("t")
+        table = draft.schema.table(str(draft.mention(place).table))
+        expression = _make_figure(draft, table, draft.cue(position).value)
+        if expression:
+            draft.select.append(PlacedExpression(position, expression))
+            draft.take(position)
+
+
+def _make_figure(draft: FrameDraft, table: AskTable, value: object) -> Expression | None:
+    window = value if isinstance(value, WindowKind) else None
+    amount = find_amount(table)
+    if value is Function.AVERAGE:
+        return Expression(amount.ref, Function.AVERAGE) if amount else None
+    if amount and (holds_money(table) or (value is Function.SUM and not _is_counted(draft))):
+        return Expression(amount.ref, Function.SUM, window=window)
+    return replace(make_count(table.name), window=window)
+
+
+def _is_counted(draft: FrameDraft) -> bool:
+    """Say whether "total" only stands before a count: "total orders", unlike "the total of the orders"."""
+    return not any(piece.text in ("total of", "sum of", "how much", "sum") for piece in draft.pieces)
+
+
+def read_counted_groups(draft: FrameDraft) -> None:
+    """Read "orders per channel": without another figure, the rows of what is named first are counted."""
+    if not draft.group or any(placed.expression.is_aggregate for placed in draft.select) or draft.order or draft.most:
+        return
+    first = min(placed.position for placed in draft.group)
+    if any(draft.codes[place] == "C" for place in range(first)) or re.search(r"[am#$]", draft.codes):
+        return
+    counted = [(place, table) for place, table in draft.tables() if place < first]
+    if counted:
+        draft.select.append(PlacedExpression(counted[0][0], make_count(counted[0][1].name)))
+
+
+def read_loose_windows(draft: FrameDraft) -> None:
+    """Read "how did revenue change" and "and the change from the previous month", wherever it stands."""
+    for match in draft.find(r"(?P<and>&)?[_x]*(?P<w>\$)"):
+        cue = draft.cue(match.start("w"))
+        figures = [placed for placed in draft.select if _can_be_figure(draft, placed.expression)]
+        if not figures or not isinstance(cue.value, WindowKind):
+            continue
+        figure = figures[-1]
+        draft.take(match.start("w"))
+        if figure.expression.window is cue.value:
+            continue
+        windowed = replace(_add_function(draft, figure.expression), window=cue.value)
+        position = draft.select.index(figure)
+        kept = [replace(figure, expression=_add_function(draft, figure.expression))] if match["and"] else []
+        draft.select[position : position + 1] = [*kept, replace(figure, expression=windowed)]
+
+
+def _can_be_figure(draft: FrameDraft, expression: Expression) -> bool:
+    if expression.is_aggregate:
+        return True
+    return expression.column is not None and draft.schema.column(expression.column).kind is ColumnKind.MEASURE
+
+
+def _add_function(draft: FrameDraft, expression: Expression) -> Expression:
+    if expression.function is not None or expression.column is None:
+        return expression
+    return replace(expression, function=choose_function(draft.schema.column(expression.column)))
+
+
+def read_conditional_shares(draft: FrameDraft) -> None:
+    """Read "percentage of orders that were cancelled": the share of the rows that meet the condition after them."""
+    for number, placed in enumerate(draft.select):
+        expression = placed.expression
+        if expression.window is not WindowKind.SHARE or expression.condition:
+            continue
+        grouped = {group.expression.column for group in draft.group}
+        named = _find_noun(draft, placed.position)
+        after = [
+            condition
+            for condition in draft.where
+            if condition.start > named and not condition.negated and not _is_period(draft, condition.predicate.left)
+            and condition.predicate.left.column not in grouped
+        ]  # fmt: skip
+        if len(after) == 1:
+            draft.select[number] = replace(placed, expression=replace(expression, condition=after[0].predicate))
+            draft.where.remove(after[0])
+
+
+def _find_noun(draft: FrameDraft, position: int) -> int:
+    """Return the position of what a share is of: the first table or column after it."""
+    return next((p for p in range(position, len(draft.codes)) if draft.original(p) in "TC"), position)
+
+
+def _is_period(draft: FrameDraft, expression: Expression) -> bool:
+    return expression.column is not None and draft.schema.column(expression.column).is_time
+
+
+def is_single_row(draft: FrameDraft, column: AskColumn) -> bool:
+    """Say whether the conditions pick one row of a column's table, so that its value is shown as it is."""
+    if draft.limit == 1 or draft.most:
+        return True
+    table = draft.schema.table(column.table)
+    for placed in draft.where:
+        left, operator = placed.predicate.left.column, placed.predicate.operator
+        if left and left.table == table.name and operator == "=":
+            named = draft.schema.column(left)
+            if named.is_unique or left in (table.key_ref, table.display_ref):
+                return True
+    return False

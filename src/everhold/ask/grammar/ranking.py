@@ -1,0 +1,74 @@
+"""Rankings by a figure: "top 5 products by revenue", "customers ranked by number of orders", "highest first"."""
+
+import re
+from dataclasses import replace
+
+from everhold.ask.frame import Expression, Function, Ordering, QueryFrame
+from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
+from everhold.ask.grammar.groups import group_by, has_several
+from everhold.ask.grouping import choose_function, find_amount, holds_money
+from everhold.ask.schema import AskSchema, ColumnKind
+
+_DEFAULT_LIMIT = 10  # of "top products by revenue"
+_FIGURE = r"(?P<a>[am])?[_xfid]*(?P<c>C|#[_xfd]*T|T)"
+
+
+def read_rankings(draft: FrameDraft) -> None:
+    """Read what is ranked, and the figure that it is ranked by. Both are shown."""
+    for match in draft.find(rf"t[_xf]*(?P<e>[TC])(?P<between>[^botT.]{{0,6}})b{_FIGURE}"):
+        cue = draft.cue(match.start())
+        if _rank(draft, match, bool(cue.value)):
+            draft.limit = draft.limit or _DEFAULT_LIMIT
+    for match in draft.find(rf"(?P<e>[TC])(?P<between>[^botTC.]{{0,4}})o[bxi]*{_FIGURE}"):
+        _rank(draft, match, draft.pieces[match.start("between") + len(match["between"])].text.startswith("rank"))
+    for match in draft.find("F"):
+        draft.highest_first = bool(draft.cue(match.start()).value)
+        draft.take(match.start())
+
+
+def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
+    """Group by what is ranked, if it has several values of the figure, and show and sort by the figure."""
+    figure = _read_figure(draft, match)
+    place = match.start("e")
+    if figure is None or (match.re.pattern.startswith("(?P<e>") and not _is_computed(draft, figure, place)):
+        return False
+    ranked = draft.mention(place)
+    if _is_computed(draft, figure, place):
+        group_by(draft, place)
+    else:
+        figure = Expression(figure.column)
+        shown = ranked.column or draft.schema.table(str(ranked.table)).display_ref
+        draft.select.append(PlacedExpression(place, Expression(shown)))
+    draft.select.append(PlacedExpression(match.start("c"), figure))
+    draft.order.append(Ordering(figure, descending))
+    draft.take(
+        *(p for p in range(match.start(), match.end()) if p < match.start("between") or p >= match.end("between"))
+    )
+    return True
+
+
+def _is_computed(draft: FrameDraft, figure: Expression, place: int) -> bool:
+    return figure.column is None or has_several(draft, draft.schema.column(figure.column), place)
+
+
+def _read_figure(draft: FrameDraft, match: re.Match[str]) -> Expression | None:
+    """Return the figure that is ranked by, or None if it is nothing that can be compared."""
+    if match["c"] == "C":
+        column = draft.column(match.start("c"))
+        if column.kind is not ColumnKind.MEASURE:
+            return None
+        value = draft.cue(match.start("a")).value if match["a"] else None
+        return Expression(column.ref, value if isinstance(value, Function) else choose_function(column))
+    table = draft.schema.table(str(draft.mention(match.end("c") - 1).table))
+    amount = find_amount(table) if match["c"] == "T" and holds_money(table) else None
+    return Expression(amount.ref, Function.SUM) if amount else make_count(table.name)
+
+
+def sort_by_figure(schema: AskSchema, frame: QueryFrame, highest_first: bool | None) -> QueryFrame:
+    """Return the frame sorted by its figure, for "highest first": an aggregate, else the last measure that is shown."""
+    if highest_first is None or frame.order:
+        return frame
+    figures = [item for item in frame.select if item.is_aggregate] or [
+        item for item in frame.select if item.column and schema.column(item.column).kind is ColumnKind.MEASURE
+    ]
+    return replace(frame, order=(Ordering(figures[-1], highest_first),)) if figures else frame
