@@ -14,6 +14,7 @@ _AVERAGED = frozenset(map(stem, ("price", "age", "rating", "score", "rate", "per
 _AMOUNTS = tuple(
     map(stem, ("amount", "total", "revenue", "sale", "value", "payment", "price", "cost", "fee", "salary"))
 )
+_MONEY_WORDS = frozenset({*_AMOUNTS, *map(stem, ("usd", "eur", "gbp", "chf", "money", "income", "spending", "paid"))})
 # Tables whose rows are amounts of money: "total refunds" is a sum, "total orders" a count.
 _MONEY_TABLES = frozenset(map(stem, ("refund", "payment", "sale", "expense", "donation", "purchase", "fee", "tip",
                                      "bonus", "deposit", "withdrawal", "cost", "fine", "budget", "salary", "charge",
@@ -30,7 +31,13 @@ def find_amount(table: AskTable) -> AskColumn | None:
     """Return the measure that says how much a row of a table is about, if there is one."""
     measures = [column for column in table.columns if column.kind is ColumnKind.MEASURE]
     named = [column for word in _AMOUNTS for column in measures if word in column.words]
-    return (named or measures[:1] if len(measures) == 1 else named or [None])[0]
+    fitting = named or (measures if len(measures) == 1 else [])
+    return fitting[0] if fitting else None
+
+
+def is_money(column: AskColumn) -> bool:
+    """Say whether a measure is an amount of money, by the words of its name."""
+    return column.kind is ColumnKind.MEASURE and bool(set(column.words) & _MONEY_WORDS)
 
 
 def holds_money(table: AskTable) -> bool:

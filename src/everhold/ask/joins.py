@@ -41,6 +41,19 @@ def find_joins(schema: AskSchema, terminals: Sequence[str], via: Collection[Colu
     return min(trees, key=lambda tree: tree.cost)
 
 
+def has_several_rows(schema: AskSchema, table: str, related: str) -> bool:
+    """Say whether a row of a table may have several related rows in another: "several orders of a customer"."""
+    here = table
+    for key in _find_path(schema, [table], related, ()) or ():
+        if key.table == here:
+            here = key.to_table
+        elif schema.column(key.ref).is_unique:
+            here = key.table
+        else:
+            return True
+    return False
+
+
 def _grow_tree(schema: AskSchema, order: Sequence[str], via: Collection[ColumnRef]) -> JoinTree | None:
     tables, keys, cost = [order[0]], [], 0.0
     for terminal in order[1:]:

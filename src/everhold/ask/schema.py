@@ -61,6 +61,13 @@ class AskTable:
     key: str | None
     display: str
     row_count: int = 0
+    second_display: str | None = None  # the last name, where the first name is the display
+
+    @property
+    def shown_refs(self) -> tuple[ColumnRef, ...]:
+        """The columns that show a row to a person: its display column, or a first and a last name."""
+        names = (self.display,) if self.second_display is None else (self.display, self.second_display)
+        return tuple(ColumnRef(self.name, name) for name in names)
 
     @property
     def key_ref(self) -> ColumnRef:

@@ -16,6 +16,7 @@ from everhold.ask.grammar.conditions import read_conditions
 from everhold.ask.grammar.contradictions import find_contradiction
 from everhold.ask.grammar.directions import split_directed
 from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate, make_count
+from everhold.ask.grammar.figures import count_different_rows
 from everhold.ask.grammar.negation import exclude_related, read_absences
 from everhold.ask.grammar.nesting import pick_rows_first, require_related
 from everhold.ask.grammar.ordering import read_limits, read_orderings, read_superlatives
@@ -50,14 +51,14 @@ def _assemble(draft: FrameDraft, absences: list[Membership]) -> QueryFrame:
     select = _choose_select(draft, select, entity)
     frame = QueryFrame(entity.name, tuple(select), distinct=draft.distinct and not _is_counted_distinct(draft, select))
     if not select and not draft.everything:
-        frame = replace(frame, select=(Expression(entity.display_ref),))
+        frame = replace(frame, select=tuple(map(Expression, entity.shown_refs)))
     frame = _group(draft, frame)
     frame = _sort(draft, frame)
     frame = _complete_groups(draft, _simplify_extreme(frame))
     frame = sort_by_figure(draft.schema, frame, draft.highest_first)
     frame = _add_conditions(draft, frame, absences)
     frame = pick_rows_first(draft.schema, frame)
-    return require_related(draft, frame)
+    return count_different_rows(draft.schema, require_related(draft, frame))
 
 
 def _drop_repeated(draft: FrameDraft, select: list[Expression]) -> list[Expression]:
@@ -104,7 +105,7 @@ def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
             table = draft.schema.table(placed.expression.of_table)
             group.append(Expression(table.key_ref))
             if not any(item.column and item.column.table == table.name and not item.is_aggregate for item in select):
-                select.append(Expression(table.display_ref))
+                select.extend(map(Expression, table.shown_refs))
         else:
             group.append(placed.expression)
             if placed.expression not in select:
@@ -119,7 +120,8 @@ def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
     if not group and plain and (aggregates or counted):
         group = _choose_groups(draft, plain, counted)
     having = tuple(
-        Predicate(make_count(condition.table), condition.operator, (condition.number,)) for condition in draft.having
+        Predicate(condition.figure or make_count(condition.table), condition.operator, (condition.number,))
+        for condition in draft.having
     )
     return replace(frame, select=tuple(select), group=tuple(dict.fromkeys(group)), having=having)
 

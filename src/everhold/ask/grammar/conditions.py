@@ -4,9 +4,9 @@ import re
 
 from everhold.ask.frame import Expression, Function, Literal, Predicate, QueryFrame
 from everhold.ask.grammar.columns import find_implied, find_time
-from everhold.ask.grammar.draft import CountCondition, FrameDraft, PlacedPredicate
+from everhold.ask.grammar.draft import GroupCondition, FrameDraft, PlacedPredicate
 from everhold.ask.language.periods import TimeInterval
-from everhold.ask.linking.mention import NUMBER, PERIOD
+from everhold.ask.linking.mention import NUMBER, PERIOD, VERB
 from everhold.ask.schema import AskColumn, ColumnKind
 
 _FLIPPED = {">": "<=", "<": ">=", ">=": "<", "<=": ">", "=": "!=", "!=": "="}
@@ -77,7 +77,7 @@ def _pick_extreme(is_highest: bool) -> Function:
 
 def _read_counts(draft: FrameDraft) -> None:
     """Read conditions on the number of related rows: "more than 2 orders", "at least twice"."""
-    for match in draft.find(r"(?P<n>n)?(?P<op>>)?(?P<v>N)(?P<post>})?[x,f]{0,2}(?P<t>[TC])?"):
+    for match in draft.find(r"(?P<n>n)?(?P<op>>)?(?P<v>N)(?P<post>})?[x,fV]{0,3}(?P<t>[TC])?"):
         number = draft.mention(match.start("v"))
         place = match.start("t")
         table = _count_what(draft, place) if place >= 0 else None
@@ -87,8 +87,9 @@ def _read_counts(draft: FrameDraft) -> None:
         if table is None or number.value is None or (cue is None and not _follows_have(draft, match.start())):
             continue
         operator = str(cue.value) if cue else "="
-        draft.having.append(CountCondition(match.start(), table, operator, number.value))
-        draft.take(*range(match.start(), match.end() if place >= 0 and not number.counts_times else match.end("v")))
+        draft.having.append(GroupCondition(match.start(), table, operator, number.value))
+        end = match.end() if place >= 0 and not number.counts_times else match.end("v")
+        draft.take(*(position for position in range(match.start(), end) if draft.codes[position] != "V"))
 
 
 def _follows_have(draft: FrameDraft, position: int) -> bool:
@@ -166,11 +167,33 @@ def _place_comparison(draft: FrameDraft, match: re.Match[str], column: AskColumn
     if match["n"]:
         operator = _FLIPPED[operator]
     mention = draft.mention(match.start("v"))
+    function = _find_function(draft, match, column)
+    if function and mention.value is not None:
+        figure = Expression(column.ref, function)
+        draft.having.append(GroupCondition(match.start(), column.table, operator, mention.value, figure))
+        draft.take(*range(match.start(), match.end()))
+        return
     if mention.period:
         _place(draft, match, compare_period(column, operator, mention.period))
     elif mention.value is not None:
         value = _fit_number(mention.value, column)
         _place(draft, match, Predicate(Expression(column.ref), operator, (value,)))
+
+
+def _find_function(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> Function | None:
+    """Return the function of a condition on a figure, "spent more than 35" or "with total sales over 1,000"."""
+    place = match.start("c") if "c" in match.re.groupindex else -1
+    entity = draft.entity()
+    if place < 0 or entity is None or column.table == entity.name:
+        return None
+    if place > 0 and draft.codes[place - 1] == "a":
+        value = draft.cue(place - 1).value
+        draft.take(place - 1)
+        return value if isinstance(value, Function) else None
+    if draft.mention(place).why == VERB:
+        draft.take(*(p for p in range(match.end(), len(draft.codes)) if draft.pieces[p].text == "in total"))
+        return Function.SUM
+    return None
 
 
 def compare_period(column: AskColumn, operator: str, period: TimeInterval) -> Predicate:

@@ -25,13 +25,14 @@ class PlacedPredicate:
 
 
 @dataclass(frozen=True)
-class CountCondition:
-    """A condition on the number of related rows: "with at least 2 orders"."""
+class GroupCondition:
+    """A condition on a figure of related rows: on their number, "with at least 2 orders", or on a sum."""
 
     position: int
     table: str
     operator: str
     number: Literal
+    figure: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class FrameDraft:
     pieces: tuple[Piece, ...]
     codes: str = ""
     where: list[PlacedPredicate] = field(default_factory=list)
-    having: list[CountCondition] = field(default_factory=list)
+    having: list[GroupCondition] = field(default_factory=list)
     order: list[Ordering] = field(default_factory=list)
     most: tuple[str, bool] | None = None  # order by the number of related rows of a table; whether the most come first
     group: list[PlacedExpression] = field(default_factory=list)

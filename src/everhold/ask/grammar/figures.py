@@ -3,10 +3,12 @@
 import re
 from dataclasses import replace
 
-from everhold.ask.frame import Expression, Function, WindowKind
+from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
+from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
 from everhold.ask.grouping import choose_function, find_amount, holds_money
-from everhold.ask.schema import AskColumn, AskTable, ColumnKind
+from everhold.ask.joins import has_several_rows
+from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 
 _GAP = "[_xfihLT]"
 
@@ -110,11 +112,52 @@ def is_single_row(draft: FrameDraft, column: AskColumn) -> bool:
     """Say whether the conditions pick one row of a column's table, so that its value is shown as it is."""
     if draft.limit == 1 or draft.most:
         return True
-    table = draft.schema.table(column.table)
     for placed in draft.where:
-        left, operator = placed.predicate.left.column, placed.predicate.operator
-        if left and left.table == table.name and operator == "=":
-            named = draft.schema.column(left)
-            if named.is_unique or left in (table.key_ref, table.display_ref):
+        left = placed.predicate.left.column
+        if left and placed.predicate.operator == "=":
+            table = draft.schema.table(left.table)
+            is_row = draft.schema.column(left).is_unique or left in (table.key_ref, table.display_ref)
+            if is_row and not has_several_rows(draft.schema, table.name, column.table):
                 return True
     return False
+
+
+def count_different_rows(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
+    """Return the frame with counts of rows that a join would repeat as counts of different keys.
+
+    "How many patients had an appointment in 2025?" counts each patient once.
+    """
+    if frame.group or frame.combined or not any(item.of_table for item in frame.select):
+        return frame
+    tables = set(list_tables(frame))
+
+    def count(item: Expression) -> Expression:
+        name = item.of_table
+        if name is None or item.column or item.window or item.per or item.condition:
+            return item
+        if not any(has_several_rows(schema, name, other) for other in tables - {name}):
+            return item
+        return replace(item, column=schema.table(name).key_ref, distinct=True)
+
+    return replace(frame, select=tuple(count(item) for item in frame.select))
+
+
+def read_averages_per(draft: FrameDraft) -> None:
+    """Read "average number of orders per customer": the orders divided by the customers that have any."""
+    for match in draft.find(r"(?P<a>a)#?[_xf]*(?P<t>T)[_xi]*e[_x]*(?P<p>T)"):
+        counted, per = (draft.mention(match.start(name)).table for name in ("t", "p"))
+        is_average = draft.cue(match.start("a")).value is Function.AVERAGE
+        is_count = "#" in match.group() or find_amount(draft.schema.table(str(counted))) is None
+        if is_average and is_count and has_several_rows(draft.schema, str(per), str(counted)):
+            expression = replace(make_count(counted), per=draft.schema.table(str(per)).key_ref)
+            draft.select.append(PlacedExpression(match.start(), expression))
+            draft.take(*(place for place in range(match.start(), match.end()) if draft.codes[place] not in "T"))
+
+
+def count_grouped_times(draft: FrameDraft) -> None:
+    """Read "signups per month": a date that is grouped by its month is counted, not shown beside it."""
+    grouped = {placed.expression.column for placed in draft.group if placed.expression.grain}
+    for number, placed in enumerate(draft.select):
+        expression = placed.expression
+        if expression.column in grouped and expression.function is None and expression.grain is None:
+            draft.select[number] = replace(placed, expression=make_count(expression.column and expression.column.table))

@@ -3,8 +3,9 @@
 import re
 
 from everhold.ask.frame import Expression
-from everhold.ask.grammar.columns import find_near_tables
+from everhold.ask.grammar.columns import find_near_tables, find_stated_time, is_birth
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression
+from everhold.ask.joins import has_several_rows
 from everhold.ask.schema import AskColumn, ColumnKind
 
 # Words that name a period within a list of groups: "per airline and month".
@@ -42,11 +43,14 @@ def _group_by_period(draft: FrameDraft, position: int, grain: str) -> None:
 
 def _find_time(draft: FrameDraft, grain: str) -> AskColumn | None:
     """Return the time that a period is of: a year if years are asked for, else a date, of the nearest table."""
+    stated = find_stated_time(draft)
+    if stated:
+        return stated
     names = draft.mentioned_tables()
     for tables in (names, find_near_tables(draft.schema, names)):
         columns = [column for name in tables for column in draft.schema.table(name).columns]
         years = [column for column in columns if column.kind is ColumnKind.YEAR and grain == "year"]
-        dates = [column for column in columns if column.kind is ColumnKind.DATE]
+        dates = [column for column in columns if column.kind is ColumnKind.DATE and not is_birth(column)]
         if years or dates:
             return (years or dates)[0]
     return None
@@ -56,7 +60,8 @@ def _read_named_groups(draft: FrameDraft) -> None:
     """Read "for each city", "per customer", and "by city" where something is counted or added up."""
     for match in draft.find(rf"(?P<e>[eb])[x#d]{{0,2}}(?P<c>[CT]){_REST}|[if](?P<d>d)#?(?P<c2>C)"):
         place = match.start("c") if match["c"] else match.start("c2")
-        if not _has_figure(draft, match.start(), place) or (match["e"] == "b" and _is_agent(draft, match)):
+        is_group = _has_figure(draft, match.start(), place) and not (match["e"] == "b" and _is_no_group(draft, match))
+        if not is_group:
             draft.take(match.start())
             continue
         group_by(draft, place)
@@ -88,17 +93,27 @@ def _counts_rows(draft: FrameDraft, cue: int, place: int) -> bool:
 
 
 def has_several(draft: FrameDraft, measure: AskColumn, place: int) -> bool:
-    """Say whether a group may have several values of a measure: not if the group is the row that holds it."""
+    """Say whether what is named at a place may have several values of a measure: not if it is the row that holds it."""
     mention = draft.mention(place)
     if mention.table:
-        return mention.table != measure.table
+        return has_several_rows(draft.schema, mention.table, measure.table)
     group = draft.column(place)
-    return not (group.table == measure.table and (group.is_unique or group.kind is ColumnKind.ID))
+    if group.table != measure.table:
+        return not group.is_unique or has_several_rows(draft.schema, group.table, measure.table)
+    return not (group.is_unique or group.kind is ColumnKind.ID)
+
+
+def _is_no_group(draft: FrameDraft, match: re.Match[str]) -> bool:
+    """Say whether "by" names who did something, or after another group the figure itself: "by channel, by amount"."""
+    if draft.group and match["c"] == "C" and draft.column(match.start("c")).kind is ColumnKind.MEASURE:
+        draft.take(match.start("c"))
+        return True
+    return _is_agent(draft, match)
 
 
 def _is_agent(draft: FrameDraft, match: re.Match[str]) -> bool:
     """Say whether "by" names who did something, as in "songs performed by singers"; "songs by singer" is a group."""
-    return match["c"] == "T" and draft.originals[match.start() - 1 : match.start()] not in ("C", "T")
+    return match["c"] == "T" and draft.originals[match.start() - 1 : match.start()] not in tuple("CTVNP")
 
 
 def group_by(draft: FrameDraft, place: int) -> None:

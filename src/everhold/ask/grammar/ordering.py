@@ -3,9 +3,11 @@
 import re
 
 from everhold.ask.frame import Expression, Function, Ordering, Predicate, QueryFrame
-from everhold.ask.grammar.columns import find_implied
+from everhold.ask.grammar.columns import find_implied, find_time
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, PlacedPredicate, make_count
-from everhold.ask.language.lexicon import ADJECTIVES, SIZES
+from everhold.ask.grammar.groups import has_several
+from everhold.ask.language.lexicon import ADJECTIVES, QUANTITIES, SALES, SELLING, SIZES
+from everhold.ask.linking.mention import VERB
 from everhold.ask.schema import AskColumn, ColumnKind
 
 
@@ -63,6 +65,8 @@ def _read_sorted_selection(draft: FrameDraft) -> None:
         first = draft.codes.find("C")
         entity = draft.entity()
         ref = draft.column(first).ref if first >= 0 else entity.display_ref if entity else None
+        time = find_time(draft, match.start()) if draft.cue(match.start("d")).adjective == "recent" else None
+        ref = time.ref if time else ref
         if ref:
             draft.order.append(Ordering(Expression(ref), bool(draft.cue(match.start("d")).value)))
             draft.take(*range(match.start(), match.end()))
@@ -71,6 +75,9 @@ def _read_sorted_selection(draft: FrameDraft) -> None:
 def read_superlatives(draft: FrameDraft) -> None:
     """Read superlatives that pick rows. Those that only compute a value are left to the selection."""
     _read_most_common(draft)
+    for match in draft.find(r"(?P<a>_)?(?P<c>C)(?P<s>s)(?![#xfi]{0,2}[CT])"):
+        if draft.mention(match.start("c")).why == VERB:
+            _order_by(draft, match, draft.column(match.start("c")), Function.SUM)
     for match in draft.find(r"(?P<a>a)?(?P<c>C)=+(?P<s>[sm])(?![#xf]*[CT])"):
         _order_by(draft, match, draft.column(match.start("c")))
     for match in draft.find(r"i(?P<s>s)(?P<c>C)"):
@@ -145,6 +152,9 @@ def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
     cue = draft.cue(match.start("s"))
     table = draft.mention(match.start("t")).table
     assert table
+    if cue.adjective == SELLING:
+        _order_by_sales(draft, match.start("s"), table, bool(cue.value))
+        return
     if cue.adjective:
         implied = find_implied(draft, cue.adjective, [table])
         if implied:
@@ -158,6 +168,21 @@ def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
     draft.take(*range(match.start(), match.end()))
 
 
+def _order_by_sales(draft: FrameDraft, position: int, table: str, descending: bool) -> None:
+    """Order by what was sold: the sum of a quantity in a table that refers to this one, else the number of its rows."""
+    selling = [key.table for key in draft.schema.keys_at(table) if key.to_table == table]
+    selling = [name for name in selling if SALES & set(draft.schema.table(name).words)]
+    if not selling:
+        return
+    quantities = [column for column in draft.schema.table(selling[0]).columns if QUANTITIES & set(column.words)]
+    if quantities:
+        draft.order.append(Ordering(Expression(quantities[0].ref, Function.SUM), descending))
+    else:
+        draft.most = (selling[0], descending)
+    draft.limit = draft.limit or 1
+    draft.take(position)
+
+
 def _turn(adjective: str, descending: bool, more: bool) -> bool:
     """Return the direction for a column of which more may be less of the adjective."""
     return descending if ADJECTIVES[adjective][1] == more else not descending
@@ -165,7 +190,7 @@ def _turn(adjective: str, descending: bool, more: bool) -> bool:
 
 def _read_bare_superlative(draft: FrameDraft, match: re.Match[str]) -> None:
     cue = draft.cue(match.start("s"))
-    implied = find_implied(draft, cue.adjective) if cue.adjective else None
+    implied = find_implied(draft, cue.adjective) if cue.adjective and cue.adjective != SELLING else None
     if implied:
         column, more = implied
         draft.order.append(Ordering(Expression(column.ref), _turn(cue.adjective, bool(cue.value), more)))
@@ -185,10 +210,27 @@ def _find_last_related(draft: FrameDraft, position: int) -> str | None:
     return others[-1] if others else entity.name if entity else None
 
 
-def _order_by(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> None:
+def _order_by(draft: FrameDraft, match: re.Match[str], column: AskColumn, function: Function | None = None) -> None:
     cue = draft.cue(match.start("s"))
     descending = cue.value if isinstance(cue.value, bool) else cue.value == "max"
-    is_sum = match["a"] and draft.cue(match.start("a")).value is Function.SUM
-    draft.order.append(Ordering(Expression(column.ref, Function.SUM if is_sum else None), descending))
+    named = draft.cue(match.start("a")).value if match["a"] else None
+    if function is None and (named is Function.SUM or _adds_up(draft, match, column)):
+        function = Function.SUM
+    elif named is Function.AVERAGE and _is_grouped(draft, match, column):
+        function = Function.AVERAGE
+    draft.order.append(Ordering(Expression(column.ref, function), descending))
     draft.limit = draft.limit or 1
     draft.take(*(p for p in range(match.start(), match.end()) if draft.codes[p] != "T"))
+
+
+def _is_grouped(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
+    """Say whether what is named before has several values of a measure, as departments have several salaries."""
+    named = [place for place in range(match.start()) if draft.original(place) in "TC"]
+    return bool(named) and has_several(draft, column, named[0])
+
+
+def _adds_up(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
+    """Say whether "the most revenue" is a sum: of what is named before, each has several values of the measure."""
+    if column.kind is not ColumnKind.MEASURE or draft.pieces[match.start("s")].text not in ("most", "least", "fewest"):
+        return False
+    return _is_grouped(draft, match, column)

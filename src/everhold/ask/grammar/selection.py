@@ -3,21 +3,26 @@
 import re
 
 from everhold.ask.frame import Expression, Function, WindowKind
+from everhold.ask.grammar.columns import find_stated_time
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
 from everhold.ask.grammar.figures import (
+    count_grouped_times,
     is_single_row,
+    read_averages_per,
     read_conditional_shares,
     read_counted_groups,
     read_loose_windows,
     read_table_amounts,
 )
 from everhold.ask.grammar.groups import read_groups
+from everhold.ask.linking.mention import VERB
 from everhold.ask.schema import AskColumn, ColumnKind
 
 
 def read_selection(draft: FrameDraft) -> None:
     """Read groups, then aggregates and counts, then plain columns."""
     draft.everything = "*" in draft.codes
+    read_averages_per(draft)
     read_groups(draft)
     _read_aggregates(draft)
     _read_counts(draft)
@@ -25,6 +30,7 @@ def read_selection(draft: FrameDraft) -> None:
     read_counted_groups(draft)
     _read_columns(draft)
     _read_listed_tables(draft)
+    count_grouped_times(draft)
     read_loose_windows(draft)
     read_conditional_shares(draft)
     draft.select.sort(key=lambda placed: placed.position)
@@ -32,12 +38,15 @@ def read_selection(draft: FrameDraft) -> None:
 
 def _read_aggregates(draft: FrameDraft) -> None:
     """Read aggregates. Several may share a column: "the average, minimum and maximum age"."""
-    for match in draft.find(r"(?P<w>\$)?(?P<f>[ams$](?:[,&]*[ams])*)#?[_xfiT]{0,4}?(?P<c>C)"):
+    for match in draft.find(r"(?P<w>\$)?(?P<f>[ams$](?:[,&]*[ams])*)#?[_xfihT]{0,6}?(?P<c>C)"):
         column = draft.column(match.start("c"))
         window = _read_window(draft, match)
         for position in range(match.start("f"), match.end("f")):
             if draft.codes[position] in "ams$":
                 function = _read_function(draft, position)
+                if draft.pieces[position].text == "how much" and is_single_row(draft, column):
+                    draft.select.append(PlacedExpression(position, Expression(column.ref)))
+                    continue
                 if function in (Function.SUM, Function.AVERAGE) and not column.is_numeric:
                     continue
                 expression = Expression(column.ref, function, window=window)
@@ -110,9 +119,21 @@ def _read_columns(draft: FrameDraft) -> None:
     draft.distinct = "d" in draft.codes
     hidden = _find_hidden(draft)
     for position, code in enumerate(draft.codes):
-        if code == "C" and position not in hidden and draft.mention(position).why != "similar word":
+        if code == "C" and position not in hidden and _is_shown(draft, position):
             draft.select.append(PlacedExpression(position, Expression(draft.column(position).ref)))
             draft.take(position)
+
+
+def _is_shown(draft: FrameDraft, position: int) -> bool:
+    """Say whether a column is shown: not if it is only guessed, or named again by another word for a condition."""
+    mention = draft.mention(position)
+    if mention.why in ("similar word", VERB):
+        return False
+    if mention.why == "part of the name" and draft.column(position) == find_stated_time(draft) and not draft.group:
+        # "Hired in 2025" says which date the period is about.
+        return not any(placed.predicate.left.column == mention.column for placed in draft.where)
+    compared = {placed.predicate.left.column for placed in draft.where}
+    return not (mention.why == "synonym" and mention.column in compared)
 
 
 def _read_listed_tables(draft: FrameDraft) -> None:

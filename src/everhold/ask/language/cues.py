@@ -58,7 +58,7 @@ _add("<", "ascending|ascending order|in ascending order|in ascending order of|as
           "from lowest to highest|from the lowest to the highest|from small to large|from smallest to largest|"
           "from young to old|from youngest to oldest|from the youngest to the oldest|from short to long|"
           "in lexical order|"
-          "from earliest to latest|from the earliest to the latest|from oldest to newest|lexicographically|"
+          "from earliest to latest|from the earliest to the latest|lexicographically|"
           "from least to most|in lexicographic order|by alphabetical order|increasing|"
           "from cheap to expensive", False)  # fmt: skip
 _add("<", "descending|descending order|in descending order|in descending order of|descending order of|"
@@ -66,9 +66,11 @@ _add("<", "descending|descending order|in descending order|in descending order o
           "in reverse lexicographical order|in decreasing order|in decreasing order of|from high to low|"
           "from highest to lowest|from the highest to the lowest|from large to small|from largest to smallest|"
           "from old to young|from oldest to youngest|from the oldest to the youngest|from long to short|"
-          "from latest to earliest|from most to least|from newest to oldest|reversed lexicographical order|"
-          "in reversed lexicographical order|most recent first|newest first|decreasing|from the latest to the earliest|"
-          "from most recent to least recent", True)  # fmt: skip
+          "from most to least|reversed lexicographical order|in reversed lexicographical order|decreasing",
+          True)  # fmt: skip
+_add("<", "from latest to earliest|from newest to oldest|most recent first|newest first|latest first|"
+          "from the latest to the earliest|from most recent to least recent", True, "recent")  # fmt: skip
+_add("<", "oldest first|earliest first|from oldest to newest", False, "recent")
 _add("s", "most|highest|largest|greatest|biggest|best|most times|most often|longest|maximum amount of", True)
 _add("s", "least|fewest|lowest|smallest|worst|least often|minimum amount of", False)
 _add("S",
@@ -91,6 +93,10 @@ for _word in (
     _add("s", f"most {_word}", _more, _base)
     _add("s", f"least {_word}", not _more, _base)
     _add(">", f"more {_word} than", ">" if _more else "<", _base)
+_add("s", "highest paid|best paid|highest-paid|best-paid", True, "paid")
+_add("s", "lowest paid|worst paid|lowest-paid|least paid", False, "paid")
+_add("s", "best selling|best-selling|bestselling|top selling|top-selling|most sold", True, "selling")
+_add("s", "worst selling|worst-selling|least sold", False, "selling")
 for _word, _base in SUPERLATIVES.items():
     # "Largest" and the like compare whatever column follows; only without one do they imply theirs.
     _add("s", _word, ADJECTIVES[_base][1], _base)

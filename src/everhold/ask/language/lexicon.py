@@ -7,7 +7,7 @@ from everhold.ask.language.stems import stem
 _SYNONYM_GROUPS = (
     "shop store outlet", "country nation", "job position occupation profession role", "salary pay wage earnings income",
     "price cost charge fee amount", "film movie", "car vehicle automobile auto", "student pupil", "teacher instructor",
-    "professor lecturer instructor", "employee staff worker personnel", "customer client buyer shopper",
+    "professor lecturer instructor", "employee staff worker personnel headcount", "exit quit resign leaver", "customer client buyer shopper account",
     "phone telephone mobile cell", "birthday birthdate", "kind type category class sort", "author writer",
     "song track", "gender sex", "id identifier identification", "zip postcode zipcode postal",
     "name title",
@@ -19,9 +19,9 @@ _SYNONYM_GROUPS = (
     "content text", "rating score star", "singer artist musician", "band group", "university college school",
     "department division", "contest competition tournament event", "match game", "player athlete", "team club",
     "language tongue", "area surface size", "lifespan life", "nationality citizenship", "owner holder", "boss manager",
-    "apartment flat", "building property house", "number count", "spent expense spending expenditure",
+    "apartment flat", "building property house", "spent expense spending expenditure",
     "revenue turnover",
-    "sale sold", "quantity amount number", "attendance audience", "capacity seat", "height tall", "weight weigh heavy",
+    "sale sold", "quantity amount", "attendance audience", "capacity seat", "height tall", "weight weigh heavy",
     "length long duration", "year yearly annual", "month monthly", "origin source departure depart leave",
     "destination arrival arrive landing land", "train railway", "movie cinema", "museum gallery", "visitor guest",
     "voter vote", "document file doc paper", "template format", "nickname alias", "wine vintage",
@@ -50,7 +50,7 @@ _MORE: Mapping[str, tuple[str, ...]] = {
     "hot": ("temperature",), "recent": ("date", "year", "time"), "new": ("date", "year", "time"),
     "late": ("date", "year", "time"), "last": ("date", "year", "time"), "strong": ("strength", "power"),
     "powerful": ("horsepower", "power"), "deep": ("depth",), "loud": ("volume",), "wide": ("width",),
-    "old": ("age",), "high": ("height", "elevation", "altitude"), "spacious": ("area", "size", "capacity"),
+    "paid": ("salary", "wage", "pay", "income", "compensation"), "old": ("age",), "high": ("height", "elevation", "altitude"), "spacious": ("area", "size", "capacity"),
     "big": ("size", "area", "population", "capacity"), "large": ("size", "area", "population", "capacity"),
 }  # fmt: skip
 _LESS: Mapping[str, tuple[str, ...]] = {
@@ -88,3 +88,23 @@ COMPARATIVES: Mapping[str, str] = {_comparative(word): word for word in ADJECTIV
 TURNED = _TURNED
 # Adjectives that say how much there is of any measure.
 SIZES = frozenset({"long", "short", "high", "low", "big", "large", "small"})
+
+# By a word for money that came in or went out, the tables whose amounts it may mean, the likeliest first.
+_SALES = "sale invoice order line purchase transaction payment booking rental"
+_PAYMENTS = "payment invoice purchase transaction order sale booking rental"
+_COSTS = "expense cost bill purchase payment"
+_MONEY_NOUNS = {
+    _SALES: "revenue sales sale turnover income earnings takings",
+    "": "money",
+    _PAYMENTS: "spend spent pay paid pays paying collect collected",
+    _COSTS: "expenses spending expenditure costs",
+}
+MONEY_TABLES: Mapping[str, tuple[str, ...]] = {
+    stem(noun): tuple(map(stem, tables.split())) for tables, nouns in _MONEY_NOUNS.items() for noun in nouns.split()
+}
+# Of these, the verbs: they say what a figure is of, but nothing that is shown by itself.
+MONEY_VERBS = frozenset(map(stem, _MONEY_NOUNS[_PAYMENTS].split()))
+# "Best selling" is about a quantity in a table of sales.
+SELLING = "selling"
+SALES = frozenset(map(stem, _SALES.split()))
+QUANTITIES = frozenset(map(stem, ("quantity", "units", "sold")))

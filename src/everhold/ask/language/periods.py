@@ -12,7 +12,7 @@ _MONTH_NAMES = {name: number for number, name in enumerate(_MONTHS, 1)} | {
 _MONTH = "|".join(sorted(_MONTH_NAMES, key=len, reverse=True))
 _UNIT = "day|week|month|quarter|year"
 _YEAR = r"(?:1[89]|20)\d\d"
-_FIRST, _LAST = date.min, date.max
+_ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,26 @@ def _build_quarter(match: re.Match[str], today: date) -> TimeInterval:
     return find_unit(date(year, 3 * int(match["quarter"]) - 2, 1), "quarter")
 
 
+def _build_part(match: re.Match[str], today: date) -> TimeInterval:
+    """Return a part of a year: "the last quarter of 2025", "the first half of 2024", "H1 2025"."""
+    months = 3 if match["unit"] == "quarter" else 6
+    count = 12 // months
+    number = count if match["which"] == "last" else min(_ORDINALS[match["which"]], count)
+    start = date(int(match["year"] or today.year), months * (number - 1) + 1, 1)
+    return TimeInterval(start, _add_months(start, months))
+
+
+def _build_half(match: re.Match[str], today: date) -> TimeInterval:
+    start = date(int(match["year"] or today.year), 6 * int(match["half"]) - 5, 1)
+    return TimeInterval(start, _add_months(start, 6))
+
+
+def _build_bare_month(match: re.Match[str], today: date) -> TimeInterval:
+    """Return the last month of a name that has begun: "in March" is that of this year, or of the last one."""
+    month = _MONTH_NAMES[match["month"]]
+    return find_unit(date(today.year - (month > today.month), month, 1), "month")
+
+
 def _build_relative(match: re.Match[str], today: date) -> TimeInterval:
     offset = {"this": 0, "current": 0, "next": 1}.get(match["which"], -1)
     return find_unit(today, match["unit"], offset)
@@ -121,8 +141,16 @@ _FORMS = (
     ),
     (re.compile(rf"(?P<month>{_MONTH})\.?,? (?:of )?(?P<year>{_YEAR})\b"), _build_month),
     (re.compile(rf"q(?P<quarter>[1-4])(?:[ /-](?:of )?(?P<year>{_YEAR}))?\b"), _build_quarter),
+    (
+        re.compile(
+            rf"(?:the )?(?P<which>{'|'.join(_ORDINALS)}|last) (?P<unit>quarter|half) (?:of|in) (?:the year )?(?P<year>{_YEAR})\b"
+        ),
+        _build_part,
+    ),
+    (re.compile(rf"h(?P<half>[12])(?:[ /-](?:of )?(?P<year>{_YEAR}))?\b"), _build_half),
     (re.compile(rf"(?P<which>last|previous|past|this|current|next) (?P<unit>{_UNIT})\b"), _build_relative),
     (re.compile(rf"(?:last|previous|past) (?P<count>\d{{1,3}}) (?P<unit>{_UNIT})s\b"), _build_last_units),
     (re.compile(rf"(?:(?P<short>ytd|qtd|mtd)|(?P<unit>{_UNIT}) to date)\b"), _build_to_date),
     (re.compile(r"(?P<name>today|yesterday)\b"), _build_named),
+    (re.compile(rf"(?:in|during|for) (?P<month>{'|'.join(_MONTHS)})\b(?! \d)"), _build_bare_month),
 )  # fmt: skip

@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from everhold.ask.grouping import find_amount, is_money
 from everhold.ask.language.cues import FILLERS, match_cue
+from everhold.ask.language.lexicon import MONEY_TABLES, MONEY_VERBS
 from everhold.ask.language.numbers import read_number
 from everhold.ask.language.periods import read_period
 from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import Token, split_words
-from everhold.ask.linking.mention import COLUMN, NUMBER, PERIOD, TABLE, VALUE, Mention
+from everhold.ask.linking.mention import COLUMN, NUMBER, PERIOD, TABLE, VALUE, VERB, Mention
 from everhold.ask.linking.names import NameIndex, NameMatch
-from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef
+from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef
 from everhold.ask.values import ValueIndex, ValueMatch
 
-_ID, _NUMBER, _NAME = map(stem, ("id", "number", "name"))
+_ID, _NUMBER, _NAME, _SALARY = map(stem, ("id", "number", "name", "salary"))
 _CODES = frozenset(map(stem, ("code", "type")))  # words for the code itself
 _LONGEST_NAME = 6  # tokens, with words such as "of" between
 _LONGEST_VALUE = 9
@@ -22,6 +24,7 @@ _INNER_WORDS = frozenset({"of", "the", "a", "an", "s"})
 _UNKNOWN_NAME = 0.4  # words in capitals that no column holds
 _LOWER_CASE = 0.75  # a single word, written small, that is a value of some column
 _GRAMMAR_WORD = 1.2  # a column named like a word of the grammar, such as "average"
+_MONEY, _OTHER_MONEY = 0.75, 0.45  # "revenue" means the amounts of invoices, rather than those of other tables
 _FOREIGN_KEY = 0.12  # a name is rather that of a table than of the column that refers to it
 
 
@@ -52,6 +55,8 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
     tables = names.match_tables(stems)[:_PER_SPAN]
     for match in tables if not has_grammar else [match for match in tables if match.why == "name"]:
         yield Mention(start, end, TABLE, match.score, weight, table=match.table, why=match.why)
+    if len(span) == 1:
+        yield from _find_money(schema, names, span[0], start)
     for match in (*names.match_initials(stems), *names.match_columns(stems)[:_PER_SPAN]):
         if match.column and (not has_grammar or match.why == "name") and not _is_count(span, match.column):
             score = (
@@ -61,6 +66,29 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
             )
             if score > 0 or has_grammar:
                 yield Mention(start, end, COLUMN, score, weight, column=match.column.ref, why=match.why)
+
+
+def _find_money(schema: AskSchema, names: NameIndex, token: Token, start: int) -> Iterator[Mention]:
+    """Yield the amounts that "revenue" or "spent" may mean where no column is called so."""
+    tables = MONEY_TABLES.get(token.stem)
+    if tables is None or names.knows(token.stem):
+        return
+    is_cost = token.stem in MONEY_VERBS
+    for table in schema.tables:
+        amount = find_amount(table)
+        can_be_meant = is_cost or len(schema.tables) == 1 or _is_event(schema, table)
+        if can_be_meant and amount and is_money(amount) and _SALARY not in amount.words:
+            places = [place for place, word in enumerate(tables) if word in table.words]
+            score = _MONEY - 0.03 * places[0] if places else _OTHER_MONEY
+            if any(word.startswith(token.stem) for word in table.words):
+                score = 1.0  # "pay" and "payments"
+            why = VERB if is_cost else "synonym"
+            yield Mention(start, start + 1, COLUMN, score, 1, column=amount.ref, why=why)
+
+
+def _is_event(schema: AskSchema, table: AskTable) -> bool:
+    """Say whether the rows of a table happen to others, as orders do: it refers to another table."""
+    return any(key.table == table.name for key in schema.keys_at(table.name))
 
 
 def _is_count(span: Sequence[Token], column: AskColumn) -> bool:

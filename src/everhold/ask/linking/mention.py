@@ -7,6 +7,7 @@ from everhold.ask.language.periods import TimeInterval
 from everhold.ask.schema import ColumnRef
 
 TABLE, COLUMN, VALUE, NUMBER, PERIOD = "T", "C", "V", "N", "P"
+VERB = "verb"  # how a column was recognised that a verb implies, such as the amount of "spent"
 
 
 @dataclass(frozen=True)

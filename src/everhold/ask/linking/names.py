@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from os.path import commonprefix
 
 from everhold.ask.language.lexicon import SYNONYMS
 from everhold.ask.language.stems import stem
@@ -15,11 +16,14 @@ _GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", 
                                 "value", "text", "status", "time", "total", "level", "title", "full")))  # fmt: skip
 _SYNONYM, _PREFIX, _SPELLING = 0.85, 0.7, 0.7
 _SHORTEST_PREFIX, _SHORTEST_SPELLING = 4, 5  # letters
+_SHORTEST_ROOT, _LONGEST_ENDING, _ROOT = 5, 3, 0.7
 _LEAST_SCORE = 0.4
-_ID, _NAME = stem("id"), stem("name")
+_ID, _NAME, _PERSON = stem("id"), stem("name"), stem("person")
 _DISPLAY = 0.85
 _ONLY_COLUMN = 0.5
 _ROLE = 0.85
+_PEOPLE = 0.8  # "people" means the rows with a first and a last name
+_GENERIC_PART = 0.6
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,10 @@ class NameIndex:
                 shorter, longer = sorted((word, other), key=len)
                 if len(shorter) >= _SHORTEST_PREFIX and longer.startswith(shorter) and len(longer) - len(shorter) <= 4:
                     meanings.setdefault(other, _PREFIX)
+        if not meanings and len(word) >= _SHORTEST_ROOT:
+            for other in self._tables:
+                if _share_root(word, other):
+                    meanings.setdefault(other, _ROOT)
         if not meanings and len(word) >= _SHORTEST_SPELLING:
             for other in self._sorted:
                 if len(other) >= _SHORTEST_PREFIX and measure_edits(word, other, 1) <= 1:
@@ -113,9 +121,9 @@ class NameIndex:
     def match_tables(self, stems: Sequence[str]) -> list[NameMatch]:
         """Return the tables that a span of words may name, best first."""
         meanings = [self._expand(word) for word in stems]
-        if not all(meanings):
+        if not all(meanings) and list(stems) != [_PERSON]:
             return []
-        matches = []
+        matches: list[NameMatch] = []
         for table in {table.name: table for word, _ in meanings[-1] for table in self._tables.get(word, ())}.values():
             chosen, factor = _choose_meanings(meanings, table.words)
             score = factor * _score_table(chosen, table) if chosen else 0.0
@@ -124,10 +132,19 @@ class NameIndex:
         best = max((match.score for match in matches), default=0.0)
         roles = self._roles.get(frozenset(stems), ()) if best < 0.95 else ()
         matches.extend(NameMatch(name, None, _ROLE, "role") for name in roles)
+        if not matches and list(stems) == [_PERSON]:
+            people = [table for table in self._schema.tables if table.second_display]
+            matches.extend(NameMatch(table.name, None, _PEOPLE, "synonym") for table in people)
         if best >= 0.95:
             # "Concert" is the table of concerts, not that of singers in concerts.
             matches = [match if match.score >= 0.95 else replace(match, score=0.5 * match.score) for match in matches]
         return sorted(matches, key=lambda match: -match.score)
+
+
+def _share_root(first: str, second: str) -> bool:
+    """Say whether two stems differ only in their ends: "prescrib" and "prescript"."""
+    shared = len(commonprefix((first, second)))
+    return shared >= _SHORTEST_ROOT and max(len(first), len(second)) - shared <= _LONGEST_ENDING
 
 
 def _list_roles(schema: AskSchema) -> dict[frozenset[str], list[str]]:
@@ -188,6 +205,8 @@ def _score_part(chosen: frozenset[str], core: set[str]) -> float:
     meaning = shared - _GENERIC
     missing = core - chosen
     if not meaning:
+        if shared and missing <= _GENERIC - {_ID}:
+            return _GENERIC_PART  # "amount" for "total amount"
         return 0.45 * len(shared) / len(core) if shared else 0.0
     if missing <= _GENERIC:
         # "Stadium" is not asked for by its id: that reading is the table's.

@@ -15,6 +15,10 @@ _GENERIC = frozenset(map(stem, ("data", "list", "information", "info", "table", 
 # The names of columns that show a row to a person, the best first.
 _DISPLAY_NAMES = (("name",), ("title",), ("full", "name"), ("first", "name"), ("last", "name"), ("description",))
 
+_DATE_ENDINGS = frozenset(map(stem, ("on", "at")))
+_FIRST_NAME = {stem("first"), stem("name")}
+_LAST_NAMES = ({stem("last"), stem("name")}, {stem("surname")}, {stem("family"), stem("name")})
+
 
 def build_schema(tables: Sequence[TableContent], foreign_keys: Sequence[ForeignKey] | None = None) -> AskSchema:
     """Return the schema of tables: words of names, kinds of columns, display columns, declared and inferred keys.
@@ -34,7 +38,15 @@ def _build_table(table: TableContent, vocabulary: Collection[str], referring: Co
     columns = tuple(_build_column(table, column, words, own, referring) for column in table.columns)
     key = table.primary_key[0] if len(table.primary_key) == 1 else None
     display = _choose_display(columns, words, core, key)
-    return AskTable(table.name, words, core, columns, key, display, table.row_count)
+    return AskTable(table.name, words, core, columns, key, display, table.row_count, _find_last_name(columns, display))
+
+
+def _find_last_name(columns: Sequence[AskColumn], display: str) -> str | None:
+    """Return the column of last names, if the display column is that of first names."""
+    first = next(column for column in columns if column.name == display)
+    if set(first.core) != _FIRST_NAME:
+        return None
+    return next((column.name for column in columns if set(column.core) in _LAST_NAMES), None)
 
 
 def _column_names(table: TableContent) -> list[str]:
@@ -52,6 +64,9 @@ def _build_column(
     core = tuple(word for word in words if word not in table_words) or words
     named = split_name(column.name, vocabulary)
     kind = detect_kind(column, named, table.row_count)
+    if kind is ColumnKind.DATE and len(words) > 1 and words[-1] in _DATE_ENDINGS:
+        words = (*words[:-1], stem("date"))  # "due_on" is the due date
+        core = tuple(word for word in words if word not in table_words) or words
     is_key = (column.name,) == table.primary_key or ColumnRef(table.name, column.name) in referring
     if is_key and kind is ColumnKind.MEASURE:
         kind = ColumnKind.ID
