@@ -10,6 +10,7 @@ from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 _AVERAGED = frozenset(map(stem, ("price", "age", "rating", "score", "rate", "percent", "percentage", "ratio", "share",
                                  "temperature", "grade", "gpa", "height", "latitude", "longitude", "discount",
                                  "satisfaction", "average", "rank", "level", "speed")))  # fmt: skip
+_UNIT = stem("unit")
 # Measures that say how much money a row is about, the best first.
 _AMOUNTS = tuple(
     map(stem, ("amount", "total", "revenue", "sale", "value", "payment", "price", "cost", "fee", "salary"))
@@ -21,10 +22,13 @@ _MONEY_TABLES = frozenset(map(stem, ("refund", "payment", "sale", "expense", "do
                                      "revenue", "spending", "earning", "income", "payout", "grant")))  # fmt: skip
 
 
-def choose_function(column: AskColumn) -> Function:
+def choose_function(schema: AskSchema, column: AskColumn) -> Function:
     """Return the function that makes one figure of the values of a measure: a sum, or an average for a rate."""
-    # "Unit price" is the price of one thing; the price of a whole purchase is added up, if it is all that was paid.
-    return Function.AVERAGE if set(column.words) & _AVERAGED else Function.SUM
+    if not set(column.words) & _AVERAGED:
+        return Function.SUM
+    # The price of a purchase is what was paid, and is added up; that of a product is not.
+    is_paid = is_money(column) and holds_money(schema.table(column.table)) and _UNIT not in column.words
+    return Function.SUM if is_paid else Function.AVERAGE
 
 
 def find_amount(table: AskTable) -> AskColumn | None:
@@ -57,6 +61,6 @@ def sum_grouped_measures(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
         if item.column is None or item.column in grouped or item.grain is not None or item.column.table in whole:
             return item
         column = schema.column(item.column)
-        return replace(item, function=choose_function(column)) if column.kind is ColumnKind.MEASURE else item
+        return replace(item, function=choose_function(schema, column)) if column.kind is ColumnKind.MEASURE else item
 
     return replace(frame, select=tuple(add_up(item) for item in frame.select))

@@ -1,5 +1,6 @@
 """Puts together what was read: the entity, groups, negation, alternatives and set operations."""
 
+import re
 from dataclasses import replace
 
 from everhold.ask.frame import (
@@ -13,7 +14,7 @@ from everhold.ask.frame import (
     SetOperation,
 )
 from everhold.ask.grammar.conditions import read_conditions
-from everhold.ask.grammar.contradictions import find_contradiction
+from everhold.ask.grammar.contradictions import are_disjoint, find_contradiction
 from everhold.ask.grammar.directions import split_directed
 from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate, make_count
 from everhold.ask.grammar.figures import count_different_rows
@@ -24,7 +25,7 @@ from everhold.ask.grammar.ranking import read_rankings, sort_by_figure
 from everhold.ask.grammar.selection import read_selection
 from everhold.ask.grammar.values import read_values
 from everhold.ask.linking.beam import Assignment
-from everhold.ask.schema import AskSchema, AskTable
+from everhold.ask.schema import AskSchema, AskTable, ColumnKind
 
 Condition = Predicate | AnyPredicate | Membership
 
@@ -48,7 +49,7 @@ def build_frame(schema: AskSchema, assignment: Assignment) -> tuple[QueryFrame, 
 def _assemble(draft: FrameDraft, absences: list[Membership]) -> QueryFrame:
     select = _drop_repeated(draft, list(dict.fromkeys(placed.expression for placed in draft.select)))
     entity = _choose_entity(draft, select)
-    select = _choose_select(draft, select, entity)
+    select = _name_listed_rows(draft, _choose_select(draft, select, entity), entity)
     frame = QueryFrame(entity.name, tuple(select), distinct=draft.distinct and not _is_counted_distinct(draft, select))
     if not select and not draft.everything:
         frame = replace(frame, select=tuple(map(Expression, entity.shown_refs)))
@@ -97,6 +98,19 @@ def _choose_select(draft: FrameDraft, select: list[Expression], entity: AskTable
     return select
 
 
+def _name_listed_rows(draft: FrameDraft, select: list[Expression], entity: AskTable) -> list[Expression]:
+    """Add the name of each row to what is shown "with" it: "the 10 highest paid employees with their salary"."""
+    start = next((place for place, table in draft.tables() if table == entity), None)
+    shown = [placed.position for placed in draft.select]
+    if start is None or not shown or any(item.is_aggregate for item in select) or draft.group:
+        return select
+    is_list = not re.search("[C#am]", draft.originals[:start]) and "r" in draft.originals[start : min(shown)]
+    own = {item.column for item in select}
+    if not is_list or min(shown) < start or own & set(entity.shown_refs):
+        return select
+    return [*map(Expression, entity.shown_refs), *select]
+
+
 def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
     """Add the groups that were asked for, or that counts beside plain columns imply."""
     select, group = list(frame.select), []
@@ -104,7 +118,7 @@ def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
         if placed.expression.of_table:
             table = draft.schema.table(placed.expression.of_table)
             group.append(Expression(table.key_ref))
-            if not any(item.column and item.column.table == table.name and not item.is_aggregate for item in select):
+            if not any(_names_row(draft, item, table) for item in select):
                 select.extend(map(Expression, table.shown_refs))
         else:
             group.append(placed.expression)
@@ -124,6 +138,13 @@ def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
         for condition in draft.having
     )
     return replace(frame, select=tuple(select), group=tuple(dict.fromkeys(group)), having=having)
+
+
+def _names_row(draft: FrameDraft, item: Expression, table: AskTable) -> bool:
+    """Say whether a column shows which row of a table a group is about."""
+    if item.column is None or item.is_aggregate or item.column.table != table.name:
+        return False
+    return draft.schema.column(item.column).kind is not ColumnKind.MEASURE
 
 
 def _choose_groups(draft: FrameDraft, plain: list[Expression], counted: list[str]) -> list[Expression]:
@@ -238,6 +259,8 @@ def _join_alternatives(draft: FrameDraft, placed: list[PlacedPredicate]) -> list
 
 def _exclude_each_other(first: PlacedPredicate, second: PlacedPredicate, between: str) -> bool:
     same = first.predicate.left == second.predicate.left
+    if same and are_disjoint(first.predicate, second.predicate):
+        return True
     return same and first.predicate.operator == second.predicate.operator == "=" and "." not in between
 
 

@@ -4,7 +4,7 @@ import re
 
 from everhold.ask.frame import Expression, Function, Literal, Predicate, QueryFrame
 from everhold.ask.grammar.columns import find_implied, find_time
-from everhold.ask.grammar.draft import GroupCondition, FrameDraft, PlacedPredicate
+from everhold.ask.grammar.draft import FrameDraft, GroupCondition, PlacedPredicate
 from everhold.ask.language.periods import TimeInterval
 from everhold.ask.linking.mention import NUMBER, PERIOD, VERB
 from everhold.ask.schema import AskColumn, ColumnKind
@@ -15,12 +15,23 @@ _YEARS = range(1000, 2201)
 
 def read_conditions(draft: FrameDraft) -> None:
     """Read every condition with a comparison. The order matters: a longer pattern is tried first."""
+    _read_distributions(draft)
     _read_between(draft)
     _read_versus(draft)
     _read_counts(draft)
     _read_number_then_column(draft)
     _read_column_then_number(draft)
     _read_bare_comparisons(draft)
+
+
+def _read_distributions(draft: FrameDraft) -> None:
+    """Read "the distribution of delays": every value that is not missing."""
+    for match in draft.find(r"D[_xf]*(?P<c>C)"):
+        column = draft.column(match.start("c"))
+        if column.has_nulls:
+            missing = Predicate(Expression(column.ref), "is null", negated=True)
+            draft.where.append(PlacedPredicate(match.start(), match.start(), missing))
+        draft.take(match.start())
 
 
 def _read_between(draft: FrameDraft) -> None:
@@ -222,6 +233,9 @@ def _fit_number(value: Literal, column: AskColumn) -> Literal:
 
 
 def _place(draft: FrameDraft, match: re.Match[str], predicate: Predicate) -> None:
-    taken = [p for p in range(match.start(), match.end()) if draft.codes[p] != "T"]
+    # "Per release year since 2015" also groups by the year.
+    grouped = re.search(r"[eb][xd]?$", draft.originals[: match.start()]) and draft.codes[match.start()] == "C"
+    kept = {match.start()} if grouped else set()
+    taken = [p for p in range(match.start(), match.end()) if draft.codes[p] != "T" and p not in kept]
     draft.where.append(PlacedPredicate(match.start(), match.end() - 1, predicate))
     draft.take(*taken)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+from everhold.ask.frame import Predicate
 from everhold.ask.grammar.draft import PlacedPredicate
 
 _LOWER, _UPPER = (">", ">="), ("<", "<=")
@@ -23,3 +24,11 @@ def _exclude(above: PlacedPredicate, below: PlacedPredicate) -> bool:
     if len(values) != 2 or not all(isinstance(value, int | float) for value in values):
         return False
     return float(values[0]) >= float(values[1])
+
+
+def are_disjoint(first: Predicate, second: Predicate) -> bool:
+    """Say whether two conditions are periods of which no day is in both: then one or the other is meant."""
+    if not (first.half_open and second.half_open and first.operator == second.operator == "between"):
+        return False
+    (start, end), (other_start, other_end) = map(str, first.values), map(str, second.values)
+    return end <= other_start or other_end <= start

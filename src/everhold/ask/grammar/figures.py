@@ -77,7 +77,7 @@ def _can_be_figure(draft: FrameDraft, expression: Expression) -> bool:
 def _add_function(draft: FrameDraft, expression: Expression) -> Expression:
     if expression.function is not None or expression.column is None:
         return expression
-    return replace(expression, function=choose_function(draft.schema.column(expression.column)))
+    return replace(expression, function=choose_function(draft.schema, draft.schema.column(expression.column)))
 
 
 def read_conditional_shares(draft: FrameDraft) -> None:
@@ -151,7 +151,7 @@ def read_averages_per(draft: FrameDraft) -> None:
         if is_average and is_count and has_several_rows(draft.schema, str(per), str(counted)):
             expression = replace(make_count(counted), per=draft.schema.table(str(per)).key_ref)
             draft.select.append(PlacedExpression(match.start(), expression))
-            draft.take(*(place for place in range(match.start(), match.end()) if draft.codes[place] not in "T"))
+            draft.take(*(place for place in range(match.start(), match.end()) if draft.codes[place] != "T"))
 
 
 def count_grouped_times(draft: FrameDraft) -> None:
@@ -160,4 +160,5 @@ def count_grouped_times(draft: FrameDraft) -> None:
     for number, placed in enumerate(draft.select):
         expression = placed.expression
         if expression.column in grouped and expression.function is None and expression.grain is None:
-            draft.select[number] = replace(placed, expression=make_count(expression.column and expression.column.table))
+            assert expression.column
+            draft.select[number] = replace(placed, expression=make_count(expression.column.table))

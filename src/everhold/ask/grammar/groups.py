@@ -1,15 +1,20 @@
 """What figures are grouped by: "per store", "by month and airline", "web and store orders compared"."""
 
 import re
+from datetime import date
+from functools import partial
+from itertools import pairwise
 
-from everhold.ask.frame import Expression
+from everhold.ask.frame import Expression, Predicate
 from everhold.ask.grammar.columns import find_near_tables, find_stated_time, is_birth
+from everhold.ask.grammar.contradictions import are_disjoint
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression
 from everhold.ask.joins import has_several_rows
 from everhold.ask.schema import AskColumn, ColumnKind
 
 # Words that name a period within a list of groups: "per airline and month".
 _GRAINS = frozenset({"year", "quarter", "month", "week", "day"})
+_LONGEST_GRAINS = (("day", 1), ("week", 7), ("month", 31), ("quarter", 92))  # in days
 # Cues after which a list names groups, with commas too.
 _LISTED = frozenset({"per", "by", "grouped by", "group by", "broken down by"})
 # Further groups after "and" or a comma; what is compared with a value is a condition.
@@ -21,6 +26,12 @@ def read_groups(draft: FrameDraft) -> None:
     _read_grains(draft)
     _read_named_groups(draft)
     _read_compared_values(draft)
+    if re.search("[#a$m]", draft.originals) or any(map(partial(_is_measure, draft), range(len(draft.codes)))):
+        _read_compared_periods(draft)
+
+
+def _is_measure(draft: FrameDraft, place: int) -> bool:
+    return draft.original(place) == "C" and draft.column(place).kind is ColumnKind.MEASURE
 
 
 def _read_grains(draft: FrameDraft) -> None:
@@ -137,6 +148,22 @@ def _group_by_list(draft: FrameDraft, match: re.Match[str]) -> None:
         elif code == "x" and text in _GRAINS:
             _group_by_period(draft, place, text)
             draft.take(place)
+
+
+def _read_compared_periods(draft: FrameDraft) -> None:
+    """Read "revenue in 2024 and 2025": figures of several periods are shown for each of them."""
+    periods = [placed.predicate for placed in draft.where if placed.predicate.half_open]
+    for first, second in pairwise(periods):
+        if first.left == second.left and are_disjoint(first, second) and first.left.column:
+            grain = _find_grain(first)
+            draft.group.append(PlacedExpression(len(draft.codes), Expression(first.left.column, grain=grain)))
+            return
+
+
+def _find_grain(period: Predicate) -> str:
+    start, end = (date.fromisoformat(str(value)) for value in period.values)
+    days = (end - start).days
+    return next((name for name, longest in _LONGEST_GRAINS if days <= longest), "year")
 
 
 def _read_compared_values(draft: FrameDraft) -> None:

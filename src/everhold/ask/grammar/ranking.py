@@ -58,7 +58,7 @@ def _read_figure(draft: FrameDraft, match: re.Match[str]) -> Expression | None:
         if column.kind is not ColumnKind.MEASURE:
             return None
         value = draft.cue(match.start("a")).value if match["a"] else None
-        return Expression(column.ref, value if isinstance(value, Function) else choose_function(column))
+        return Expression(column.ref, value if isinstance(value, Function) else choose_function(draft.schema, column))
     table = draft.schema.table(str(draft.mention(match.end("c") - 1).table))
     amount = find_amount(table) if match["c"] == "T" and holds_money(table) else None
     return Expression(amount.ref, Function.SUM) if amount else make_count(table.name)

@@ -1,6 +1,7 @@
 """What is shown: columns, counts and aggregates, and what they are grouped by."""
 
 import re
+from dataclasses import replace
 
 from everhold.ask.frame import Expression, Function, WindowKind
 from everhold.ask.grammar.columns import find_stated_time
@@ -46,6 +47,10 @@ def _read_aggregates(draft: FrameDraft) -> None:
                 function = _read_function(draft, position)
                 if draft.pieces[position].text == "how much" and is_single_row(draft, column):
                     draft.select.append(PlacedExpression(position, Expression(column.ref)))
+                    continue
+                if function is Function.SUM and column.kind is ColumnKind.DATE:
+                    # "The running total of hires" counts the rows with a hire date.
+                    draft.select.append(PlacedExpression(position, replace(make_count(column.table), window=window)))
                     continue
                 if function in (Function.SUM, Function.AVERAGE) and not column.is_numeric:
                     continue

@@ -7,7 +7,8 @@ from everhold.ask.language.stems import stem
 _SYNONYM_GROUPS = (
     "shop store outlet", "country nation", "job position occupation profession role", "salary pay wage earnings income",
     "price cost charge fee amount", "film movie", "car vehicle automobile auto", "student pupil", "teacher instructor",
-    "professor lecturer instructor", "employee staff worker personnel headcount", "exit quit resign leaver", "customer client buyer shopper account",
+    "professor lecturer instructor", "employee staff worker personnel headcount", "exit quit resign leaver",
+    "customer client buyer shopper account",
     "phone telephone mobile cell", "birthday birthdate", "kind type category class sort", "author writer",
     "song track", "gender sex", "id identifier identification", "zip postcode zipcode postal",
     "name title",
@@ -50,7 +51,8 @@ _MORE: Mapping[str, tuple[str, ...]] = {
     "hot": ("temperature",), "recent": ("date", "year", "time"), "new": ("date", "year", "time"),
     "late": ("date", "year", "time"), "last": ("date", "year", "time"), "strong": ("strength", "power"),
     "powerful": ("horsepower", "power"), "deep": ("depth",), "loud": ("volume",), "wide": ("width",),
-    "paid": ("salary", "wage", "pay", "income", "compensation"), "old": ("age",), "high": ("height", "elevation", "altitude"), "spacious": ("area", "size", "capacity"),
+    "paid": ("salary", "wage", "pay", "income", "compensation"),
+    "old": ("age",), "high": ("height", "elevation", "altitude"), "spacious": ("area", "size", "capacity"),
     "big": ("size", "area", "population", "capacity"), "large": ("size", "area", "population", "capacity"),
 }  # fmt: skip
 _LESS: Mapping[str, tuple[str, ...]] = {

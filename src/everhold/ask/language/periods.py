@@ -143,7 +143,7 @@ _FORMS = (
     (re.compile(rf"q(?P<quarter>[1-4])(?:[ /-](?:of )?(?P<year>{_YEAR}))?\b"), _build_quarter),
     (
         re.compile(
-            rf"(?:the )?(?P<which>{'|'.join(_ORDINALS)}|last) (?P<unit>quarter|half) (?:of|in) (?:the year )?(?P<year>{_YEAR})\b"
+            rf"(?P<which>{'|'.join(_ORDINALS)}|last) (?P<unit>quarter|half) (?:of|in) (?P<year>{_YEAR})\b"
         ),
         _build_part,
     ),

@@ -23,6 +23,7 @@ _PER_SPAN = 8
 _INNER_WORDS = frozenset({"of", "the", "a", "an", "s"})
 _UNKNOWN_NAME = 0.4  # words in capitals that no column holds
 _LOWER_CASE = 0.75  # a single word, written small, that is a value of some column
+_CATEGORY = 0.87  # the same, of a column with few values: "approved"
 _GRAMMAR_WORD = 1.2  # a column named like a word of the grammar, such as "average"
 _MONEY, _OTHER_MONEY = 0.75, 0.45  # "revenue" means the amounts of invoices, rather than those of other tables
 _FOREIGN_KEY = 0.12  # a name is rather that of a table than of the column that refers to it
@@ -184,7 +185,10 @@ def _find_stored(
     for match in _drop_references(schema, matches):
         if match.value.ref not in columns and len(columns) < _PER_SPAN:
             columns.add(match.value.ref)
-            yield _make_value(start, start + len(span), match, factor, len(words))
+            is_category = schema.column(match.value.ref).kind is ColumnKind.CATEGORY
+            is_stored = match.why == "exact" and is_category and not names.match_tables([span[0].stem])
+            likely = max(factor, _CATEGORY) if is_stored else factor
+            yield _make_value(start, start + len(span), match, likely, len(words))
 
 
 def _drop_references(schema: AskSchema, matches: Sequence[ValueMatch]) -> list[ValueMatch]:

@@ -4,11 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from os.path import commonprefix
 
 from everhold.ask.language.lexicon import SYNONYMS
 from everhold.ask.language.stems import stem
-from everhold.ask.schema import AskColumn, AskSchema, AskTable
+from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 from everhold.ask.values import measure_edits
 
 # Words that a question may leave out of a column's name, and that alone name no particular column.
@@ -24,6 +23,7 @@ _ONLY_COLUMN = 0.5
 _ROLE = 0.85
 _PEOPLE = 0.8  # "people" means the rows with a first and a last name
 _GENERIC_PART = 0.6
+_TABLE_AND_PART = 0.9
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class NameIndex:
 
 def _share_root(first: str, second: str) -> bool:
     """Say whether two stems differ only in their ends: "prescrib" and "prescript"."""
-    shared = len(commonprefix((first, second)))
+    shared = next((place for place, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))
     return shared >= _SHORTEST_ROOT and max(len(first), len(second)) - shared <= _LONGEST_ENDING
 
 
@@ -194,9 +194,17 @@ def _score_column(
         score = 1.0 if not rest or set(table.core) <= chosen else 0.95
     elif chosen == core:
         score = 0.97
+    elif _is_measure_of(column, table, chosen):
+        score = _TABLE_AND_PART  # "invoice amount" for the total amount of the table of invoices
     else:
         score = _score_part(chosen, core or words)
     return factor * score, _explain(factor, score)
+
+
+def _is_measure_of(column: AskColumn, table: AskTable, chosen: frozenset[str]) -> bool:
+    """Say whether a span names a table and a measure of it, but for a generic word of the measure."""
+    is_named = set(table.core) < chosen and bool(set(column.core) & chosen)
+    return is_named and column.kind is ColumnKind.MEASURE and set(column.words) - chosen <= _GENERIC
 
 
 def _score_part(chosen: frozenset[str], core: set[str]) -> float:
