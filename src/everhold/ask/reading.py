@@ -19,6 +19,7 @@ from everhold.ask.sql import write_sql
 from everhold.ask.values import ValueIndex
 from everhold.ask.wording import describe_frame, list_assumptions
 from everhold.errors import InvalidInput
+from everhold.ports.synonyms import SynonymSource
 
 _MOST_ASSIGNMENTS = 12
 _UNREAD = 0.3  # what each mention costs that the grammar found no use for
@@ -57,9 +58,15 @@ class Readings:
 class QuestionReader:
     """Reads questions about one schema. It is built once and may be shared by threads."""
 
-    def __init__(self, schema: AskSchema, values: ValueIndex, dialect: str = "sqlite") -> None:
+    def __init__(
+        self,
+        schema: AskSchema,
+        values: ValueIndex,
+        dialect: str = "sqlite",
+        synonyms: Sequence[SynonymSource] = (),
+    ) -> None:
         self._schema, self._values, self._dialect = schema, values, dialect
-        self._names = NameIndex(schema)
+        self._names = NameIndex(schema, synonyms)
 
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
         """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame."""

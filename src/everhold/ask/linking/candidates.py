@@ -49,16 +49,17 @@ def _can_be_name(span: Sequence[Token]) -> bool:
 
 def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], start: int) -> Iterator[Mention]:
     stems = [token.stem for token in span if token.lower not in _INNER_WORDS]
+    written = [token.lower for token in span if token.lower not in _INNER_WORDS]
     if len(span) == 2 and names.knows(joined := stem("".join(token.lower for token in span))):
-        stems = [joined]  # "high schooler" for a table called Highschooler
+        stems, written = [joined], []  # "high schooler" for a table called Highschooler
     end, weight = start + len(span), sum(token.lower not in _INNER_WORDS for token in span)
     has_grammar = any(_is_grammar(token) for token in span)
-    tables = names.match_tables(stems)[:_PER_SPAN]
+    tables = names.match_tables(stems, written)[:_PER_SPAN]
     for match in tables if not has_grammar else [match for match in tables if match.why == "name"]:
         yield Mention(start, end, TABLE, match.score, weight, table=match.table, why=match.why)
     if len(span) == 1:
         yield from _find_money(schema, names, span[0], start)
-    for match in (*names.match_initials(stems), *names.match_columns(stems)[:_PER_SPAN]):
+    for match in (*names.match_initials(stems), *names.match_columns(stems, written)[:_PER_SPAN]):
         if match.column and (not has_grammar or match.why == "name") and not _is_count(span, match.column):
             score = (
                 match.score

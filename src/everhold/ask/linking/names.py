@@ -4,11 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import zip_longest
 
 from everhold.ask.language.lexicon import SYNONYMS
 from everhold.ask.language.stems import stem
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 from everhold.ask.values import measure_edits
+from everhold.ports.synonyms import SynonymSource
 
 # Words that a question may leave out of a column's name, and that alone name no particular column.
 _GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", "address", "amount", "description",
@@ -16,6 +18,7 @@ _GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", 
 _SYNONYM, _PREFIX, _SPELLING = 0.85, 0.7, 0.7
 _SHORTEST_PREFIX, _SHORTEST_SPELLING = 4, 5  # letters
 _SHORTEST_ROOT, _LONGEST_ENDING, _ROOT = 5, 3, 0.7
+_SOURCED, _LEAST_SIMILARITY = 0.8, 0.3  # of words that only a source of synonyms knows
 _LEAST_SCORE = 0.4
 _ID, _NAME, _PERSON = stem("id"), stem("name"), stem("person")
 _DISPLAY = 0.85
@@ -39,8 +42,8 @@ class NameMatch:
 class NameIndex:
     """The words of all names of a schema."""
 
-    def __init__(self, schema: AskSchema) -> None:
-        self._schema = schema
+    def __init__(self, schema: AskSchema, synonyms: Sequence[SynonymSource] = ()) -> None:
+        self._schema, self._synonyms = schema, synonyms
         self._columns: dict[str, list[AskColumn]] = defaultdict(list)
         self._tables: dict[str, list[AskTable]] = defaultdict(list)
         for table in schema.tables:
@@ -54,8 +57,11 @@ class NameIndex:
         self._sorted = sorted(self._vocabulary)  # so that equally good words are always taken in one order
         self._expand = lru_cache(maxsize=4_096)(self._find_expansions)
 
-    def _find_expansions(self, word: str) -> tuple[tuple[str, float], ...]:
-        """Return the words of names that a word may mean, each with a factor for its likelihood."""
+    def _find_expansions(self, word: str, written: str) -> tuple[tuple[str, float], ...]:
+        """Return the words of names that a stem may mean, each with a factor for its likelihood.
+
+        `written` is the word as the question has it, for sources of synonyms; without it none is asked.
+        """
         meanings: dict[str, float] = {}
         if word in self._vocabulary:
             meanings[word] = 1.0
@@ -75,15 +81,28 @@ class NameIndex:
             for other in self._sorted:
                 if len(other) >= _SHORTEST_PREFIX and measure_edits(word, other, 1) <= 1:
                     meanings.setdefault(other, _SPELLING)
-        return tuple(meanings.items())
+        return tuple(meanings.items()) or tuple(self._find_synonyms(written).items())
+
+    def _find_synonyms(self, written: str) -> dict[str, float]:
+        """Return the words of names that sources of synonyms know for a word, most similar first."""
+        meanings: dict[str, float] = {}
+        for source in self._synonyms if written else ():
+            for other, similarity in source.find_similar(written):
+                word = stem(other)
+                if word in self._vocabulary and similarity >= _LEAST_SIMILARITY:
+                    meanings.setdefault(word, _SOURCED * min(1.0, 0.5 + similarity))
+        return meanings
 
     def knows(self, word: str) -> bool:
         """Say whether a word is in the name of a table or a column."""
         return word in self._vocabulary
 
-    def match_columns(self, stems: Sequence[str]) -> list[NameMatch]:
-        """Return the columns that a span of words may name, best first."""
-        meanings = [self._expand(word) for word in stems]
+    def _expand_all(self, stems: Sequence[str], written: Sequence[str]) -> list[tuple[tuple[str, float], ...]]:
+        return [self._expand(word, text) for word, text in zip_longest(stems, written, fillvalue="")]
+
+    def match_columns(self, stems: Sequence[str], written: Sequence[str] = ()) -> list[NameMatch]:
+        """Return the columns that a span of words may name, best first. `written` are the words before stemming."""
+        meanings = self._expand_all(stems, written)
         if not all(meanings):
             return []
         candidates = {column.ref: column for word, _ in meanings[-1] for column in self._columns.get(word, ())}
@@ -118,9 +137,9 @@ class NameIndex:
         columns = self._columns.get(initials, ()) if len(initials) > 2 else ()
         return [NameMatch(c.table, c, 0.95, "name") for c in columns if c.words == (initials,)]
 
-    def match_tables(self, stems: Sequence[str]) -> list[NameMatch]:
-        """Return the tables that a span of words may name, best first."""
-        meanings = [self._expand(word) for word in stems]
+    def match_tables(self, stems: Sequence[str], written: Sequence[str] = ()) -> list[NameMatch]:
+        """Return the tables that a span of words may name, best first. `written` are the words before stemming."""
+        meanings = self._expand_all(stems, written)
         if not all(meanings) and list(stems) != [_PERSON]:
             return []
         matches: list[NameMatch] = []

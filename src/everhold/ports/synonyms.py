@@ -1,0 +1,12 @@
+"""Sources of synonyms: where questions about data look up words that no table, column or value has."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class SynonymSource(Protocol):
+    """Finds words of the same or nearly the same meaning. Thread-safe."""
+
+    def find_similar(self, word: str) -> Sequence[tuple[str, float]]:
+        """Return other words or stems for a lower-case word with their similarity from 0 to 1, most similar first."""
+        ...
