@@ -9,7 +9,8 @@ from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 # Measures of one thing, which are not added up: "rating by city" is the average.
 _AVERAGED = frozenset(map(stem, ("price", "age", "rating", "score", "rate", "percent", "percentage", "ratio", "share",
                                  "temperature", "grade", "gpa", "height", "latitude", "longitude", "discount",
-                                 "satisfaction", "average", "rank", "level", "speed")))  # fmt: skip
+                                 "satisfaction", "average", "rank", "level", "speed", "horsepower", "power",
+                                 "weight", "width", "depth", "efficiency")))  # fmt: skip
 _UNIT = stem("unit")
 # Measures that say how much money a row is about, the best first.
 _AMOUNTS = tuple(

@@ -154,6 +154,20 @@ def read_averages_per(draft: FrameDraft) -> None:
             draft.take(*(place for place in range(match.start(), match.end()) if draft.codes[place] != "T"))
 
 
+def sum_lone_measures(draft: FrameDraft) -> None:
+    """Read "revenue in 2024": a measure that is asked for by itself, without the rows it is of, is added up."""
+    if len(draft.select) != 1 or draft.tables() or draft.group or draft.order or draft.limit or "d" in draft.originals:
+        return
+    expression = draft.select[0].expression
+    if expression.column is None or expression.function or not re.search("[PN]", draft.originals):
+        return
+    column = draft.schema.column(expression.column)
+    is_sum = column.kind is ColumnKind.MEASURE and choose_function(draft.schema, column) is Function.SUM
+    has_period = any(_is_period(draft, placed.predicate.left) for placed in draft.where)
+    if is_sum and has_period and not is_single_row(draft, column):
+        draft.select[0] = replace(draft.select[0], expression=replace(expression, function=Function.SUM))
+
+
 def count_grouped_times(draft: FrameDraft) -> None:
     """Read "signups per month": a date that is grouped by its month is counted, not shown beside it."""
     grouped = {placed.expression.column for placed in draft.group if placed.expression.grain}

@@ -6,6 +6,7 @@ from everhold.ask.frame import Expression, Function, Ordering, Predicate, QueryF
 from everhold.ask.grammar.columns import find_implied, find_time
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, PlacedPredicate, make_count
 from everhold.ask.grammar.groups import has_several
+from everhold.ask.grouping import choose_function
 from everhold.ask.language.lexicon import ADJECTIVES, QUANTITIES, SALES, SELLING, SIZES
 from everhold.ask.linking.mention import VERB
 from everhold.ask.schema import AskColumn, ColumnKind
@@ -233,4 +234,4 @@ def _adds_up(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool
     """Say whether "the most revenue" is a sum: of what is named before, each has several values of the measure."""
     if column.kind is not ColumnKind.MEASURE or draft.pieces[match.start("s")].text not in ("most", "least", "fewest"):
         return False
-    return _is_grouped(draft, match, column)
+    return choose_function(draft.schema, column) is Function.SUM and _is_grouped(draft, match, column)

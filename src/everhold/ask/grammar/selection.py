@@ -14,6 +14,7 @@ from everhold.ask.grammar.figures import (
     read_counted_groups,
     read_loose_windows,
     read_table_amounts,
+    sum_lone_measures,
 )
 from everhold.ask.grammar.groups import read_groups
 from everhold.ask.linking.mention import VERB
@@ -32,6 +33,7 @@ def read_selection(draft: FrameDraft) -> None:
     _read_columns(draft)
     _read_listed_tables(draft)
     count_grouped_times(draft)
+    sum_lone_measures(draft)
     read_loose_windows(draft)
     read_conditional_shares(draft)
     draft.select.sort(key=lambda placed: placed.position)

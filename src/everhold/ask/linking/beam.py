@@ -102,6 +102,8 @@ def _add_words(assignment: Assignment, tokens: Sequence[Token], start: int) -> t
         text = " ".join(word.lower for word in tokens[start : start + length])
         piece = Piece(start, start + length, cue=cue, text=text)
         bonus = _PHRASE * length if length > 1 else 0.0
+        if cue.code == "o" and assignment.pieces and (before := assignment.pieces[-1].cue) and before.code in "a#$":
+            bonus = _UNKNOWN_WORD  # "average order by country" sorts nothing
         return _extend(assignment, piece, bonus), start + length
     if token.kind == "mark":
         code = "," if token.text in ",:()" else "."
