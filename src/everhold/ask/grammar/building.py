@@ -100,6 +100,8 @@ def _choose_select(draft: FrameDraft, select: list[Expression], entity: AskTable
 
 def _name_listed_rows(draft: FrameDraft, select: list[Expression], entity: AskTable) -> list[Expression]:
     """Add the name of each row to what is shown "with" it: "the 10 highest paid employees with their salary"."""
+    if draft.having and select and all(item.is_aggregate for item in select) and _begins_with_rows(draft):
+        return [*map(Expression, draft.tables()[0][1].shown_refs), *select]
     start = next((place for place, table in draft.tables() if table == entity), None)
     shown = [placed.position for placed in draft.select]
     if start is None or not shown or any(item.is_aggregate for item in select) or draft.group:
@@ -109,6 +111,11 @@ def _name_listed_rows(draft: FrameDraft, select: list[Expression], entity: AskTa
     if not is_list or min(shown) < start or own & set(entity.shown_refs):
         return select
     return [*map(Expression, entity.shown_refs), *select]
+
+
+def _begins_with_rows(draft: FrameDraft) -> bool:
+    """Say whether rows are listed before they are counted: "customers with 3 orders and their number of orders"."""
+    return bool(draft.tables()) and not re.search("[#am]", draft.originals[: draft.tables()[0][0]])
 
 
 def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:

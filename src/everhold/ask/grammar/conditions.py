@@ -201,6 +201,10 @@ def _find_function(draft: FrameDraft, match: re.Match[str], column: AskColumn) -
         value = draft.cue(place - 1).value
         draft.take(place - 1)
         return value if isinstance(value, Function) else None
+    verb = match.start() - 1
+    if verb >= 0 and draft.original(verb) == "C" and draft.mention(verb).why == VERB:
+        draft.take(verb)  # "spent more than 100 on freight"
+        return Function.SUM
     if draft.mention(place).why == VERB:
         draft.take(*(p for p in range(match.end(), len(draft.codes)) if draft.pieces[p].text == "in total"))
         return Function.SUM

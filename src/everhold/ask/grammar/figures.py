@@ -53,7 +53,7 @@ def read_counted_groups(draft: FrameDraft) -> None:
 
 def read_loose_windows(draft: FrameDraft) -> None:
     """Read "how did revenue change" and "and the change from the previous month", wherever it stands."""
-    for match in draft.find(r"(?P<and>&)?[_x]*(?P<w>\$)"):
+    for match in draft.find(r"(?P<and>[&r])?[_x]*(?P<w>\$)"):
         cue = draft.cue(match.start("w"))
         figures = [placed for placed in draft.select if _can_be_figure(draft, placed.expression)]
         if not figures or not isinstance(cue.value, WindowKind):

@@ -97,7 +97,7 @@ def _has_figure(draft: FrameDraft, cue: int, place: int) -> bool:
 
 def _counts_rows(draft: FrameDraft, cue: int, place: int) -> bool:
     """Say whether rows are counted for each group, as in "orders per channel"; "products by price" is an order."""
-    if re.search(r"[CostS]", draft.originals[:cue]) or "T" not in draft.originals[:cue]:
+    if re.search(r"[ostS]", draft.originals[:cue]) or "C" in draft.codes[:cue] or "T" not in draft.originals[:cue]:
         return False
     mention = draft.mention(place)
     return mention.column is None or draft.schema.column(mention.column).kind is not ColumnKind.MEASURE
