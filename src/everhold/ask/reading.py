@@ -72,10 +72,13 @@ class QuestionReader:
         """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame."""
         tokens = tokenize(question)
         mentions = find_mentions(self._schema, self._names, self._values, tokens, today)
+        written: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
         drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
         for assignment in assign_mentions(self._schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
             for frame, draft in self._build(assignment, previous):
-                sql = self._write(frame)
+                if frame not in written:
+                    written[frame] = self._write(frame)
+                sql = written[frame]
                 score = assignment.score - _UNREAD * sum(code in "xCVNP" for code in draft.codes)
                 if sql and (sql not in drafts or drafts[sql][0] < score):
                     drafts[sql] = score, frame, draft, assignment

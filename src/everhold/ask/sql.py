@@ -36,7 +36,8 @@ _SET_OPERATIONS: Mapping[SetOperation, type[exp.SetOperation]] = {
 
 def write_sql(schema: AskSchema, frame: QueryFrame, dialect: str = "sqlite") -> str:
     """Return a frame as SQL of a dialect. Raise InvalidInput if no keys connect its tables."""
-    return build_query(schema, frame, dialect).sql(dialect=dialect)
+    # Trees are used once. Copying them, as sqlglot does by default, would take longer than all the rest.
+    return build_query(schema, frame, dialect).sql(dialect=dialect, copy=False)
 
 
 def build_query(schema: AskSchema, frame: QueryFrame, dialect: str) -> exp.Query:
@@ -58,19 +59,19 @@ class _SelectBuilder:
 
     def build(self) -> exp.Select:
         frame = self._frame
-        query = exp.select(*([self._write_selected(item) for item in frame.select] or [self._write_star()]))
-        query = query.from_(_write_table(self._tree.tables[0]))
+        selected = [self._write_selected(item) for item in frame.select] or [self._write_star()]
+        query = exp.select(*selected, copy=False).from_(_write_table(self._tree.tables[0]), copy=False)
         query = self._join(query)
         for predicate in frame.where:
-            query = query.where(self._write_condition(predicate))
+            query = query.where(self._write_condition(predicate), copy=False)
         if frame.group:
-            query = query.group_by(*(self._write(item) for item in frame.group))
+            query = query.group_by(*(self._write(item) for item in frame.group), copy=False)
         for predicate in frame.having:
-            query = query.having(self._write_condition(predicate))
+            query = query.having(self._write_condition(predicate), copy=False)
         if frame.order:
-            query = query.order_by(*(self._write_ordering(ordering) for ordering in frame.order))
-        query = query.limit(frame.limit) if frame.limit is not None else query
-        return query.distinct() if frame.distinct else query
+            query = query.order_by(*map(self._write_ordering, frame.order), copy=False)
+        query = query.limit(frame.limit, copy=False) if frame.limit is not None else query
+        return query.distinct(copy=False) if frame.distinct else query
 
     def _drop_leaves(self, tree: JoinTree) -> JoinTree:
         """Leave out tables of which only the key is used, for the column that refers to it has the same values."""
@@ -103,7 +104,7 @@ class _SelectBuilder:
             table = key.to_table if key.table in present else key.table
             present.add(table)
             condition = exp.EQ(this=_write_column(key.ref, True), expression=_write_column(key.to_ref, True))
-            query = query.join(_write_table(table), on=condition)
+            query = query.join(_write_table(table), on=condition, copy=False)
         return query
 
     def _write_star(self) -> exp.Expr:
@@ -121,7 +122,7 @@ class _SelectBuilder:
         is_loose = bool(grouped) and item.function is None and (item.column, item.grain) not in grouped
         if item.column is None or not is_loose or self._dialect == "sqlite":
             return written
-        return exp.alias_(exp.AnyValue(this=written), item.column.column, quoted=True)
+        return exp.alias_(exp.AnyValue(this=written), item.column.column, quoted=True, copy=False)
 
     def _write(self, item: Expression) -> exp.Expr:
         if item.column is None:
@@ -163,10 +164,10 @@ class _SelectBuilder:
 
     def _write_condition(self, predicate: Predicate | AnyPredicate | Membership) -> exp.Expr:
         if isinstance(predicate, AnyPredicate):
-            return exp.or_(*(self._write_condition(choice) for choice in predicate.choices))
+            return exp.or_(*map(self._write_condition, predicate.choices), copy=False)
         if isinstance(predicate, Membership):
             inner = build_query(self._schema, self._skip_nulls(predicate), self._dialect)
-            among: exp.Expr = exp.In(this=self._column(predicate.column), query=inner.subquery())
+            among: exp.Expr = exp.In(this=self._column(predicate.column), query=inner.subquery(copy=False))
             return exp.Not(this=among) if predicate.negated else among
         written = self._write_predicate(predicate)
         return exp.Not(this=written) if predicate.negated else written
@@ -189,12 +190,14 @@ class _SelectBuilder:
         if predicate.operator == "between":
             if predicate.half_open:
                 return exp.and_(
-                    exp.GTE(this=left, expression=values[0]), exp.LT(this=left.copy(), expression=values[1])
+                    exp.GTE(this=left, expression=values[0]),
+                    exp.LT(this=left.copy(), expression=values[1]),
+                    copy=False,
                 )
             return exp.Between(this=left, low=values[0], high=values[1])
         right: exp.Expr
         if predicate.frame is not None:
-            right = build_query(self._schema, predicate.frame, self._dialect).subquery()
+            right = build_query(self._schema, predicate.frame, self._dialect).subquery(copy=False)
         else:
             right = values[0]
         return _COMPARISONS[predicate.operator](this=left, expression=right)

@@ -23,6 +23,7 @@ _SAME_TABLE = 0.4  # "name of the singer", "the singer's name"
 _LIST = 0.2  # columns of one table in a list
 _OR = Cue("|")
 _LONG_SPAN = 0.05  # for each further word: one long name is likelier than two short ones
+_NEARBY = 3  # pieces
 _OWN_COLUMN = 0.5  # "volvo model": a value and the name of its column
 
 
@@ -51,21 +52,42 @@ class Assignment:
         return [piece.mention for piece in self.pieces if piece.mention]
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A way to continue an assignment. The longer assignment is made only if the step is among the best."""
+
+    assignment: Assignment
+    score: float
+    piece: Piece | None = None
+    owner: str | None = None
+
+    def take(self) -> Assignment:
+        if self.piece is None:
+            return self.assignment
+        tables = self.assignment.tables
+        if self.owner and self.owner not in tables:
+            tables |= {self.owner}
+        return Assignment((*self.assignment.pieces, self.piece), self.score, tables)
+
+
 def assign_mentions(schema: AskSchema, tokens: Sequence[Token], mentions: Iterable[Mention]) -> list[Assignment]:
     """Return assignments, best first."""
-    by_start: dict[int, list[Mention]] = defaultdict(list)
+    by_start: dict[int, list[tuple[Mention, Piece]]] = defaultdict(list)
     for mention in mentions:
-        by_start[mention.start].append(mention)
-    beams: list[list[Assignment]] = [[] for _ in range(len(tokens) + 1)]
-    beams[0] = [Assignment()]
+        is_quoted = tokens[mention.start].kind == "quoted"
+        piece = Piece(mention.start, mention.end, mention=mention, is_quoted=is_quoted)
+        by_start[mention.start].append((mention, piece))
+    beams: list[list[_Step]] = [[] for _ in range(len(tokens) + 1)]
+    beams[0] = [_Step(Assignment(), 0.0)]
     for start in range(len(tokens)):
-        beam = _prune(beams[start])
-        for assignment in beam:
-            for mention in by_start[start]:
-                quoted = tokens[start].kind == "quoted"
-                beams[mention.end].append(_add_mention(schema, assignment, mention, quoted))
-            plain = _add_words(assignment, tokens, start)
-            beams[plain[1]].append(plain[0])
+        words = _read_words(tokens, start)
+        for assignment in _prune(beams[start]):
+            neighbours = _find_neighbours(assignment)
+            for mention, piece in by_start[start]:
+                gain = mention.score * mention.weight + _LONG_SPAN * (mention.weight - 1)
+                gain += _score_fit(schema, assignment, neighbours, mention)
+                beams[mention.end].append(_Step(assignment, assignment.score + gain, piece, mention.owner))
+            beams[words.end].append(_add_words(assignment, words))
     return [_drop_modifiers(assignment) for assignment in _prune(beams[-1])]
 
 
@@ -83,11 +105,24 @@ def _is_table(piece: Piece) -> bool:
     return piece.mention is not None and piece.mention.kind == TABLE
 
 
-def _prune(assignments: list[Assignment]) -> list[Assignment]:
-    return sorted(assignments, key=lambda assignment: -assignment.score)[:_WIDTH]
+def _prune(steps: list[_Step]) -> list[Assignment]:
+    return [step.take() for step in sorted(steps, key=lambda step: -step.score)[:_WIDTH]]
 
 
-def _add_words(assignment: Assignment, tokens: Sequence[Token], start: int) -> tuple[Assignment, int]:
+@dataclass(frozen=True)
+class _Words:
+    """What the words at a place of the question are if no mention begins there; without a piece, fillers.
+
+    `as_relative` is the piece where a word that asks, such as "which", begins a relative clause.
+    """
+
+    end: int
+    piece: Piece | None = None
+    gain: float = 0.0
+    as_relative: Piece | None = None
+
+
+def _read_words(tokens: Sequence[Token], start: int) -> _Words:
     """Read a cue, a filler, a mark or an unexplained word."""
     token = tokens[start]
     matched = match_cue([word.lower for word in tokens[start : start + 10]]) if token.kind == "word" else None
@@ -95,22 +130,30 @@ def _add_words(assignment: Assignment, tokens: Sequence[Token], start: int) -> t
         cue, length = matched
         if cue.code == "}" and tokens[start + length : start + length + 1] and tokens[start + length].kind == "number":
             cue, length = _OR, 1  # "after 2013 or before 2008" has two comparisons
+        end = start + length
         if cue.code == "~":
-            return assignment, start + length
-        if cue.code == "L" and token.lower in ("which", "what") and not _begins_clause(assignment):
-            cue = Cue("r")
-        text = " ".join(word.lower for word in tokens[start : start + length])
-        piece = Piece(start, start + length, cue=cue, text=text)
-        bonus = _PHRASE * length if length > 1 else 0.0
-        if cue.code == "o" and assignment.pieces and (before := assignment.pieces[-1].cue) and before.code in "a#$":
-            bonus = _UNKNOWN_WORD  # "average order by country" sorts nothing
-        return _extend(assignment, piece, bonus), start + length
+            return _Words(end)
+        text = " ".join(word.lower for word in tokens[start:end])
+        relative = None
+        if cue.code == "L" and token.lower in ("which", "what"):
+            relative = Piece(start, end, cue=Cue("r"), text=text)
+        return _Words(end, Piece(start, end, cue=cue, text=text), _PHRASE * length if length > 1 else 0.0, relative)
     if token.kind == "mark":
         code = "," if token.text in ",:()" else "."
-        return _extend(assignment, Piece(start, start + 1, cue=Cue(code)), 0.0), start + 1
+        return _Words(start + 1, Piece(start, start + 1, cue=Cue(code)))
     if token.lower in FILLERS or token.lower in ("the", "a", "an"):
-        return assignment, start + 1
-    return _extend(assignment, Piece(start, start + 1, text=token.lower), _UNKNOWN_WORD), start + 1
+        return _Words(start + 1)
+    return _Words(start + 1, Piece(start, start + 1, text=token.lower), _UNKNOWN_WORD)
+
+
+def _add_words(assignment: Assignment, words: _Words) -> _Step:
+    piece, gain = words.piece, words.gain
+    if words.as_relative and not _begins_clause(assignment):
+        piece = words.as_relative
+    before = assignment.pieces[-1].cue if assignment.pieces else None
+    if before and before.code in "a#$" and piece and piece.cue and piece.cue.code == "o":
+        gain = _UNKNOWN_WORD  # "average order by country" sorts nothing
+    return _Step(assignment, assignment.score + gain, piece)
 
 
 def _begins_clause(assignment: Assignment) -> bool:
@@ -121,47 +164,46 @@ def _begins_clause(assignment: Assignment) -> bool:
     return cue is not None and cue.code in ".,&:"
 
 
-def _extend(assignment: Assignment, piece: Piece, gain: float) -> Assignment:
-    return replace(assignment, pieces=(*assignment.pieces, piece), score=assignment.score + gain)
+@dataclass(frozen=True)
+class _Neighbours:
+    """What stands at the end of an assignment: the last piece and the last mention nearby, if they are mentions."""
+
+    before: Mention | None
+    near: Mention | None
+    codes_between: str
+    """The codes of the cues after the last mention."""
 
 
-def _add_mention(schema: AskSchema, assignment: Assignment, mention: Mention, quoted: bool) -> Assignment:
-    gain = mention.score * mention.weight + _LONG_SPAN * (mention.weight - 1) + _score_fit(schema, assignment, mention)
-    extended = _extend(assignment, Piece(mention.start, mention.end, mention=mention, is_quoted=quoted), gain)
-    if mention.owner:
-        extended = replace(extended, tables=extended.tables | {mention.owner})
-    return extended
-
-
-def _read_codes_after_mention(assignment: Assignment) -> str:
-    """Return the codes of the cues after the last mention."""
+def _find_neighbours(assignment: Assignment) -> _Neighbours:
+    pieces = assignment.pieces
+    near = next((piece.mention for piece in pieces[: -_NEARBY - 1 : -1] if piece.mention), None)
     codes = ""
-    for piece in reversed(assignment.pieces):
+    for piece in reversed(pieces):
         if piece.mention:
             break
         codes += piece.cue.code if piece.cue else "x"
-    return codes
+    return _Neighbours(pieces[-1].mention if pieces else None, near, codes)
 
 
-def _score_fit(schema: AskSchema, assignment: Assignment, mention: Mention) -> float:
+def _score_fit(schema: AskSchema, assignment: Assignment, neighbours: _Neighbours, mention: Mention) -> float:
     """Score how well a mention goes with those before it."""
-    if not mention.owner:
+    owner = mention.owner
+    if not owner:
         return 0.0
     gain = 0.0
-    if assignment.tables and mention.owner not in assignment.tables:
-        distances = schema.distances_from(mention.owner)
-        nearest = min((distances.get(table, 99) for table in assignment.tables), default=0)
+    if assignment.tables and owner not in assignment.tables:
+        distances = schema.distances_from(owner)
+        nearest = min([distances.get(table, 99) for table in assignment.tables])
         gain += _UNCONNECTED if nearest == 99 else _HOP * nearest
-    before = assignment.pieces[-1].mention if assignment.pieces else None
-    nearby = [piece.mention for piece in assignment.pieces[-3:] if piece.mention]
-    # What stands side by side would have been one span if it belonged together.
-    between = _read_codes_after_mention(assignment)
-    if mention.kind == TABLE and nearby and nearby[-1].owner == mention.table and nearby[-1].kind == COLUMN:
-        gain += _SAME_TABLE * (len(between) > 0 and set(between) <= set("fied"))
-    elif mention.kind == COLUMN and nearby and nearby[-1].owner == mention.owner and nearby[-1].score > 0.1:
-        gain += (_SAME_TABLE if nearby[-1].kind == TABLE else _LIST) * bool(between)
-    if mention.column and nearby and nearby[-1].column == mention.column:
-        gain += _OWN_COLUMN if VALUE in (mention.kind, nearby[-1].kind) else -0.3
+    before, near, between = neighbours.before, neighbours.near, neighbours.codes_between
+    if near:
+        # What stands side by side would have been one span if it belonged together.
+        if mention.kind == TABLE and near.owner == mention.table and near.kind == COLUMN:
+            gain += _SAME_TABLE * (len(between) > 0 and set(between) <= set("fied"))
+        elif mention.kind == COLUMN and near.owner == owner and near.score > 0.1:
+            gain += (_SAME_TABLE if near.kind == TABLE else _LIST) * bool(between)
+        if mention.column and near.column == mention.column:
+            gain += _OWN_COLUMN if VALUE in (mention.kind, near.kind) else -0.3
     if before and before.kind == mention.kind == TABLE and before.table == mention.table:
         gain -= 0.5
     return gain

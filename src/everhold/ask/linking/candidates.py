@@ -146,16 +146,19 @@ def _find_periods(tokens: Sequence[Token], today: date) -> Iterator[Mention]:
 
 
 def _find_values(schema: AskSchema, names: NameIndex, values: ValueIndex, tokens: Sequence[Token]) -> Iterator[Mention]:
+    words = [split_words(token.text) for token in tokens]
     for start, token in enumerate(tokens):
         if token.kind == "quoted":
             yield from _find_quoted(values, token, start)
             continue
+        begins = _begins_sentence(tokens, start)
         for end in range(start + 1, min(start + _LONGEST_VALUE, len(tokens)) + 1):
             span = tokens[start:end]
             if span[-1].kind == "quoted" or span[0].kind == "mark":
                 break
             if span[-1].kind != "mark" or span[-1].text == ")":
-                yield from _find_stored(schema, names, values, span, start, _begins_sentence(tokens, start))
+                own = [word for part in words[start:end] for word in part]
+                yield from _find_stored(schema, names, values, span, own, start, begins)
     yield from _find_unknown_names(names, tokens)
 
 
@@ -171,15 +174,17 @@ def _find_quoted(values: ValueIndex, token: Token, start: int) -> Iterator[Menti
 
 
 def _find_stored(
-    schema: AskSchema, names: NameIndex, values: ValueIndex, span: Sequence[Token], start: int, begins: bool
-) -> Iterator[Mention]:
-    words = [word for token in span for word in split_words(token.text)]
+    schema: AskSchema, names: NameIndex, values: ValueIndex, span: Sequence[Token], words: Sequence[str], start: int,
+    begins: bool,
+) -> Iterator[Mention]:  # fmt: skip
     if not words or _is_common(span, begins):
         return
     matches = values.find_exact(words)
-    is_known = any(names.knows(token.stem) for token in span) or match_cue([span[0].lower])
-    if not matches and span[0].is_capitalised and not begins and not is_known:
-        matches = values.find_similar(words)
+    if not matches and span[0].is_capitalised and not begins:
+        is_known = any(names.knows(token.stem) for token in span) or match_cue([span[0].lower])
+        matches = [] if is_known else values.find_similar(words)
+    if not matches:
+        return
     in_capitals = all(token.is_capitalised for token in span if token.lower not in _INNER_WORDS) and not begins
     factor = 1.0 if len(words) > 1 or in_capitals else _LOWER_CASE
     columns: set[ColumnRef] = set()
