@@ -63,6 +63,7 @@ from everhold.settings import Settings
 from everhold.stores import describe_place, do_all, open_store
 
 if TYPE_CHECKING:
+    from everhold.ask.sources.cache import TableCache
     from everhold.episodes.deps import EpisodeDeps
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.ports.data_engine import DataEngine
@@ -133,6 +134,13 @@ class Parts:
         from everhold.adapters.data_engine import SandboxedDataEngine  # few processes ask
 
         return SandboxedDataEngine()
+
+    @cached_property
+    def table_cache(self) -> "TableCache":
+        """What is kept in memory of the tables that were asked about."""
+        from everhold.ask.sources.cache import TableCache  # few processes ask
+
+        return TableCache()
 
     @property
     def episode_deps(self) -> "EpisodeDeps":

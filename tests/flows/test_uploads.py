@@ -14,7 +14,7 @@ import pytest
 from everhold import Everhold, InvalidInput, NotFound, UnreadableFile, View
 from everhold.adapters.data_files.process import ChildReader
 from everhold.ask.schema import ColumnRef, ForeignKey
-from everhold.ask.sources.content import load_schema, open_tables
+from everhold.ask.sources.content import load_reader, load_scope, open_tables
 from everhold.model import Chunk, FieldMetadata, Source, TableMetadata
 from everhold.progress import StepProgress
 from everhold.schema.operations import Operation, Put
@@ -98,9 +98,10 @@ def test_the_rows_and_files_are_a_schema_for_questions(engine: Everhold, orders:
     view = engine.scope(project="shop")
     view.upload(str(customers), str(orders))
     deps = make_data_deps(parts_of(engine))
-    schema, values = load_schema(deps, view.scope)
-    assert schema.foreign_keys == (ForeignKey("orders", "customer_id", "customers", "id", 0.8),)
-    [match] = values.find_exact(["germany"])
+    scope_tables = load_scope(deps, view.scope)
+    reader = load_reader(deps, scope_tables, scope_tables.tables, "duckdb")
+    assert reader.schema.foreign_keys == (ForeignKey("orders", "customer_id", "customers", "id", 0.8),)
+    [match] = reader.values.find_exact(["germany"])
     assert match.value.ref == ColumnRef("customers", "country")
     import duckdb
 
@@ -328,4 +329,5 @@ def test_a_move_takes_the_files_along(tmp_path: Path, orders: Path, monkeypatch:
         deps = make_data_deps(parts_of(engine))
         with open_tables(deps, view.tables()) as paths:
             assert paths["orders"].is_file()
-        assert load_schema(deps, view.scope)[1].find_exact(["refunded"])
+        scope_tables = load_scope(deps, view.scope)
+        assert load_reader(deps, scope_tables, scope_tables.tables, "duckdb").values.find_exact(["refunded"])

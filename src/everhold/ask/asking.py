@@ -6,16 +6,16 @@ tables → readings of the question → checked statement → result of the sand
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from everhold.ask.answer import Answer, make_answer
 from everhold.ask.frame import QueryFrame
 from everhold.ask.guard import check_statement
-from everhold.ask.reading import QuestionReader, QuestionReading, Readings
+from everhold.ask.reading import QuestionReading, Readings
 from everhold.ask.schema import AskSchema
-from everhold.ask.sources.content import load_schema, open_tables
+from everhold.ask.sources.cache import ScopeTables
+from everhold.ask.sources.content import load_reader, load_scope, open_tables
 from everhold.ask.sources.deps import DataDeps
-from everhold.ask.sources.lookup import list_tables
 from everhold.errors import InvalidInput, NotFound, Remedy, Verb
 from everhold.model import Scope, TableMetadata
 from everhold.ports.data_engine import CheckedStatement, DataEngine, ParquetTables, QueryResult
@@ -56,14 +56,7 @@ def ask_question(
     `after` are the questions before, oldest first: a fragment such as "only in 2025" changes the last of them. Raise
     NotFound if the scope has no tables, and InvalidInput if nothing in the question names something in them.
     """
-    tables = _choose_tables(deps, scope, " ".join([*after, question]), find_tables)
-    schema, values = load_schema(deps, scope, tables)
-    reader = QuestionReader(schema, values, DIALECT)
-    previous: QueryFrame | None = None
-    for earlier in after:
-        reading = reader.read(earlier, today, previous).best
-        previous = previous if reading is None else reading.frame
-    readings = reader.read(question, today, previous)
+    tables, schema, readings = read_in_scope(deps, scope, question, today, find_tables, after)
     best = readings.best
     if best is None:
         raise InvalidInput(
@@ -85,22 +78,46 @@ def ask_question(
     return AskedQuestion(answer, result)
 
 
+class ScopedReadings(NamedTuple):
+    """The readings of a question, and the tables of the scope that it was read with."""
+
+    tables: Sequence[TableMetadata]
+    schema: AskSchema
+    readings: Readings
+
+
+def read_in_scope(
+    deps: DataDeps, scope: Scope, question: str, today: date, find_tables: FindTables, after: Sequence[str] = ()
+) -> ScopedReadings:
+    """Return the readings of a question about the tables of a scope; nothing is run. NotFound without tables."""
+    scope_tables = _require_tables(deps, scope)
+    tables = _choose_tables(scope_tables, " ".join([*after, question]), find_tables)
+    reader = load_reader(deps, scope_tables, tables, DIALECT)
+    previous: QueryFrame | None = None
+    for earlier in after:
+        reading = reader.read(earlier, today, previous).best
+        previous = previous if reading is None else reading.frame
+    return ScopedReadings(tables, reader.schema, reader.read(question, today, previous))
+
+
 def run_statement(deps: DataDeps, engine: DataEngine, scope: Scope, sql: str) -> QueryResult:
     """Return the rows of a caller's own SELECT on the tables of a scope, after the same guard as for questions."""
-    tables = _require_tables(deps, scope)
-    schema, _ = load_schema(deps, scope, tables)
-    return _run(deps, engine, tables, check_statement(sql, DIALECT, _list_columns(schema)))
+    scope_tables = _require_tables(deps, scope)
+    columns = {
+        table.table_name: [field.name for field in scope_tables.fields[table.id]] for table in scope_tables.tables
+    }
+    return _run(deps, engine, scope_tables.tables, check_statement(sql, DIALECT, columns))
 
 
-def _require_tables(deps: DataDeps, scope: Scope) -> list[TableMetadata]:
-    tables = list_tables(deps.records, scope)
-    if not tables:
+def _require_tables(deps: DataDeps, scope: Scope) -> ScopeTables:
+    scope_tables = load_scope(deps, scope)
+    if not scope_tables.tables:
         raise NotFound("this scope has no tables", remedy=Remedy("add a file with {}", Verb("upload")))
-    return tables
+    return scope_tables
 
 
-def _choose_tables(deps: DataDeps, scope: Scope, question: str, find_tables: FindTables) -> Sequence[TableMetadata]:
-    tables = _require_tables(deps, scope)
+def _choose_tables(scope_tables: ScopeTables, question: str, find_tables: FindTables) -> Sequence[TableMetadata]:
+    tables = scope_tables.tables
     if len(tables) <= MAX_TABLES:
         return tables
     found = list(find_tables(question))

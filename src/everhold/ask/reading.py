@@ -65,16 +65,16 @@ class QuestionReader:
         dialect: str = "sqlite",
         synonyms: Sequence[SynonymSource] = (),
     ) -> None:
-        self._schema, self._values, self._dialect = schema, values, dialect
+        self.schema, self.values, self._dialect = schema, values, dialect
         self._names = NameIndex(schema, synonyms)
 
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
         """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame."""
         tokens = tokenize(question)
-        mentions = find_mentions(self._schema, self._names, self._values, tokens, today)
+        mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
         written: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
         drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
-        for assignment in assign_mentions(self._schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
+        for assignment in assign_mentions(self.schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
             for frame, draft in self._build(assignment, previous):
                 if frame not in written:
                     written[frame] = self._write(frame)
@@ -88,15 +88,15 @@ class QuestionReader:
         return Readings(tuple(readings))
 
     def _build(self, assignment: Assignment, previous: QueryFrame | None) -> Iterator[tuple[QueryFrame, FrameDraft]]:
-        patched = patch_frame(self._schema, assignment, previous) if previous else None
-        built = patched or build_frame(self._schema, assignment)
+        patched = patch_frame(self.schema, assignment, previous) if previous else None
+        built = patched or build_frame(self.schema, assignment)
         if built:
             frame, draft = built
-            yield sum_grouped_measures(self._schema, frame), draft
+            yield sum_grouped_measures(self.schema, frame), draft
 
     def _write(self, frame: QueryFrame) -> str | None:
         try:
-            return write_sql(self._schema, frame, self._dialect)
+            return write_sql(self.schema, frame, self._dialect)
         except InvalidInput:
             return None
 

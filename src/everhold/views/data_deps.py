@@ -47,6 +47,7 @@ def make_data_deps(parts: Parts) -> DataDeps:
         ChildReader(limits),
         partial(_fetch, settings),
         make_private_folder,
+        parts.table_cache,
         settings.interface,
     )
 

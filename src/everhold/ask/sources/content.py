@@ -6,22 +6,58 @@ from functools import cache, partial
 from pathlib import Path
 
 from everhold.ask.profile.build import build_schema
-from everhold.ask.schema import AskSchema, ForeignKey
+from everhold.ask.reading import QuestionReader
+from everhold.ask.schema import ForeignKey
+from everhold.ask.sources.cache import IndexedTable, ScopeTables, make_table_key
 from everhold.ask.sources.deps import DataDeps
 from everhold.ask.sources.files import Values
-from everhold.ask.sources.lookup import list_fields, list_tables
-from everhold.ask.values import ValueIndex
+from everhold.ask.sources.lookup import find_project, list_fields, list_sources, list_tables, read_versions
+from everhold.ask.values import TableValues, ValueIndex
 from everhold.model import FieldMetadata, Scope, TableMetadata
 from everhold.ports.table_content import ColumnContent, TableContent
 
 
-def load_schema(
-    deps: DataDeps, scope: Scope, tables: Sequence[TableMetadata] | None = None
-) -> tuple[AskSchema, ValueIndex]:
-    """Return the schema and the values of the tables of a scope, or of those that are named."""
-    chosen = list_tables(deps.records, scope) if tables is None else list(tables)
-    contents = read_contents(deps, chosen)
-    return build_schema(contents, read_foreign_keys(chosen)), ValueIndex(contents)
+def load_scope(deps: DataDeps, scope: Scope) -> ScopeTables:
+    """Return the tables that a scope sees, from the cache if no row of them has changed."""
+    key = scope.organization, find_project(scope)
+    # Read before the rows: if one changes in between, the next question reads them again.
+    versions = read_versions(deps.records, scope)
+    cached = deps.cache.scopes.get(key)
+    if cached is not None and cached[0] == versions:
+        return cached[1]
+    sources = list_sources(deps.records, scope)
+    current = {source.id: source for source in sources}
+    tables = [table for table in list_tables(deps.records, scope) if table.source_id in current]
+    fields = list_fields(deps.records, scope.organization, [table.id for table in tables])
+    loaded = ScopeTables(tuple(tables), current, {table_id: tuple(rows) for table_id, rows in fields.items()})
+    deps.cache.scopes.put(key, (versions, loaded), 1 + sum(map(len, fields.values())))
+    return loaded
+
+
+def load_reader(
+    deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[TableMetadata], dialect: str
+) -> QuestionReader:
+    """Return the reader of questions about some tables of a scope, from the cache if it was built before."""
+    key = dialect, tuple(map(make_table_key, tables))
+    reader = deps.cache.readers.get(key)
+    if reader is None:
+        indexed = _load_indexed(deps, scope_tables, tables)
+        schema = build_schema([table.content for table in indexed], read_foreign_keys(tables))
+        reader = QuestionReader(schema, ValueIndex.join(table.values for table in indexed), dialect)
+        deps.cache.readers.put(key, reader, 1 + sum(table.value_count for table in indexed))
+    return reader
+
+
+def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[TableMetadata]) -> list[IndexedTable]:
+    """Return tables with their values; those that are not in the cache are read and added to it."""
+    indexed = {table.id: deps.cache.tables.get(make_table_key(table)) for table in tables}
+    missing = [table for table in tables if indexed[table.id] is None]
+    values = read_table_values(deps, missing)
+    for table in missing:
+        content = _make_content(table, scope_tables.fields[table.id], values[table.id])
+        added = indexed[table.id] = IndexedTable(content, TableValues(content))
+        deps.cache.tables.put(make_table_key(table), added, 1 + added.value_count)
+    return [table for table in indexed.values() if table is not None]
 
 
 def read_foreign_keys(tables: Sequence[TableMetadata]) -> list[ForeignKey]:

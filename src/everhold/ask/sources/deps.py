@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from everhold.ask.sources.cache import TableCache
 from everhold.ask.sources.files import SourceFiles
 from everhold.model import Chunk, Scope
 from everhold.model.access import LoggedOperation, make_access_line
@@ -42,6 +43,7 @@ class DataDeps:
     """Copies the file at a path or an address to a local one."""
     make_folder: Callable[[], AbstractContextManager[Path]]
     """Makes a private folder that is deleted at the end of a block."""
+    cache: TableCache = field(default_factory=TableCache)
     interface: str = "library"
 
     def make_line(

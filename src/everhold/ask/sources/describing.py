@@ -34,6 +34,8 @@ def update_description(
             Patch(type(row), (row.organization_id, row.id), values, version=row.version),
             *[Delete(Chunk, key) for key in keys],
             *map(Put, deps.make_chunks([changed])[0]),
+            # Caches compare the versions of tables, not those of their columns.
+            *([] if row is table else [Patch(TableMetadata, (table.organization_id, table.id), {"updated_at": now})]),
             deps.make_line(scope, "update", str(table.source_id), now, table=table.id),
             Put(make_announcement(changed)),
         ]

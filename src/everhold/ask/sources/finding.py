@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import split_words
-from everhold.ask.sources.content import read_table_values
+from everhold.ask.sources.cache import ScopeTables, pad_words
+from everhold.ask.sources.content import load_scope, read_table_values
 from everhold.ask.sources.deps import DataDeps
 from everhold.ask.sources.files import Values
-from everhold.ask.sources.lookup import list_fields, list_sources, list_tables, require_source
+from everhold.ask.sources.lookup import require_source
 from everhold.model import FieldMetadata, Scope, Source, TableMetadata
 from everhold.model.base import Entity
 
@@ -59,23 +60,25 @@ def find_tables(
     deps: DataDeps, scope: Scope, question: str, limit: int, narrow: TableFilter, search: Search
 ) -> list[FoundTable]:
     """Return the tables that a question is about, best first: project, then source, table, column and value."""
-    tables, sources = _list_candidates(deps, scope, narrow)
+    scope_tables = load_scope(deps, scope)
+    tables = _list_candidates(deps, scope, scope_tables, narrow)
     evidence: dict[str, _Evidence] = defaultdict(_Evidence)
     _search_descriptions(scope, question, search, tables, evidence)
     words = {stem(word) for word in split_words(question)} - _ASKING
-    for table in tables.values():
-        named = words & {stem(word) for word in split_words(table.table_name.replace("_", " "))}
+    for table_id in tables:
+        named = words & scope_tables.names[table_id]
         if named:
-            evidence[table.id].score += _PER_NAMED_WORD * len(named)
+            evidence[table_id].score += _PER_NAMED_WORD * len(named)
     best = sorted(evidence, key=lambda table_id: (-evidence[table_id].score, tables[table_id].table_name))
-    _match_values(deps, question, [tables[table_id] for table_id in best[:_MOST_VALUE_TABLES]], narrow, evidence)
+    asked = narrow.value if narrow.value is not None else question
+    _match_values(scope_tables, asked, best[:_MOST_VALUE_TABLES], evidence)
     if narrow.value is not None or narrow.field is not None:
-        evidence = _keep_matching(deps, tables, narrow, evidence)
+        evidence = _keep_matching(deps, scope_tables, tables, narrow, evidence)
     best = sorted(evidence, key=lambda table_id: (-evidence[table_id].score, tables[table_id].table_name))
     return [
         FoundTable(
             tables[table_id],
-            sources[str(tables[table_id].source_id)],
+            scope_tables.sources[str(tables[table_id].source_id)],
             round(evidence[table_id].score, 4),
             tuple(evidence[table_id].fields.values()),
             tuple(dict.fromkeys(evidence[table_id].values)),
@@ -85,14 +88,15 @@ def find_tables(
 
 
 def _list_candidates(
-    deps: DataDeps, scope: Scope, narrow: TableFilter
-) -> tuple[dict[str, TableMetadata], dict[str, Source]]:
+    deps: DataDeps, scope: Scope, scope_tables: ScopeTables, narrow: TableFilter
+) -> dict[str, TableMetadata]:
     source = require_source(deps.records, scope, narrow.source) if narrow.source is not None else None
-    sources = {row.id: row for row in ([source] if source is not None else list_sources(deps.records, scope))}
-    tables = list_tables(deps.records, scope, source)
-    if narrow.table is not None:
-        tables = [table for table in tables if narrow.table in (table.table_name, table.id)]
-    return {table.id: table for table in tables}, sources
+    return {
+        table.id: table
+        for table in scope_tables.tables
+        if (source is None or table.source_id == source.id)
+        and (narrow.table is None or narrow.table in (table.table_name, table.id))
+    }
 
 
 def _search_descriptions(
@@ -120,39 +124,28 @@ def _search_descriptions(
 
 
 def _match_values(
-    deps: DataDeps,
-    question: str,
-    tables: Sequence[TableMetadata],
-    narrow: TableFilter,
-    evidence: dict[str, _Evidence],
+    scope_tables: ScopeTables, asked: str, table_ids: Sequence[str], evidence: dict[str, _Evidence]
 ) -> None:
     """Add the values that a question names, by the frequent values of columns."""
-    asked = _pad_words(narrow.value if narrow.value is not None else question)
-    if not tables:
-        return
-    fields = list_fields(deps.records, tables[0].organization_id, [table.id for table in tables])
-    for table in tables:
-        own = evidence[table.id]
-        for row in fields[table.id]:
-            frequent = [pair[0] for pair in row.metadata.get("top_values", ())]
-            for value in (*frequent, *row.sample_values):
-                is_named = isinstance(value, str) and len(value) > 2 and _pad_words(value) in asked
-                if is_named and (row.name, value) not in own.values:
-                    own.score += _PER_VALUE
-                    own.values.append((row.name, value))
-                    own.fields.setdefault(row.name, row)
-
-
-def _pad_words(text: str) -> str:
-    return f" {' '.join(split_words(text))} "
+    words = pad_words(asked)
+    for table_id in table_ids:
+        own = evidence[table_id]
+        for frequent in scope_tables.frequent_values[table_id]:
+            if frequent.words in words:
+                own.score += _PER_VALUE
+                own.values.append((frequent.field.name, frequent.value))
+                own.fields.setdefault(frequent.field.name, frequent.field)
 
 
 def _keep_matching(
-    deps: DataDeps, tables: dict[str, TableMetadata], narrow: TableFilter, evidence: dict[str, _Evidence]
+    deps: DataDeps,
+    scope_tables: ScopeTables,
+    tables: dict[str, TableMetadata],
+    narrow: TableFilter,
+    evidence: dict[str, _Evidence],
 ) -> dict[str, _Evidence]:
     """Return what is known of the tables that have the column and the value asked for."""
-    organization = next(iter(tables.values())).organization_id if tables else ""
-    fields = list_fields(deps.records, organization, list(tables))
+    fields = scope_tables.fields
     values = read_table_values(deps, list(tables.values())) if narrow.value is not None else {}
     kept: dict[str, _Evidence] = {}
     for table_id in tables:
@@ -175,9 +168,9 @@ def _keep_matching(
 
 def _find_value(stored: Values, value: str, columns: set[str]) -> list[str]:
     """Return the columns of a table that hold a value, whatever its case."""
-    asked = _pad_words(value)
+    asked = pad_words(value)
     return [
         name
         for name, values in stored.items()
-        if name in columns and any(_pad_words(str(each)) == asked for each in values)
+        if name in columns and any(pad_words(str(each)) == asked for each in values)
     ]

@@ -55,6 +55,14 @@ def list_tables(records: Records, scope: Scope, source: Source | None = None) ->
     return [table for table in tables if table.source_id in current]
 
 
+def read_versions(records: Records, scope: Scope) -> frozenset[tuple[str, int]]:
+    """Return the ids and versions of the current sources and of the tables that a scope sees, without reading them."""
+    names, limit = ("id", "version"), _limit(scope)
+    sources = records.columns(Source, scope.organization, names, [*limit, Where("status", Op.EQ, READY)])
+    tables = records.columns(TableMetadata, scope.organization, names, limit)
+    return frozenset((str(row_id), int(version)) for rows in (sources, tables) for row_id, version in rows)
+
+
 def list_fields(records: Records, organization: str, table_ids: Sequence[str]) -> dict[str, list[FieldMetadata]]:
     """Return the columns of tables by the table's id, in their order."""
     fields: dict[str, list[FieldMetadata]] = {table_id: [] for table_id in table_ids}

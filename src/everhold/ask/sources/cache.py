@@ -1,0 +1,131 @@
+"""What questions need of tables, kept in memory while the rows of the tables are unchanged.
+
+Every entry names the organization and the versions of the rows that it was built from, and a caller asks for it with
+the versions that the store has now. So an entry is never used for another tenant or after a change.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from everhold.ask.language.stems import stem
+from everhold.ask.language.tokens import split_words
+from everhold.ask.reading import QuestionReader
+from everhold.ask.values import TableValues
+from everhold.model import FieldMetadata, Source, TableMetadata
+from everhold.ports.table_content import TableContent
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+# A value takes about 500 bytes with its words and stems, a column about 10,000 with its statistics.
+_MAX_VALUES = 400_000
+_MAX_FIELDS = 20_000
+
+_SHORTEST_VALUE = 3  # characters; shorter ones are in too many questions by chance
+
+ScopeVersions = frozenset[tuple[str, int]]
+"""The ids and versions of all sources and tables of a scope."""
+TableKey = tuple[str, str, int]
+"""The organization, the id and the version of a table."""
+
+
+class WeightedCache(Generic[K, V]):
+    """The entries that were used last, up to a total weight. It may be shared by threads."""
+
+    def __init__(self, max_weight: int) -> None:
+        self._max_weight, self._weight = max_weight, 0
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
+
+    def put(self, key: K, value: V, weight: int) -> None:
+        """Add or replace an entry. One that is heavier than the whole cache is not kept."""
+        with self._lock:
+            if key in self._entries:
+                self._weight -= self._entries.pop(key)[1]
+            self._entries[key] = value, weight
+            self._weight += weight
+            while self._weight > self._max_weight:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self._weight -= freed
+
+
+@dataclass(frozen=True)
+class FrequentValue:
+    """A value of a column that a question may name; `words` are its words between spaces."""
+
+    field: FieldMetadata
+    value: str
+    words: str
+
+
+@dataclass(frozen=True)
+class ScopeTables:
+    """The tables that a scope sees, by name, with their sources and columns."""
+
+    tables: tuple[TableMetadata, ...]
+    sources: Mapping[str, Source]
+    fields: Mapping[str, tuple[FieldMetadata, ...]]
+    """The columns by the id of their table, in their order."""
+
+    @cached_property
+    def names(self) -> Mapping[str, frozenset[str]]:
+        """The stems of the words of each table's name, by the table's id."""
+        return {
+            table.id: frozenset(map(stem, split_words(table.table_name.replace("_", " ")))) for table in self.tables
+        }
+
+    @cached_property
+    def frequent_values(self) -> Mapping[str, Sequence[FrequentValue]]:
+        """The frequent values of the columns of each table, by the table's id."""
+        return {table_id: _list_frequent_values(fields) for table_id, fields in self.fields.items()}
+
+
+def pad_words(text: str) -> str:
+    """Return the words of a text between spaces, so that `in` compares whole words."""
+    return f" {' '.join(split_words(text))} "
+
+
+def _list_frequent_values(fields: Sequence[FieldMetadata]) -> list[FrequentValue]:
+    return [
+        FrequentValue(field, value, pad_words(value))
+        for field in fields
+        for value in dict.fromkeys([*(pair[0] for pair in field.metadata.get("top_values", ())), *field.sample_values])
+        if isinstance(value, str) and len(value) >= _SHORTEST_VALUE
+    ]
+
+
+@dataclass(frozen=True)
+class IndexedTable:
+    """The content of a table, and its values by their words."""
+
+    content: TableContent
+    values: TableValues
+
+    @property
+    def value_count(self) -> int:
+        return sum(len(column.values) for column in self.content.columns)
+
+
+class TableCache:
+    """What an engine keeps of the tables that were asked about. It may be shared by threads."""
+
+    def __init__(self) -> None:
+        self.scopes: WeightedCache[tuple[str, str | None], tuple[ScopeVersions, ScopeTables]]
+        self.scopes = WeightedCache(_MAX_FIELDS)
+        self.tables: WeightedCache[TableKey, IndexedTable] = WeightedCache(_MAX_VALUES)
+        self.readers: WeightedCache[tuple[str, tuple[TableKey, ...]], QuestionReader] = WeightedCache(_MAX_VALUES)
+
+
+def make_table_key(table: TableMetadata) -> TableKey:
+    return table.organization_id, table.id, table.version
