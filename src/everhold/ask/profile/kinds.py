@@ -21,20 +21,26 @@ _MOST_CATEGORIES = 50
 
 def detect_kind(column: ColumnContent, words: Sequence[str], row_count: int) -> ColumnKind:
     """Return what the values of a column mean. `words` are the words of its name."""
-    sample = [value for value in column.values[:_SAMPLE] if value is not None]
-    tests = (
-        (ColumnKind.ID, bool(words) and words[-1] in _ID_WORDS),
-        (ColumnKind.FLAG, _is_flag(column, sample)),
-        (ColumnKind.YEAR, "year" in words and _are_years(sample)),
-        (ColumnKind.DATE, _is_date(column, sample)),
-        (ColumnKind.CODE, "code" in words),
-        (ColumnKind.MEASURE, is_numeric(column)),
-    )
-    for kind, is_met in tests:
-        if is_met:
-            return kind
+    kind = _find_special_kind(column, words)
+    if kind is not None:
+        return kind
     few = column.distinct_count <= max(_MOST_CATEGORIES, row_count // 10)
     return ColumnKind.CATEGORY if few and column.distinct_count < row_count else ColumnKind.TEXT
+
+
+def _find_special_kind(column: ColumnContent, words: Sequence[str]) -> ColumnKind | None:
+    if words and words[-1] in _ID_WORDS:
+        return ColumnKind.ID
+    sample = [value for value in column.values[:_SAMPLE] if value is not None]
+    if _is_flag(column, sample):
+        return ColumnKind.FLAG
+    if "year" in words and _are_years(sample):
+        return ColumnKind.YEAR
+    if _is_date(column, sample):
+        return ColumnKind.DATE
+    if "code" in words:
+        return ColumnKind.CODE
+    return ColumnKind.MEASURE if is_numeric(column) else None
 
 
 def is_numeric(column: ColumnContent) -> bool:
@@ -49,8 +55,10 @@ def is_numeric(column: ColumnContent) -> bool:
 def _is_flag(column: ColumnContent, sample: Sequence[Cell]) -> bool:
     if _FLAG_TYPES.search(column.declared_type):
         return True
+    if column.distinct_count > 2:
+        return False
     texts = {str(value).strip().lower() for value in sample}
-    return bool(texts) and column.distinct_count <= 2 and texts <= _FLAG_VALUES
+    return bool(texts) and texts <= _FLAG_VALUES
 
 
 def find_true_value(column: ColumnContent) -> str | int | None:

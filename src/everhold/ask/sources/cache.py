@@ -107,10 +107,13 @@ def _list_frequent_values(fields: Sequence[FieldMetadata]) -> list[FrequentValue
 
 @dataclass(frozen=True)
 class IndexedTable:
-    """The content of a table, and its values by their words."""
+    """The content of a table, and its values by their words, which are indexed when they are first used."""
 
     content: TableContent
-    values: TableValues
+
+    @cached_property
+    def values(self) -> TableValues:
+        return TableValues(self.content)
 
     @property
     def value_count(self) -> int:

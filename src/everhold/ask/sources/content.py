@@ -12,7 +12,7 @@ from everhold.ask.sources.cache import IndexedTable, ScopeTables, make_table_key
 from everhold.ask.sources.deps import DataDeps
 from everhold.ask.sources.files import Values
 from everhold.ask.sources.lookup import find_project, list_fields, list_sources, list_tables, read_versions
-from everhold.ask.values import TableValues, ValueIndex
+from everhold.ask.values import ValueIndex
 from everhold.model import FieldMetadata, Scope, TableMetadata
 from everhold.ports.table_content import ColumnContent, TableContent
 
@@ -51,12 +51,16 @@ def load_reader(
 def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[TableMetadata]) -> list[IndexedTable]:
     """Return tables with their values; those that are not in the cache are read and added to it."""
     indexed = {table.id: deps.cache.tables.get(make_table_key(table)) for table in tables}
-    missing = [table for table in tables if indexed[table.id] is None]
+    sources = {table.source_id for table in tables if indexed[table.id] is None}
+    # A source has one file with the values of all its tables, so they are added together, those asked for last.
+    missing = [table for table in scope_tables.tables if table.source_id in sources]
+    missing.sort(key=lambda table: table.id in indexed)
     values = read_table_values(deps, missing)
     for table in missing:
-        content = _make_content(table, scope_tables.fields[table.id], values[table.id])
-        added = indexed[table.id] = IndexedTable(content, TableValues(content))
+        added = IndexedTable(_make_content(table, scope_tables.fields[table.id], values[table.id]))
         deps.cache.tables.put(make_table_key(table), added, 1 + added.value_count)
+        if table.id in indexed:
+            indexed[table.id] = added
     return [table for table in indexed.values() if table is not None]
 
 
