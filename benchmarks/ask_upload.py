@@ -1,16 +1,11 @@
-"""What does uploading a large CSV file cost, against bare DuckDB?
-
-    python -m benchmarks.ask_upload            336,000 rows
-    python -m benchmarks.ask_upload --quick    33,600 rows
+"""What uploading a large CSV file costs, against bare DuckDB; a part of `python -m benchmarks.ask`.
 
 The floor is DuckDB reading the file with its own detection of types and writing Parquet, in this process. `read` is
 the same step of an upload: detection, reading and writing, without the start of the child process and the profile.
 `upload` is all that `view.upload` does, with the real embedding model, on SQLite.
 """
 
-import argparse
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -83,16 +78,3 @@ def measure(report: Report, rows: int = ROWS) -> None:
 
 def _divide(seconds: float, floor: float) -> float:
     return seconds / floor
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    arguments = parser.parse_args()
-    report = Report("ask_upload")
-    measure(report, ROWS // 10 if arguments.quick else ROWS)
-    return report.finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

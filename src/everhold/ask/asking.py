@@ -3,7 +3,7 @@
 tables → readings of the question → checked statement → result of the sandbox → answer
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple, Protocol
@@ -56,23 +56,22 @@ def ask_question(
     `after` are the questions before, oldest first: a fragment such as "only in 2025" changes the last of them. Raise
     NotFound if the scope has no tables, and InvalidInput if nothing in the question names something in them.
     """
-    tables, schema, readings = read_in_scope(deps, scope, question, today, find_tables, after)
-    best = readings.best
+    scoped = read_in_scope(deps, scope, question, today, find_tables, after)
+    best = scoped.readings.best
     if best is None:
         raise InvalidInput(
             "nothing in the question names a table, a column or a value",
             remedy=Remedy("use words of the data; {} lists the tables", Verb("tables")),
         )
-    statement = check_statement(best.sql, DIALECT, _list_columns(schema))
-    result = _run(deps, engine, tables, statement)
+    result = _run(deps, engine, scoped.tables, scoped.check(best))
     answer = make_answer(
         question,
-        _make_table(result, best.frame, schema),
+        _make_table(result, best.frame, scoped.schema),
         best.sql,
         best.words,
         frame=best.frame,
         assumptions=_list_assumptions(best),
-        alternatives=_list_alternatives(readings),
+        alternatives=_list_alternatives(scoped.readings),
         confidence=best.confidence,
     )
     return AskedQuestion(answer, result)
@@ -84,6 +83,11 @@ class ScopedReadings(NamedTuple):
     tables: Sequence[TableMetadata]
     schema: AskSchema
     readings: Readings
+
+    def check(self, reading: QuestionReading) -> CheckedStatement:
+        """Return the statement of a reading after the guard; StatementRefused if it may not run."""
+        columns = {table.name: [column.name for column in table.columns] for table in self.schema.tables}
+        return check_statement(reading.sql, DIALECT, columns)
 
 
 def read_in_scope(
@@ -120,14 +124,12 @@ def _choose_tables(scope_tables: ScopeTables, question: str, find_tables: FindTa
     tables = scope_tables.tables
     if len(tables) <= MAX_TABLES:
         return tables
-    found = list(find_tables(question))
-    names = {table.table_name for table in found}
-    linked = {key["to_table"] for table in found for key in table.foreign_keys}
-    return [table for table in tables if table.table_name in names | linked]
-
-
-def _list_columns(schema: AskSchema) -> Mapping[str, list[str]]:
-    return {table.name: [column.name for column in table.columns] for table in schema.tables}
+    best = [table.id for table in find_tables(question)]
+    ranks = {table_id: rank for rank, table_id in enumerate(best)}
+    linked = {key["to_table"] for table in tables if table.id in ranks for key in table.foreign_keys}
+    chosen = [table for table in tables if table.id in ranks or table.table_name in linked]
+    # The reader prefers the first of columns that are named alike, so the tables that fit best come first.
+    return sorted(chosen, key=lambda table: ranks.get(table.id, len(ranks)))
 
 
 def _run(
