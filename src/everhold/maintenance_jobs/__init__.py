@@ -18,7 +18,7 @@ from everhold.maintenance.filling import Filling
 from everhold.maintenance.pipeline import Counts, JobRun, MaintenanceJob
 from everhold.maintenance.purge import PurgeWork
 from everhold.maintenance.reembedding import Reembedding
-from everhold.maintenance_jobs import aging, archiving, consolidating, episodes, workspaces
+from everhold.maintenance_jobs import aging, archiving, consolidating, episodes, uploads, workspaces
 from everhold.maintenance_jobs.aging import find_purge_time
 from everhold.model import Message, Scope
 from everhold.parts import Parts
@@ -284,6 +284,14 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         workspaces.count_garbage,
         workspaces.collect_garbage,
         lease="workspaces",
+        lease_duration=LONG_DURATION,
+    ),
+    MaintenanceJob(
+        "uploads",
+        "Delete the files of interrupted uploads and of purged sources.",
+        uploads.count_leftovers,
+        uploads.delete_leftovers,
+        lease="uploads",
         lease_duration=LONG_DURATION,
     ),
     # Last: a model that answers slowly must not delay the rest.

@@ -1,6 +1,7 @@
 """The store of large contents, addressed by their SHA-256 and separated by organization."""
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -66,4 +67,11 @@ class BlobFiles(Blobs, Protocol):
 
     def delete_others(self, organization_ids: Iterable[str]) -> int:
         """Delete all contents of organizations other than these; return how many there were."""
+        ...
+
+    def delete_stale(self, organization_ids: Iterable[str], before: datetime, *, dry_run: bool = False) -> int:
+        """Delete the contents of each other organization than these that has stored nothing since `before`.
+
+        Return how many there were; with `dry_run` they are only counted.
+        """
         ...

@@ -2,13 +2,16 @@
 
 import hashlib
 import itertools
+import os
 import shutil
+import stat
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 
 from everhold.adapters.address import scheme_of
 from everhold.ask.sources.deps import DataDeps, FetchedFile
@@ -26,6 +29,7 @@ from everhold.settings import Settings
 from everhold.stores import find_blob_place
 
 _MEGABYTE = 1_000_000
+_PRIVATE_PREFIX = "everhold-upload-"
 # The folders of stores in memory, whose rows are gone when the store is.
 _temporary_folders: "weakref.WeakKeyDictionary[Records, str]" = weakref.WeakKeyDictionary()
 
@@ -102,11 +106,27 @@ def _fetch(settings: Settings, address: str, target: Path, report: ReportProgres
 @contextmanager
 def make_private_folder() -> Iterator[Path]:
     """Make a folder that only this user can read, and delete it at the end of the block."""
-    folder = Path(mkdtemp(prefix="everhold-upload-"))
+    folder = Path(mkdtemp(prefix=_PRIVATE_PREFIX))
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        delete_folder(folder)
+
+
+def delete_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def list_old_folders(before: datetime) -> list[Path]:
+    """Return the private folders of this user that killed processes left before a time."""
+    folders = []
+    for path in Path(gettempdir()).glob(f"{_PRIVATE_PREFIX}*"):
+        with suppress(FileNotFoundError):
+            status = path.lstat()
+            is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+            if is_own and status.st_mtime < before.timestamp():
+                folders.append(path)
+    return sorted(folders)
 
 
 def require_extra() -> None:

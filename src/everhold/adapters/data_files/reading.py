@@ -10,6 +10,7 @@ from everhold.adapters.data_files.delimited import read_delimited
 from everhold.adapters.data_files.encoding import read_text_file
 from everhold.adapters.data_files.profiling import describe_table
 from everhold.adapters.data_files.refusal import Refusal
+from everhold.adapters.data_files.trimming import trim_texts
 from everhold.ports.data_files import FileContent
 
 _FORMATS = {"text": "CSV", "json": "JSON", "xlsx": "Excel", "parquet": "Parquet", "sqlite": "SQLite"}
@@ -40,7 +41,7 @@ def read_file(context: ReadContext, source: Path, name: str) -> FileContent:
         for number, table in enumerate(context.tables):
             context.report("profiling", number, len(context.tables))
             try:
-                tables.append(describe_table(context, table))
+                tables.append(describe_table(context, trim_texts(context, table)))
             except duckdb.Error as error:
                 raise explain_error(error) from None
     return FileContent(context.details, tuple(tables), (*context.notes, *skipped), context.seconds)

@@ -7,7 +7,9 @@ import os
 import re
 import secrets
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,30 @@ class FileBlobs:
                         count += 1
         return count
 
+    def delete_stale(self, organization_ids: Iterable[str], before: datetime, *, dry_run: bool = False) -> int:
+        kept, count = set(map(_name_folder, organization_ids)), 0
+        paths: dict[str, list[str]] = defaultdict(list)
+        with _translate_errors(f"the blobs at {self._root} cannot be listed or deleted"):
+            self._files.invalidate_cache()
+            for path in self._files.find(self._root):
+                folder = str(path).removeprefix(f"{self._root}/").partition("/")[0]
+                if folder.startswith(_FOLDER_PREFIX) and folder not in kept:
+                    paths[folder].append(str(path))
+            for folder, files in paths.items():
+                if not all(self._is_older(path, before) for path in files):
+                    continue
+                count += len(files)
+                if not dry_run:
+                    with contextlib.suppress(FileNotFoundError):
+                        self._files.rm(f"{self._root}/{folder}", recursive=True)
+        return count
+
+    def _is_older(self, path: str, before: datetime) -> bool:
+        try:
+            return bool(_make_aware(self._files.modified(path)) < before)
+        except FileNotFoundError:
+            return True  # another process deleted it
+
     def put_file(self, organization_id: str, path: Path, address: str | None = None) -> str:
         name = address or _hash_file(path)
         target = self._path(organization_id, name)
@@ -181,6 +207,11 @@ class FileBlobs:
             if not ancestor.is_dir():
                 ancestor.mkdir(exist_ok=True, mode=0o700)
                 sync_folder(ancestor.parent)
+
+
+def _make_aware(when: datetime) -> datetime:
+    """Return a time with a zone; some file systems leave out that it is UTC."""
+    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
 
 
 def _make_not_found(name: str, path: str) -> NotFound:

@@ -9,6 +9,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from everhold.errors import StoreDamaged
@@ -57,6 +58,16 @@ class SourceFiles:
             folder = _make_folder(organization, source_id)
             for address in list(self.blobs.list_addresses(folder)):
                 self.blobs.delete(folder, address)
+
+    def sweep(self, records: Records, before: datetime, *, dry_run: bool = False) -> int:
+        """Delete the files of sources without a row if they were stored before a time; return how many there were.
+
+        Uploads whose process was killed before the commit leave them, and sources that maintenance has purged. With
+        `dry_run` they are only counted.
+        """
+        rows = records.columns(Source, None, ("organization_id", "id"), deleted=True)
+        folders = [_make_folder(organization, source_id) for organization, source_id in rows]
+        return self.blobs.delete_stale(folders, before, dry_run=dry_run)
 
     def copy_from(self, source: "SourceFiles", records: Records, make_target: Callable[[], Path]) -> None:
         """Copy the files of another store's sources that these records hold; `make_target` makes a path for each."""

@@ -1,0 +1,45 @@
+"""The job that deletes the files of uploads whose process was killed, and of sources that were purged."""
+
+from datetime import datetime, timedelta
+
+from everhold import clock
+from everhold.adapters.address import scheme_of
+from everhold.maintenance.pipeline import Counts, JobRun
+from everhold.model import Secret
+from everhold.parts import Parts
+
+# Younger files may belong to an upload that is still running. No upload takes that long, whatever its limits.
+_MIN_AGE = timedelta(days=1)
+
+
+def _has_files(parts: Parts) -> bool:
+    """Return whether uploads may have left files. Their folder is named by the store's secret, if it has one.
+
+    The files of a store in memory are deleted with it.
+    """
+    return scheme_of(parts.settings.storage) != "memory" and bool(parts.records.count(Secret, None))
+
+
+def _find_start() -> datetime:
+    return clock.now() - _MIN_AGE
+
+
+def count_leftovers(parts: Parts) -> Counts:
+    from everhold.views.data_deps import list_old_folders, make_source_files
+
+    counts = {"folders": len(list_old_folders(_find_start()))}
+    if _has_files(parts):
+        files = make_source_files(parts.settings, parts.records)
+        counts["files"] = files.sweep(parts.records, _find_start(), dry_run=True)
+    return {name: count for name, count in counts.items() if count}
+
+
+def delete_leftovers(parts: Parts, run: JobRun) -> None:
+    from everhold.views.data_deps import delete_folder, list_old_folders, make_source_files
+
+    for folder in list_old_folders(_find_start()):
+        delete_folder(folder)
+        run.add("folders")
+    if _has_files(parts):
+        files = make_source_files(parts.settings, parts.records)
+        run.add("files", files.sweep(parts.records, _find_start()))

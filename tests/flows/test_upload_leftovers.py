@@ -1,0 +1,90 @@
+"""What a killed upload leaves behind, and the maintenance that deletes it without touching a running one."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from everhold import Everhold
+from everhold.testing.fake_embedder import FakeEmbedder
+
+_TWO_DAYS = 2 * 86_400.0
+KILLED = """
+import os, signal, sys
+from everhold import Everhold
+from everhold.model import Source
+from everhold.schema.operations import Put
+from everhold.testing.fake_embedder import FakeEmbedder
+
+engine = Everhold.open(sys.argv[1], embedder=FakeEmbedder())
+records = engine._parts.records
+commit = records.commit
+
+def kill(operations):
+    if any(isinstance(each, Put) and isinstance(each.row, Source) for each in operations):
+        os.kill(os.getpid(), signal.SIGKILL)
+    commit(operations)
+
+records.commit = kill
+engine.scope(project="shop").upload(sys.argv[2])
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def list_files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def make_old(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        then = path.stat().st_mtime - _TWO_DAYS
+        os.utime(path, (then, then))
+
+
+def test_maintenance_deletes_the_files_of_a_killed_upload(tmp_path: Path, temporary: Path) -> None:
+    store, data = tmp_path / "shop.db", tmp_path / "orders.csv"
+    data.write_text("id,status\n1,paid\n2,open\n")
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    command = [sys.executable, "-c", KILLED, str(store), str(data)]
+    assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
+    blobs = tmp_path / "shop.db.blobs"
+    left = list_files(blobs)
+    assert len(left) == 3
+    [folder] = temporary.iterdir()
+    with Everhold.open(store, embedder=FakeEmbedder()) as engine:
+        assert engine.maintain(["uploads"])["uploads"].counts == {}  # it may still be running
+        assert list_files(blobs) == left
+        make_old(blobs)
+        make_old(folder)
+        engine.scope(project="shop").upload(str(data))
+        assert engine.maintain(["uploads"], dry_run=True)["uploads"].counts == {"folders": 1, "files": 3}
+        assert engine.maintain(["uploads"])["uploads"].counts == {"folders": 1, "files": 3}
+        assert len(list_files(blobs)) == 3
+        assert not set(left) & set(list_files(blobs))
+        assert not folder.exists()
+        make_old(blobs)
+        assert engine.maintain(["uploads"])["uploads"].counts == {}
+        assert engine.scope(project="shop").ask("how many orders are paid?").table.rows == ((1,),)
+
+
+def test_maintenance_deletes_the_files_of_purged_sources(tmp_path: Path) -> None:
+    data = tmp_path / "orders.csv"
+    data.write_text("id,status\n1,paid\n2,open\n")
+    with Everhold.open(tmp_path / "shop.db", embedder=FakeEmbedder(), grace_days=0) as engine:
+        shop = engine.scope(project="shop")
+        shop.upload(str(data))
+        shop.delete_source("orders.csv")
+        make_old(tmp_path / "shop.db.blobs")
+        engine.maintain(["purge", "uploads"])
+        assert not list_files(tmp_path / "shop.db.blobs")
