@@ -7,6 +7,8 @@ import pytest
 from everhold import Everhold, View
 from everhold.errors import InvalidInput, NotFound, StatementRefused
 from everhold.model import QueryRun
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.views.data_deps import make_source_files
 from tests.engines import Store, records_of
 
 ORDERS = """order_id,channel,country,amount,ordered_on
@@ -89,3 +91,41 @@ def test_only_selects_on_own_tables_run(shop: View, statement: str) -> None:
     with pytest.raises(StatementRefused):
         shop.sql(statement)
     assert shop.sql("SELECT count(*) FROM orders").rows == ((4,),)
+
+
+def test_values_with_spaces_around_them_are_found(engine: Everhold, tmp_path: Path) -> None:
+    (tmp_path / "airports.csv").write_text("code,city\n APG,Aberdeen \nAHD ,Ardmore\n")
+    (tmp_path / "flights.csv").write_text("number,airport_code\n1, APG\n2,APG\n3,AHD\n")
+    view = engine.scope(project="air")
+    view.upload(str(tmp_path / "airports.csv"), str(tmp_path / "flights.csv"))
+    assert view.ask("how many flights have airport code APG?").table.rows[0][0] == 2
+    assert view.ask("how many flights are in Aberdeen?").table.rows[0][0] == 2  # joins two spellings of the code
+    notes = view.describe("airports").table.metadata["notes"]
+    assert notes == ["spaces around values of 'code', 'city' were removed"]
+
+
+def test_a_source_without_its_file_can_be_uploaded_again(shop: View, tmp_path: Path) -> None:
+    [source] = shop.sources()
+    make_source_files(shop._parts.settings, shop._parts.records).delete(source.organization_id, [source.id])
+    missing = "the file with the rows of table 'orders' is missing; store the file again with upload"
+    with pytest.raises(NotFound, match=missing):
+        shop.ask(TOTAL)
+    with pytest.raises(NotFound, match=missing):
+        shop.sql("SELECT * FROM orders")
+    (tmp_path / "customers.csv").write_text("name\nZoe\n")
+    shop.upload(str(tmp_path / "customers.csv"))
+    assert shop.ask("how many customers are there?").table.rows == ((1,),)
+    [file] = shop.upload(str(tmp_path / "orders.csv"))
+    assert file.is_new
+    assert shop.ask(TOTAL).table.rows == ((70,),)
+
+
+def test_a_bundle_brings_tables_without_their_files(engine: Everhold, shop: View, tmp_path: Path) -> None:
+    engine.export(tmp_path / "bundle.jsonl")
+    with Everhold.open(tmp_path / "copy.db", embedder=FakeEmbedder()) as copy:
+        copy.load(tmp_path / "bundle.jsonl")
+        view = copy.scope(project="shop")
+        with pytest.raises(NotFound, match="is missing; store the file again"):
+            view.ask(TOTAL)
+        view.upload(str(tmp_path / "orders.csv"))
+        assert view.ask(TOTAL).table.rows == ((70,),)

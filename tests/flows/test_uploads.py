@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -146,24 +145,6 @@ def test_descriptions_are_searched(alice: View, orders: Path, customers: Path) -
     assert (hit.table.table_name, hit.values) == ("customers", (("country", "spain"),))
     assert not alice.find_tables("anything", value="Atlantis")
     assert [hit.source.name for hit in alice.find_tables("id", source="orders.csv")] == ["orders.csv"]
-
-
-def test_the_table_with_refunds_is_found_among_a_thousand(sqlite_store: Store, tmp_path: Path) -> None:
-    words = ("harbour", "engine", "forest", "wage", "museum", "weather", "school", "bridge", "cinema", "garden")
-    with sqlite3.connect(tmp_path / "many.db") as connection:
-        for number in range(999):
-            first, second = words[number % 10], words[number // 10 % 10]
-            connection.execute(
-                f"CREATE TABLE {first}_{second}_{number}(id INTEGER PRIMARY KEY, {first} TEXT, total REAL)"
-            )
-        connection.execute("CREATE TABLE money_back(id INTEGER PRIMARY KEY, refund_amount REAL, reason TEXT)")
-        connection.execute("INSERT INTO money_back VALUES (1, 5.0, 'damaged'), (2, 6.0, 'late')")
-    connection.close()
-    view = sqlite_store.open().scope(project="many")
-    [file] = view.upload(str(tmp_path / "many.db"))
-    assert len(file.tables) == 1000
-    assert view.find_tables("which table has refunds?")[0].table.table_name == "money_back"
-    assert view.find_tables("why did people send it back: damaged")[0].table.table_name == "money_back"
 
 
 def test_data_belongs_to_its_project(engine: Everhold, orders: Path, customers: Path) -> None:

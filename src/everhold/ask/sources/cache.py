@@ -110,6 +110,8 @@ class IndexedTable:
     """The content of a table, and its values by their words, which are indexed when they are first used."""
 
     content: TableContent
+    is_partial: bool = False
+    """Whether only sample values are known, because the file with the values is missing. Such a table is not kept."""
 
     @cached_property
     def values(self) -> TableValues:

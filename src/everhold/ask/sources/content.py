@@ -13,6 +13,7 @@ from everhold.ask.sources.deps import DataDeps
 from everhold.ask.sources.files import Values
 from everhold.ask.sources.lookup import find_project, list_fields, list_sources, list_tables, read_versions
 from everhold.ask.values import ValueIndex
+from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import FieldMetadata, Scope, TableMetadata
 from everhold.ports.table_content import ColumnContent, TableContent
 
@@ -44,7 +45,8 @@ def load_reader(
         indexed = _load_indexed(deps, scope_tables, tables)
         schema = build_schema([table.content for table in indexed], read_foreign_keys(tables))
         reader = QuestionReader(schema, ValueIndex.join(table.values for table in indexed), dialect)
-        deps.cache.readers.put(key, reader, 1 + sum(table.value_count for table in indexed))
+        if not any(table.is_partial for table in indexed):
+            deps.cache.readers.put(key, reader, 1 + sum(table.value_count for table in indexed))
     return reader
 
 
@@ -57,8 +59,11 @@ def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[Ta
     missing.sort(key=lambda table: table.id in indexed)
     values = read_table_values(deps, missing)
     for table in missing:
-        added = IndexedTable(_make_content(table, scope_tables.fields[table.id], values[table.id]))
-        deps.cache.tables.put(make_table_key(table), added, 1 + added.value_count)
+        added = IndexedTable(
+            _make_content(table, scope_tables.fields[table.id], values[table.id]), not values[table.id]
+        )
+        if not added.is_partial:
+            deps.cache.tables.put(make_table_key(table), added, 1 + added.value_count)
         if table.id in indexed:
             indexed[table.id] = added
     return [table for table in indexed.values() if table is not None]
@@ -85,15 +90,23 @@ def read_contents(deps: DataDeps, tables: Sequence[TableMetadata]) -> list[Table
 
 
 def read_table_values(deps: DataDeps, tables: Sequence[TableMetadata]) -> dict[str, Values]:
-    """Return the values of the columns of each table, by the table's id; none for tables that have no file."""
-    read = cache(partial(deps.files.read_values, tables[0].organization_id)) if tables else None
+    """Return the values of the columns of each table, by the table's id; none for tables whose file is missing."""
+    read = cache(partial(_read_values, deps, tables[0].organization_id)) if tables else None
     values: dict[str, Values] = {}
     for table in tables:
         address, place = table.metadata.get("values"), table.metadata.get("place")
         values[table.id] = {}
         if read is not None and isinstance(address, str) and isinstance(place, int) and table.source_id is not None:
-            values[table.id] = read(table.source_id, address)[place]
+            stored = read(table.source_id, address)
+            values[table.id] = stored[place] if stored else {}
     return values
+
+
+def _read_values(deps: DataDeps, organization: str, source_id: str, address: str) -> Sequence[Values]:
+    try:
+        return deps.files.read_values(organization, source_id, address)
+    except NotFound:
+        return ()  # imported from a bundle, which has no files
 
 
 def _make_content(table: TableMetadata, fields: Sequence[FieldMetadata], values: Values) -> TableContent:
@@ -124,5 +137,15 @@ def open_tables(deps: DataDeps, tables: Sequence[TableMetadata]) -> Iterator[dic
             if table.source_id is not None and isinstance(table.metadata.get("content"), str):
                 address = table.metadata["content"]
                 target = folder / f"{number}.parquet"
-                paths[table.table_name] = deps.files.fetch(table.organization_id, table.source_id, address, target)
+                try:
+                    path = deps.files.fetch(table.organization_id, table.source_id, address, target)
+                except NotFound as error:
+                    raise _make_missing(table) from error
+                paths[table.table_name] = path
         yield paths
+
+
+def _make_missing(table: TableMetadata) -> NotFound:
+    remedy = "store the file again with {}; a bundle has no files, but moving a store copies them"
+    fact = f"the file with the rows of table {table.table_name!r} is missing"
+    return NotFound(fact, value=table.table_name, remedy=Remedy(remedy, Verb("upload")))

@@ -7,7 +7,7 @@ content. A content is written before the rows that name it, and deleted after th
 import json
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -51,6 +51,10 @@ class SourceFiles:
     def fetch(self, organization: str, source_id: str, address: str, target: Path) -> Path:
         """Return a local file with a content of a source; `target` is where a copy may be put."""
         return self.blobs.fetch_file(_make_folder(organization, source_id), address, target)
+
+    def has_all(self, organization: str, source_id: str, addresses: Collection[str]) -> bool:
+        """Return whether the files of a source are there."""
+        return set(addresses) <= set(self.blobs.list_addresses(_make_folder(organization, source_id)))
 
     def delete(self, organization: str, source_ids: Iterable[str]) -> None:
         """Delete all files of sources."""

@@ -53,7 +53,9 @@ def upload_file(deps: DataDeps, scope: Scope, path: str, name: str | None, repor
         project = find_project(scope) or DEFAULT_PROJECT
         latest = _find_current(deps, scope.organization, project, fetched.name)
         if latest is not None and latest.sha256 == fetched.sha256:
-            return _describe_known(deps, latest)
+            known = _describe_known(deps, latest)
+            if _has_files(deps, known):
+                return known
         content = deps.reader.read(original, fetched.name, folder / "tables", report)
         report(StepProgress("storing", 0, len(content.tables)))
         source = _draft_source(scope, project, path, fetched, content)
@@ -78,6 +80,13 @@ def _describe_known(deps: DataDeps, source: Source) -> UploadedFile:
     described = tuple(DescribedTable(table, tuple(fields[table.id])) for table in tables)
     details, notes = source.metadata.get("details", {}), source.metadata.get("notes", [])
     return UploadedFile(source, described, False, details, tuple(notes), {})
+
+
+def _has_files(deps: DataDeps, known: UploadedFile) -> bool:
+    """Return whether the files of a source are there; one that was imported from a bundle has none."""
+    own = [each.table.metadata.get(name) for each in known.tables for name in ("content", "values")]
+    addresses = {str(address) for address in (known.source.sha256, *own) if address is not None}
+    return deps.files.has_all(known.source.organization_id, known.source.id, addresses)
 
 
 def _draft_source(scope: Scope, project: str, path: str, fetched: FetchedFile, content: FileContent) -> Source:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import resources
@@ -27,6 +28,9 @@ from everhold.interfaces.shared.times import format_local
 from everhold.model import AccessLog
 from everhold.settings import FILE, Settings
 from everhold.settings import load as load_settings
+
+_MOST_SOURCES = 1000
+_SHOWN_SOURCES = 5
 
 app = typer.Typer()
 model = typer.Typer(help="The embedding model.")
@@ -120,7 +124,22 @@ def export(
         return _export_to_standard_output(call, organization)
     with call.watch(partial(explain_export, file)) as report:
         count = call.engine.export(file, organization=organization, overwrite=overwrite, progress=report)
-    return CommandResult({"file": file, "rows": count}, show.render_text(f"exported {count:,} rows to {file}"))
+    names = _list_uploaded(call, organization)
+    note = [Text(_explain_left_out(names), style="yellow")] if names else []
+    shown = Group(show.render_text(f"exported {count:,} rows to {file}"), *note)
+    return CommandResult({"file": file, "rows": count, "without_files": names}, shown)
+
+
+def _list_uploaded(call: Call, organization: str) -> list[str]:
+    return [source.name for source in call.engine.scope(organization=organization).sources(limit=_MOST_SOURCES)]
+
+
+def _explain_left_out(names: Sequence[str]) -> str:
+    """Say which files are not in a bundle."""
+    shown = ", ".join(names[:_SHOWN_SOURCES])
+    rest = len(names) - _SHOWN_SOURCES
+    listed = f"{shown} and {rest:,} others" if rest > 0 else shown
+    return f"not in the bundle: the data of {listed}; upload the files again after the import, or use `everhold move`"
 
 
 def _export_to_standard_output(call: Call, organization: str) -> CommandResult:
@@ -134,6 +153,8 @@ def _export_to_standard_output(call: Call, organization: str) -> CommandResult:
         # The bar and the rows would share the terminal if neither is redirected.
         with call.watch(partial(explain_export, Path("-")), is_quiet=sys.stdout.isatty()) as report:
             call.engine.export(out, organization=organization, progress=report)
+        if names := _list_uploaded(call, organization):
+            print(_explain_left_out(names), file=sys.stderr)
     except FileError:
         # The interpreter would try to write the rest again when it ends, and report that instead.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

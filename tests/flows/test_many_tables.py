@@ -1,0 +1,67 @@
+"""A thousand tables in one project: the right one is found, and questions are read as if it were alone."""
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from benchmarks.ask_tables import SampleTable, list_tables, make_question, write_tables
+from everhold import Everhold, View
+from everhold.ask.asking import read_in_scope
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.views.data_deps import make_data_deps
+from tests.engines import parts_of
+
+TABLES = list_tables(999)
+ASKED = TABLES[3::83]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everhold]:
+    folder = tmp_path_factory.mktemp("many")
+    path = folder / "many.sqlite"
+    write_tables(path, TABLES, rows=12)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("CREATE TABLE money_back(id INTEGER PRIMARY KEY, refund_amount REAL, reason TEXT)")
+        connection.execute("INSERT INTO money_back VALUES (1, 5.0, 'damaged'), (2, 6.0, 'late')")
+    connection.close()
+    with Everhold.open(folder / "many.db", embedder=FakeEmbedder()) as engine:
+        [file] = engine.scope(project="many").upload(str(path))
+        assert len(file.tables) == 1000
+        yield engine
+
+
+def read(engine: Everhold, view: View, question: str) -> str:
+    deps = make_data_deps(parts_of(engine))
+    best = read_in_scope(deps, view.scope, question, date(2025, 1, 1), view._find_question_tables).readings.best
+    return "" if best is None else best.sql
+
+
+def read_alone(engine: Everhold, table: SampleTable, question: str, folder: Path) -> str:
+    write_tables(folder / f"{table.name}.sqlite", [table], rows=12)
+    view = engine.scope(project=f"only-{table.name}")
+    view.upload(str(folder / f"{table.name}.sqlite"))
+    return read(engine, view, question)
+
+
+def test_the_table_with_refunds_is_found_among_a_thousand(engine: Everhold) -> None:
+    view = engine.scope(project="many")
+    assert view.find_tables("which table has refunds?")[0].table.table_name == "money_back"
+    assert view.find_tables("why did people send it back: damaged")[0].table.table_name == "money_back"
+
+
+def test_questions_are_read_as_if_their_table_were_alone(engine: Everhold, tmp_path: Path) -> None:
+    many = engine.scope(project="many")
+    questions = [make_question(table, number) for number, table in enumerate(ASKED)]
+    alone = [read_alone(engine, *pair, tmp_path) for pair in zip(ASKED, questions, strict=True)]
+    among = [read(engine, many, question) for question in questions]
+    same = sum(first == second != "" for first, second in zip(alone, among, strict=True))
+    assert same >= 0.9 * len(ASKED), list(zip(questions, alone, among, strict=True))
+
+
+def test_a_question_among_a_thousand_tables_is_answered(engine: Everhold) -> None:
+    answer = engine.scope(project="many").ask("How many money back rows have reason late?")
+    assert answer.table.rows == ((1,),)
