@@ -21,7 +21,7 @@ class JoinTree:
     keys: tuple[ForeignKey, ...]
     cost: float = 0.0
 
-    def without(self, table: str) -> "JoinTree":
+    def drop(self, table: str) -> "JoinTree":
         """Return the tree without a table that a single key connects to the others."""
         keys = tuple(key for key in self.keys if table not in (key.table, key.to_table))
         return JoinTree(tuple(name for name in self.tables if name != table), keys, self.cost)

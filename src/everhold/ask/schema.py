@@ -147,7 +147,7 @@ class AskSchema:
     def _distances(self) -> dict[str, dict[str, int]]:
         return {}
 
-    def distances_from(self, table: str) -> dict[str, int]:
+    def measure_distances(self, table: str) -> dict[str, int]:
         """Return the number of keys between a table and each that is connected with it."""
         if table not in self._distances:
             self._distances[table] = _measure_distances(table, self._neighbours)

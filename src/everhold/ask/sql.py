@@ -86,7 +86,7 @@ class _SelectBuilder:
                 own = {ref for ref in used if ref.table == table}
                 if len(keys) == 1 and table not in whole and _only_repeats(keys[0], table, own):
                     self._move_key(keys[0], needed)
-                    tree, dropped = tree.without(table), True
+                    tree, dropped = tree.drop(table), True
                     break
         return tree
 

@@ -1,4 +1,4 @@
-"""The result of a statement on data: named, typed columns and their rows."""
+"""A result as an answer shows it: the rows of a query, and what is known about the meaning of its columns."""
 
 from dataclasses import dataclass
 

@@ -192,7 +192,7 @@ def _score_fit(schema: AskSchema, assignment: Assignment, neighbours: _Neighbour
         return 0.0
     gain = 0.0
     if assignment.tables and owner not in assignment.tables:
-        distances = schema.distances_from(owner)
+        distances = schema.measure_distances(owner)
         nearest = min([distances.get(table, 99) for table in assignment.tables])
         gain += _UNCONNECTED if nearest == 99 else _HOP * nearest
     before, near, between = neighbours.before, neighbours.near, neighbours.codes_between

@@ -50,7 +50,7 @@ def _can_be_name(span: Sequence[Token]) -> bool:
 def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], start: int) -> Iterator[Mention]:
     stems = [token.stem for token in span if token.lower not in _INNER_WORDS]
     written = [token.lower for token in span if token.lower not in _INNER_WORDS]
-    if len(span) == 2 and names.knows(joined := stem("".join(token.lower for token in span))):
+    if len(span) == 2 and names.has_word(joined := stem("".join(token.lower for token in span))):
         stems, written = [joined], []  # "high schooler" for a table called Highschooler
     end, weight = start + len(span), sum(token.lower not in _INNER_WORDS for token in span)
     has_grammar = any(_is_grammar(token) for token in span)
@@ -73,7 +73,7 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
 def _find_money(schema: AskSchema, names: NameIndex, token: Token, start: int) -> Iterator[Mention]:
     """Yield the amounts that "revenue" or "spent" may mean where no column is called so."""
     tables = MONEY_TABLES.get(token.stem)
-    if tables is None or names.knows(token.stem):
+    if tables is None or names.has_word(token.stem):
         return
     is_cost = token.stem in MONEY_VERBS
     for table in schema.tables:
@@ -181,7 +181,7 @@ def _find_stored(
         return
     matches = values.find_exact(words)
     if not matches and span[0].is_capitalised and not begins:
-        is_known = any(names.knows(token.stem) for token in span) or match_cue([span[0].lower])
+        is_known = any(names.has_word(token.stem) for token in span) or match_cue([span[0].lower])
         matches = [] if is_known else values.find_similar(words)
     if not matches:
         return
@@ -230,7 +230,7 @@ def _find_unknown_names(names: NameIndex, tokens: Sequence[Token]) -> Iterator[M
             end += 1
         if _begins_sentence(tokens, start):
             end = start
-        plain = [token for token in tokens[start:end] if not names.knows(token.stem)]
+        plain = [token for token in tokens[start:end] if not names.has_word(token.stem)]
         if plain:
             text = " ".join(token.text for token in tokens[start:end])
             yield Mention(start, end, VALUE, _UNKNOWN_NAME, end - start, value=text, why="unknown")

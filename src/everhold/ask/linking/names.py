@@ -93,7 +93,7 @@ class NameIndex:
                     meanings.setdefault(word, _SOURCED * min(1.0, 0.5 + similarity))
         return meanings
 
-    def knows(self, word: str) -> bool:
+    def has_word(self, word: str) -> bool:
         """Say whether a word is in the name of a table or a column."""
         return word in self._vocabulary
 
