@@ -45,3 +45,12 @@ def test_an_unreadable_file_is_explained(run: Run, tmp_path: Path) -> None:
     path.write_bytes(b"PK\x03\x04 damaged")
     result = run("upload", str(path))
     assert (result.code != 0, "the zip file is damaged" in result.err) == (True, True)
+
+
+def test_an_export_names_the_files_that_it_leaves_out(run: Run, tmp_path: Path) -> None:
+    assert "not in the bundle" not in run("export", str(tmp_path / "empty.jsonl")).out
+    run("upload", write_orders(tmp_path), "--project", "shop")
+    shown = " ".join(run("export", str(tmp_path / "a.jsonl")).out.split())
+    assert "not in the bundle: the data of orders.csv; upload the files again after the import" in shown
+    document = run("export", str(tmp_path / "b.jsonl"), "--json").document
+    assert document["without_files"] == ["orders.csv"]
