@@ -53,7 +53,7 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _BeamStep:
     """A way to continue an assignment. The longer assignment is made only if the step is among the best."""
 
     assignment: Assignment
@@ -77,8 +77,8 @@ def assign_mentions(schema: AskSchema, tokens: Sequence[Token], mentions: Iterab
         is_quoted = tokens[mention.start].kind == "quoted"
         piece = Piece(mention.start, mention.end, mention=mention, is_quoted=is_quoted)
         by_start[mention.start].append((mention, piece))
-    beams: list[list[_Step]] = [[] for _ in range(len(tokens) + 1)]
-    beams[0] = [_Step(Assignment(), 0.0)]
+    beams: list[list[_BeamStep]] = [[] for _ in range(len(tokens) + 1)]
+    beams[0] = [_BeamStep(Assignment(), 0.0)]
     for start in range(len(tokens)):
         words = _read_words(tokens, start)
         for assignment in _prune(beams[start]):
@@ -86,7 +86,7 @@ def assign_mentions(schema: AskSchema, tokens: Sequence[Token], mentions: Iterab
             for mention, piece in by_start[start]:
                 gain = mention.score * mention.weight + _LONG_SPAN * (mention.weight - 1)
                 gain += _score_fit(schema, assignment, neighbours, mention)
-                beams[mention.end].append(_Step(assignment, assignment.score + gain, piece, mention.owner))
+                beams[mention.end].append(_BeamStep(assignment, assignment.score + gain, piece, mention.owner))
             beams[words.end].append(_add_words(assignment, words))
     return [_drop_modifiers(assignment) for assignment in _prune(beams[-1])]
 
@@ -105,7 +105,7 @@ def _is_table(piece: Piece) -> bool:
     return piece.mention is not None and piece.mention.kind == TABLE
 
 
-def _prune(steps: list[_Step]) -> list[Assignment]:
+def _prune(steps: list[_BeamStep]) -> list[Assignment]:
     return [step.take() for step in sorted(steps, key=lambda step: -step.score)[:_WIDTH]]
 
 
@@ -146,14 +146,14 @@ def _read_words(tokens: Sequence[Token], start: int) -> _Words:
     return _Words(start + 1, Piece(start, start + 1, text=token.lower), _UNKNOWN_WORD)
 
 
-def _add_words(assignment: Assignment, words: _Words) -> _Step:
+def _add_words(assignment: Assignment, words: _Words) -> _BeamStep:
     piece, gain = words.piece, words.gain
     if words.as_relative and not _begins_clause(assignment):
         piece = words.as_relative
     before = assignment.pieces[-1].cue if assignment.pieces else None
     if before and before.code in "a#$" and piece and piece.cue and piece.cue.code == "o":
         gain = _UNKNOWN_WORD  # "average order by country" sorts nothing
-    return _Step(assignment, assignment.score + gain, piece)
+    return _BeamStep(assignment, assignment.score + gain, piece)
 
 
 def _begins_clause(assignment: Assignment) -> bool:
