@@ -17,7 +17,7 @@ _LETTERS_PER_EDIT = 6  # one edit may differ in six letters
 _SUFFIXES = ("n", "an", "ian", "ean", "ese", "ish", "i", "s")  # "european" of "europe"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StoredValue:
     """A value as its column stores it."""
 

@@ -21,8 +21,8 @@ from everhold.ports.table_content import TableContent
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# A value takes about 500 bytes with its words and stems, a column about 10,000 with its statistics.
-_MAX_VALUES = 400_000
+# A text takes about 650 bytes with its words and stems, a column about 10,000 with its statistics.
+_MAX_TEXTS = 400_000
 _MAX_FIELDS = 20_000
 
 _SHORTEST_VALUE = 3  # characters; shorter ones are in too many questions by chance
@@ -53,6 +53,8 @@ class WeightedCache(Generic[K, V]):
         with self._lock:
             if key in self._entries:
                 self._weight -= self._entries.pop(key)[1]
+            if weight > self._max_weight:
+                return
             self._entries[key] = value, weight
             self._weight += weight
             while self._weight > self._max_weight:
@@ -118,8 +120,9 @@ class IndexedTable:
         return TableValues(self.content)
 
     @property
-    def value_count(self) -> int:
-        return sum(len(column.values) for column in self.content.columns)
+    def text_count(self) -> int:
+        """How many texts it has; numbers are not indexed."""
+        return sum(isinstance(value, str) for column in self.content.columns for value in column.values)
 
 
 class TableCache:
@@ -128,8 +131,8 @@ class TableCache:
     def __init__(self) -> None:
         self.scopes: WeightedCache[tuple[str, str | None], tuple[ScopeVersions, ScopeTables]]
         self.scopes = WeightedCache(_MAX_FIELDS)
-        self.tables: WeightedCache[TableKey, IndexedTable] = WeightedCache(_MAX_VALUES)
-        self.readers: WeightedCache[tuple[str, tuple[TableKey, ...]], QuestionReader] = WeightedCache(_MAX_VALUES)
+        self.tables: WeightedCache[TableKey, IndexedTable] = WeightedCache(_MAX_TEXTS)
+        self.readers: WeightedCache[tuple[str, tuple[TableKey, ...]], QuestionReader] = WeightedCache(_MAX_TEXTS)
 
 
 def make_table_key(table: TableMetadata) -> TableKey:

@@ -46,7 +46,7 @@ def load_reader(
         schema = build_schema([table.content for table in indexed], read_foreign_keys(tables))
         reader = QuestionReader(schema, ValueIndex.join(table.values for table in indexed), dialect)
         if not any(table.is_partial for table in indexed):
-            deps.cache.readers.put(key, reader, 1 + sum(table.value_count for table in indexed))
+            deps.cache.readers.put(key, reader, 1 + sum(table.text_count for table in indexed))
     return reader
 
 
@@ -63,7 +63,7 @@ def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[Ta
             _make_content(table, scope_tables.fields[table.id], values[table.id]), not values[table.id]
         )
         if not added.is_partial:
-            deps.cache.tables.put(make_table_key(table), added, 1 + added.value_count)
+            deps.cache.tables.put(make_table_key(table), added, 1 + added.text_count)
         if table.id in indexed:
             indexed[table.id] = added
     return [table for table in indexed.values() if table is not None]
