@@ -1,11 +1,13 @@
 """From a question to readings of it, best first: frame, SQL, confidence, and the reading in words."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 
 from everhold.ask.confidence import Features, estimate_confidence, measure_features
 from everhold.ask.frame import QueryFrame
+from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.building import build_frame
 from everhold.ask.grammar.draft import FrameDraft
 from everhold.ask.grammar.followup import patch_frame
@@ -17,18 +19,28 @@ from everhold.ask.linking.names import NameIndex
 from everhold.ask.schema import AskSchema
 from everhold.ask.sql import write_sql
 from everhold.ask.values import ValueIndex
-from everhold.ask.wording import describe_frame, list_assumptions
+from everhold.ask.wording.assumptions import list_assumptions, list_bindings
+from everhold.ask.wording.frames import describe_frame
 from everhold.errors import InvalidInput
 from everhold.ports.synonyms import SynonymSource
 
 _MOST_ASSIGNMENTS = 12
 _UNREAD = 0.3  # what each mention costs that the grammar found no use for
 _MOST_READINGS = 4
+# A word that nothing explains where a question says what it wants: after "show", "how many", "average" or at its
+# start, and before "of", "in", "by", "per" or its end. The letters are the codes of `language/cues.py`.
+_MISSING_HEAD = re.compile(r"(?:^|[L#am$d])(x+)(?=[fi=gbeh.,]|$)")
 
 
 @dataclass(frozen=True)
 class QuestionReading:
-    """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights."""
+    """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights.
+
+    `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
+    `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
+    texts that no column holds, `unlinked_names` such names. `unused` are words that name something for which the
+    grammar found no use.
+    """
 
     frame: QueryFrame
     sql: str
@@ -38,13 +50,22 @@ class QuestionReading:
     features: Features
     assumptions: tuple[str, ...] = ()
     unexplained: tuple[str, ...] = ()
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    missing_heads: tuple[str, ...] = ()
+    unlinked_quotes: tuple[str, ...] = ()
+    unlinked_names: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Readings:
-    """The readings of a question, best first; none if nothing in it was recognised."""
+    """The readings of a question, best first; none if nothing in it was recognised.
+
+    `unconnected` are the tables of the likeliest reading if it has no SQL, because no keys connect them.
+    """
 
     readings: tuple[QuestionReading, ...]
+    unconnected: tuple[str, ...] = ()
 
     @property
     def best(self) -> QuestionReading | None:
@@ -73,16 +94,19 @@ class QuestionReader:
         tokens = tokenize(question)
         mentions = find_mentions(self._schema, self._names, self._values, tokens, today)
         drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
+        unconnected: tuple[str, ...] = ()
         for assignment in assign_mentions(self._schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
             for frame, draft in self._build(assignment, previous):
                 sql = self._write(frame)
+                if sql is None and not unconnected:
+                    unconnected = tuple(dict.fromkeys(list_tables(frame)))
                 score = assignment.score - _UNREAD * sum(code in "xCVNP" for code in draft.codes)
                 if sql and (sql not in drafts or drafts[sql][0] < score):
                     drafts[sql] = score, frame, draft, assignment
         ranked = sorted(drafts.items(), key=lambda item: -item[1][0])[:_MOST_READINGS]
         scores = [entry[0] for _, entry in ranked]
         readings = [self._finish(tokens, sql, *entry, scores) for sql, entry in ranked]
-        return Readings(tuple(readings))
+        return Readings(tuple(readings), unconnected)
 
     def _build(self, assignment: Assignment, previous: QueryFrame | None) -> Iterator[tuple[QueryFrame, FrameDraft]]:
         patched = patch_frame(self._schema, assignment, previous) if previous else None
@@ -107,13 +131,36 @@ class QuestionReader:
         return QuestionReading(
             frame,
             sql,
-            describe_frame(frame),
+            describe_frame(self._schema, frame),
             estimate_confidence(features),
             score,
             features,
             tuple(list_assumptions(assignment, tokens)),
             tuple(tokens[piece.start].text for piece in assignment.pieces if not piece.mention and not piece.cue),
+            list_bindings(assignment, tokens),
+            tuple(_list_missing_heads(draft, tokens)),
+            tuple(_list_unlinked_quotes(assignment)),
+            tuple(str(mention.value) for mention in assignment.mentions if mention.why == "unknown"),
+            tuple(_list_unused(draft, tokens)),
         )
+
+
+def _list_missing_heads(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:
+    for match in _MISSING_HEAD.finditer(draft.originals):
+        for place in range(match.start(1), match.end(1)):
+            yield tokens[draft.pieces[place].start].text
+
+
+def _list_unused(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:
+    for piece, code in zip(draft.pieces, draft.codes, strict=True):
+        if code in "CVNP":
+            yield " ".join(token.text for token in tokens[piece.start : piece.end])
+
+
+def _list_unlinked_quotes(assignment: Assignment) -> Iterator[str]:
+    for piece in assignment.pieces:
+        if piece.is_quoted and piece.mention is not None and piece.mention.column is None:
+            yield str(piece.mention.value)
 
 
 def read_question(

@@ -12,9 +12,10 @@ from everhold.ask.confidence import Features, estimate_confidence
 from everhold.ask.guard import check_statement
 from everhold.ask.profile.build import build_schema
 from everhold.ask.reading import QuestionReader
+from everhold.ask.results import Rows, are_equal
 from everhold.ask.values import ValueIndex
 from everhold.errors import InvalidInput, StatementRefused, StoreError
-from everhold.evaluation.sql_results import LEVELS, Rows, are_equal, find_level, is_single_table, is_sorted
+from everhold.evaluation.sql_levels import LEVELS, find_level, is_single_table, is_sorted
 
 # The day from which relative periods are counted, so that a run can be repeated.
 TODAY = date(2024, 1, 1)

@@ -10,9 +10,12 @@ from everhold.ask.schema import AskSchema, ForeignKey
 from everhold.ask.sources.deps import DataDeps
 from everhold.ask.sources.files import Values
 from everhold.ask.sources.lookup import list_fields, list_tables
+from everhold.ask.sources.rows import BY_USER
 from everhold.ask.values import ValueIndex
 from everhold.model import FieldMetadata, Scope, TableMetadata
 from everhold.ports.table_content import ColumnContent, TableContent
+
+_LONGEST_LABEL = 4  # words
 
 
 def load_schema(
@@ -68,11 +71,20 @@ def _make_content(table: TableMetadata, fields: Sequence[FieldMetadata], values:
                 tuple(values.get(field.name, field.sample_values)),
                 field.distinct_count or 0,
                 round((field.null_share or 0.0) * row_count),
+                str(field.metadata.get("unit") or ""),
+                _find_label(field),
             )
             for field in fields
         ),
         tuple(table.primary_key),
     )
+
+
+def _find_label(field: FieldMetadata) -> str:
+    """Return the description that a user gave a column if it is short enough to stand for its name."""
+    text = (field.description or "").strip().rstrip(".")
+    is_label = field.metadata.get("described_by") == BY_USER and len(text.split()) <= _LONGEST_LABEL
+    return text if is_label else ""
 
 
 @contextmanager

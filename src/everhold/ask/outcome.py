@@ -1,0 +1,89 @@
+"""What became of a question: answered, to be clarified, or not understood; and the readings to choose among."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from everhold.ask.reading import QuestionReading
+
+MAX_CHOICES = 3
+# The readings of a question are ranked by score. These limits are the best of the ones that `everhold eval fit-sql`
+# tries, with each database left out once: a right answer counts 1, a wrong one -1, a right choice that is offered 0.5.
+TIED_MARGIN = 0.02  # in score; the user is asked although the best reading seems certain
+CLOSE_MARGIN = 0.5  # in score; the user is asked if the best reading is uncertain, too
+UNCERTAIN = 0.6  # confidence
+HOPELESS = 0.15  # confidence; nothing is run below it
+
+
+class AnswerStatus(StrEnum):
+    """What became of a question.
+
+    CLARIFY means that readings with different results are about as likely, CANNOT that nothing was run.
+    """
+
+    ANSWERED = "answered"
+    ASSUMED = "answered with assumptions"
+    CLARIFY = "clarify"
+    CANNOT = "cannot"
+
+
+@dataclass(frozen=True)
+class AnswerChoice:
+    """A reading that can be chosen by its number. `meanings` are those of words that mean something else in others."""
+
+    number: int
+    restatement: str
+    sql: str
+    meanings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        meanings = f" ({'; '.join(self.meanings)})" if self.meanings else ""
+        return f"{self.restatement}{meanings}"
+
+
+@dataclass(frozen=True)
+class NotUnderstood:
+    """Words of a question that stand for nothing in the data, why, and what is similar."""
+
+    text: str
+    reason: str
+    closest: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        start = f"{self.text!r} {self.reason}" if self.text else self.reason
+        return f"{start}; closest: {', '.join(self.closest)}" if self.closest else start
+
+
+def is_rival(best: QuestionReading, other: QuestionReading) -> bool:
+    """Say whether a reading is about as likely as the best one. Two that are worded the same cannot be told apart."""
+    margin = best.score - other.score
+    is_likely = margin < TIED_MARGIN or (margin < CLOSE_MARGIN and best.confidence < UNCERTAIN)
+    return is_likely and (other.words, other.bindings) != (best.words, best.bindings)
+
+
+def make_choices(readings: Sequence[QuestionReading]) -> tuple[AnswerChoice, ...]:
+    """Return the readings as numbered choices, each with the meanings in which it differs from another."""
+    differing = _find_differing_words(readings)
+    return tuple(
+        AnswerChoice(
+            number,
+            reading.words,
+            reading.sql,
+            tuple(f"{word!r} = {reading.bindings[word]}" for word in differing if word in reading.bindings),
+        )
+        for number, reading in enumerate(readings, 1)
+    )
+
+
+def ask_back(readings: Sequence[QuestionReading]) -> str:
+    """Return the question that lets the user choose. It names the word that is understood differently if it is one."""
+    differing = _find_differing_words(readings)
+    if len(differing) == 1 and all(differing[0] in reading.bindings for reading in readings):
+        meanings = list(dict.fromkeys(reading.bindings[differing[0]] for reading in readings))
+        return f"Does {differing[0]!r} mean {' or '.join(meanings)}?"
+    return "Which of these do you mean?"
+
+
+def _find_differing_words(readings: Sequence[QuestionReading]) -> list[str]:
+    words = dict.fromkeys(word for reading in readings for word in reading.bindings)
+    return [word for word in words if len({reading.bindings.get(word) for reading in readings}) > 1]

@@ -1,0 +1,39 @@
+"""What a reading takes for granted about words of a question, and what each word was taken to mean."""
+
+from collections.abc import Iterator, Sequence
+
+from everhold.ask.language.tokens import Token
+from everhold.ask.linking.beam import Assignment
+from everhold.ask.linking.mention import TABLE, VALUE, Mention
+
+_GUESSED_VALUES = ("similar", "derived")
+_GUESSED_NAMES = ("synonym", "similar word", "part of the name", "name of the row")
+
+
+def list_assumptions(assignment: Assignment, tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield what was assumed about words that are not names or values as they stand."""
+    for mention in assignment.mentions:
+        text = quote_span(mention, tokens)
+        if mention.why == "unknown":
+            yield f"{text!r} is a value that no column holds"
+        elif (mention.why in _GUESSED_VALUES and mention.column) or mention.why in _GUESSED_NAMES:
+            yield f"{text!r} means {name_meaning(mention)}"
+
+
+def list_bindings(assignment: Assignment, tokens: Sequence[Token]) -> dict[str, str]:
+    """Return what each word or phrase was taken to mean, in their order."""
+    mentions = [mention for mention in assignment.mentions if mention.table or mention.column]
+    return {quote_span(mention, tokens): name_meaning(mention) for mention in mentions}
+
+
+def quote_span(mention: Mention, tokens: Sequence[Token]) -> str:
+    """Return the words of a question that a mention stands for."""
+    return " ".join(token.text for token in tokens[mention.start : mention.end])
+
+
+def name_meaning(mention: Mention) -> str:
+    """Return the table, the column or the value that is meant."""
+    column = f"{mention.column.table}.{mention.column.column}" if mention.column else ""
+    if mention.kind == TABLE or not column:
+        return str(mention.table)
+    return f"the value {mention.value!r} of {column}" if mention.kind == VALUE else column
