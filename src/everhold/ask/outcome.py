@@ -7,12 +7,28 @@ from enum import StrEnum
 from everhold.ask.reading import QuestionReading
 
 MAX_CHOICES = 3
-# The readings of a question are ranked by score. These limits are the best of the ones that `everhold eval fit-sql`
-# tries, with each database left out once: a right answer counts 1, a wrong one -1, a right choice that is offered 0.5.
-TIED_MARGIN = 0.02  # in score; the user is asked although the best reading seems certain
-CLOSE_MARGIN = 0.5  # in score; the user is asked if the best reading is uncertain, too
-UNCERTAIN = 0.6  # confidence
-HOPELESS = 0.15  # confidence; nothing is run below it
+
+
+@dataclass(frozen=True)
+class OutcomeLimits:
+    """When a question is answered. Margins are differences of scores, the other limits are confidences.
+
+    Readings within `tied` of the best are offered, however sure it is; those within `close` if its confidence is below
+    `uncertain`. Nothing is run if it is below `hopeless`.
+    """
+
+    tied: float
+    close: float
+    uncertain: float
+    hopeless: float
+
+    def is_close(self, margin: float, confidence: float) -> bool:
+        return margin < self.tied or (margin < self.close and confidence < self.uncertain)
+
+
+# `everhold eval fit-sql` prints what each choice of limits is worth on databases that were left out, see
+# docs/evaluation.md. These ask less often than the best ones there, at little cost.
+LIMITS = OutcomeLimits(tied=0.02, close=0.5, uncertain=0.6, hopeless=0.2)
 
 
 class AnswerStatus(StrEnum):
@@ -56,9 +72,8 @@ class NotUnderstood:
 
 def is_rival(best: QuestionReading, other: QuestionReading) -> bool:
     """Say whether a reading is about as likely as the best one. Two that are worded the same cannot be told apart."""
-    margin = best.score - other.score
-    is_likely = margin < TIED_MARGIN or (margin < CLOSE_MARGIN and best.confidence < UNCERTAIN)
-    return is_likely and (other.words, other.bindings) != (best.words, best.bindings)
+    is_close = LIMITS.is_close(best.score - other.score, best.confidence)
+    return is_close and (other.words, other.bindings) != (best.words, best.bindings)
 
 
 def make_choices(readings: Sequence[QuestionReading]) -> tuple[AnswerChoice, ...]:

@@ -7,7 +7,7 @@ from everhold.ask.frame import AnyPredicate, Predicate, QueryFrame
 from everhold.ask.language.cues import FILLERS, match_cue
 from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import split_words, tokenize
-from everhold.ask.outcome import HOPELESS, NotUnderstood
+from everhold.ask.outcome import LIMITS, NotUnderstood
 from everhold.ask.reading import QuestionReading, Readings
 from everhold.ask.schema import AskSchema
 from everhold.ask.values import ValueIndex
@@ -38,7 +38,7 @@ def find_problems(schema: AskSchema, values: ValueIndex, question: str, readings
         *_list_unused_names(schema, values, best),
         *_list_unknown(schema, heads, best.frame.entity),
     ]
-    if problems or best.confidence >= HOPELESS:
+    if problems or best.confidence >= LIMITS.hopeless:
         return problems
     return [*_list_unknown(schema, best.unexplained, best.frame.entity)] or [_describe_doubt(best)]
 

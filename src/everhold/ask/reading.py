@@ -27,6 +27,8 @@ from everhold.ports.synonyms import SynonymSource
 _MOST_ASSIGNMENTS = 12
 _UNREAD = 0.3  # what each mention costs that the grammar found no use for
 _MOST_READINGS = 4
+# Mentions, and cues that change the result: a period to group by, more than, between, not, share, highest, average.
+_UNUSED_CODES = "CVNPg>wn$sma"
 # A word that nothing explains where a question says what it wants: after "show", "how many", "average" or at its
 # start, and before "of", "in", "by", "per" or its end. The letters are the codes of `language/cues.py`.
 _MISSING_HEAD = re.compile(r"(?:^|[L#am$d])(x+)(?=[fi=gbeh.,]|$)")
@@ -153,7 +155,7 @@ def _list_missing_heads(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[
 
 def _list_unused(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:
     for piece, code in zip(draft.pieces, draft.codes, strict=True):
-        if code in "CVNP":
+        if code in _UNUSED_CODES and piece.end > piece.start:
             yield " ".join(token.text for token in tokens[piece.start : piece.end])
 
 
