@@ -37,10 +37,17 @@ def find_problems(schema: AskSchema, values: ValueIndex, question: str, readings
         *_list_unlinked_quotes(schema, values, best),
         *_list_unused_names(schema, values, best),
         *_list_unknown(schema, heads, best.frame.entity),
+        *_list_ignored(best),
     ]
     if problems or best.confidence >= LIMITS.hopeless:
         return problems
     return [*_list_unknown(schema, best.unexplained, best.frame.entity)] or [_describe_doubt(best)]
+
+
+def _list_ignored(best: QuestionReading) -> Iterator[NotUnderstood]:
+    if best.ignored:
+        reason = f"was not understood; without it, the question is read as {best.words!r}"
+        yield NotUnderstood(" … ".join(dict.fromkeys(best.ignored)), reason)
 
 
 def _list_content_words(question: str) -> list[str]:

@@ -29,6 +29,10 @@ _UNREAD = 0.3  # what each mention costs that the grammar found no use for
 _MOST_READINGS = 4
 # Mentions, and cues that change the result: a period to group by, more than, between, not, share, highest, average.
 _UNUSED_CODES = "CVNPg>wn$sma"
+# Numbers, periods, comparisons, shares and periods to group by. On Spider, no reading that leaves one out is right, but
+# for remarks such as "1 stands for yes".
+_ESSENTIAL_CODES = "NP>w$g"
+_FLAG_NUMBERS = ("0", "1")
 # A word that nothing explains where a question says what it wants: after "show", "how many", "average" or at its
 # start, and before "of", "in", "by", "per" or its end. The letters are the codes of `language/cues.py`.
 _MISSING_HEAD = re.compile(r"(?:^|[L#am$d])(x+)(?=[fi=gbeh.,]|$)")
@@ -41,7 +45,7 @@ class QuestionReading:
     `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
     `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
     texts that no column holds, `unlinked_names` such names. `unused` are words that name something for which the
-    grammar found no use.
+    grammar found no use, `ignored` those among them without which the question is another one.
     """
 
     frame: QueryFrame
@@ -57,6 +61,7 @@ class QuestionReading:
     unlinked_quotes: tuple[str, ...] = ()
     unlinked_names: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,8 @@ class QuestionReader:
             tuple(_list_missing_heads(draft, tokens)),
             tuple(_list_unlinked_quotes(assignment)),
             tuple(str(mention.value) for mention in assignment.mentions if mention.why == "unknown"),
-            tuple(_list_unused(draft, tokens)),
+            tuple(_list_unused(draft, tokens, _UNUSED_CODES)),
+            tuple(text for text in _list_unused(draft, tokens, _ESSENTIAL_CODES) if text not in _FLAG_NUMBERS),
         )
 
 
@@ -153,9 +159,9 @@ def _list_missing_heads(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[
             yield tokens[draft.pieces[place].start].text
 
 
-def _list_unused(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:
+def _list_unused(draft: FrameDraft, tokens: Sequence[Token], codes: str) -> Iterator[str]:
     for piece, code in zip(draft.pieces, draft.codes, strict=True):
-        if code in _UNUSED_CODES and piece.end > piece.start:
+        if code in codes and piece.end > piece.start:
             yield " ".join(token.text for token in tokens[piece.start : piece.end])
 
 
