@@ -142,7 +142,7 @@ class QuestionReader:
             estimate_confidence(features),
             score,
             features,
-            tuple(list_assumptions(assignment, tokens)),
+            tuple(list_assumptions(self._schema, assignment, tokens)),
             tuple(tokens[piece.start].text for piece in assignment.pieces if not piece.mention and not piece.cue),
             list_bindings(assignment, tokens),
             tuple(_list_missing_heads(draft, tokens)),

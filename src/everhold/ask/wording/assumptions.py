@@ -5,19 +5,28 @@ from collections.abc import Iterator, Sequence
 from everhold.ask.language.tokens import Token
 from everhold.ask.linking.beam import Assignment
 from everhold.ask.linking.mention import TABLE, VALUE, Mention
+from everhold.ask.schema import AskSchema
+from everhold.ask.wording.names import FrameNames, make_singular
 
 _GUESSED_VALUES = ("similar", "derived")
 _GUESSED_NAMES = ("synonym", "similar word", "part of the name", "name of the row")
 
 
-def list_assumptions(assignment: Assignment, tokens: Sequence[Token]) -> Iterator[str]:
+def list_assumptions(schema: AskSchema, assignment: Assignment, tokens: Sequence[Token]) -> Iterator[str]:
     """Yield what was assumed about words that are not names or values as they stand."""
     for mention in assignment.mentions:
         text = quote_span(mention, tokens)
+        is_guessed_value = mention.why in _GUESSED_VALUES and mention.column
         if mention.why == "unknown":
             yield f"{text!r} is a value that no column holds"
-        elif (mention.why in _GUESSED_VALUES and mention.column) or mention.why in _GUESSED_NAMES:
+        elif is_guessed_value or (mention.why in _GUESSED_NAMES and not _is_label(schema, mention, text)):
             yield f"{text!r} means {name_meaning(mention)}"
+
+
+def _is_label(schema: AskSchema, mention: Mention, text: str) -> bool:
+    """Say whether a text is what the column is called, without the words of its table or its unit."""
+    ref = mention.column
+    return ref is not None and FrameNames(schema, ref.table, [ref.table]).name_alone(ref) == make_singular(text.lower())
 
 
 def list_bindings(assignment: Assignment, tokens: Sequence[Token]) -> dict[str, str]:

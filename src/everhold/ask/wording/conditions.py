@@ -70,6 +70,8 @@ def _describe_equality(names: FrameNames, predicate: Predicate, column: AskColum
     noun = names.name_column(column.ref)
     if noun in _PLACES:
         return f"{negation}in {value}"
+    if noun.endswith(" by"):
+        return f"{negation}{noun} {value}"
     if column.table == names.subject:
         return f"with {noun} {'other than ' if is_negated else ''}{value}"
     if names.names_row(column.ref):

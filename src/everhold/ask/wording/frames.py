@@ -181,8 +181,9 @@ class _FrameWriter:
         if not frame.select:
             return f"all columns of {rows}"
         refs = [item.column for item in frame.select if item.column is not None]
-        grouped = {item.column for item in frame.group}
-        if frame.group and all(self._names.names_row(ref) or ref in grouped for ref in refs):
+        grouped = {item.column for item in frame.group if item.column is not None}
+        named = {ref.table for ref in grouped if self._names.names_row(ref)}
+        if frame.group and all(ref in grouped or (ref.table in named and self._names.names_row(ref)) for ref in refs):
             return rows
         is_plural = not (self._is_limited and frame.limit == 1)
         nouns = [describe_column(self._names, item) for item in frame.select]

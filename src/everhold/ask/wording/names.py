@@ -11,7 +11,9 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _STORAGE_WORDS = frozenset({"yn", "flag"})
 _ABBREVIATIONS = {"num": "number", "qty": "quantity", "amt": "amount", "avg": "average", "pct": "percent"}
 _MOMENT_WORDS = ("on", "at")
-_UNCOUNTED = frozenset({"data", "information", "staff", "sales", "series", "news", "people", "aircraft", "equipment"})
+_UNCOUNTED = frozenset(
+    {"by", "data", "information", "staff", "sales", "series", "news", "people", "aircraft", "equipment"}
+)
 _IRREGULAR = {"person": "people", "child": "children", "man": "men", "woman": "women"}
 _SINGULARS = {plural: singular for singular, plural in _IRREGULAR.items()}
 

@@ -57,6 +57,8 @@ class Call:
         """The ids of the memories in the last table of a shell, by whose numbers they can be named."""
         self.asked: list[EarlierQuestion] = []
         """The last questions about data that a shell answered, oldest first, on which follow-ups build."""
+        self.prepare_data: Callable[[], None] = lambda: None
+        """Makes the data of a shell ready before the first command that reads it."""
         self.open_question: Answer | None = None
         """The answer of a shell that offers choices, until another line is typed."""
         self._timezone = timezone

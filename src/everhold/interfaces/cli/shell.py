@@ -31,6 +31,7 @@ _LISTED = 20
 _FOLLOWED = 5  # how many questions about data a follow-up can build on
 # Commands that open a shell, or a store of their own.
 _NOT_IN_A_SHELL = ("shell", "move", "model")
+_DATA_COMMANDS = ("ask", "sql", "tables", "describe", "sources")
 _BARE_COMMANDS = ("help", "quit", "exit", "undo", "list")
 TAKEN_AS_QUESTION = "read as a question, so nothing was stored; /remember TEXT stores it"
 
@@ -150,6 +151,7 @@ def _ask_data(call: Call, question: str) -> CommandResult:
 def _ask(call: Call, question: str, choice: int | None = None) -> CommandResult:
     from everhold.interfaces.cli.asking import show_answer
 
+    call.prepare_data()
     answered = call.view.ask(question, after=call.asked, choice=choice)
     if answered.choices:
         call.open_question = answered  # the next line may be the number of a choice
@@ -177,6 +179,8 @@ def _run_command(call: Call, line: str) -> CommandResult:
         names = [*COMMANDS, *(f"/{name}" for name in root.commands if name not in _NOT_IN_A_SHELL)]
         name = f"/{words[0] if words else ''}"
         raise InvalidInput(f"no command {name}", value=name, remedy=suggest_name(name, names))
+    if words[0] in _DATA_COMMANDS:
+        call.prepare_data()
     running = ShellLine(call)
     token = shell_line.set(running)
     try:
