@@ -13,7 +13,7 @@ from everhold.ask.charts.specification import write_specification
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.export import write_cell, write_csv
 from everhold.ask.frame import QueryFrame
-from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood
+from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood, describe_problems
 from everhold.ask.sentences import describe_result
 from everhold.ports.result_table import ResultTable
 
@@ -141,7 +141,7 @@ def make_refusal(question: str, not_understood: Sequence[NotUnderstood]) -> Answ
     """Return the answer to a question that was not understood: it says what, and has no rows."""
     return Answer(
         question=question,
-        sentence=f"I cannot answer this: {'; '.join(map(str, not_understood))}.",
+        sentence=describe_problems(not_understood),
         table=ResultTable((), ()),
         sql="",
         restatement="",

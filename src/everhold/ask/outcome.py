@@ -7,6 +7,7 @@ from enum import StrEnum
 from everhold.ask.reading import QuestionReading
 
 MAX_CHOICES = 3
+UNKNOWN = "is not a column, table or value here"
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,18 @@ class NotUnderstood:
     def __str__(self) -> str:
         start = f"{self.text!r} {self.reason}" if self.text else self.reason
         return f"{start}; closest: {', '.join(self.closest)}" if self.closest else start
+
+
+def describe_problems(problems: Sequence[NotUnderstood]) -> str:
+    """Return why a question is not answered, in one sentence."""
+    plain = [problem.text for problem in problems if problem.reason == UNKNOWN and not problem.closest]
+    others = [str(problem) for problem in problems if problem.text not in plain]
+    if len(plain) > 1:
+        quoted = [repr(text) for text in plain]
+        others = [f"{', '.join(quoted[:-1])} and {quoted[-1]} are not columns, tables or values here", *others]
+    elif plain:
+        others = [f"{plain[0]!r} {UNKNOWN}", *others]
+    return f"I cannot answer this: {'; '.join(others)}."
 
 
 def is_rival(best: QuestionReading, other: QuestionReading) -> bool:

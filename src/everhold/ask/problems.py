@@ -7,14 +7,14 @@ from everhold.ask.frame import AnyPredicate, Predicate, QueryFrame
 from everhold.ask.language.cues import FILLERS, match_cue
 from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import split_words, tokenize
-from everhold.ask.outcome import LIMITS, NotUnderstood
+from everhold.ask.outcome import LIMITS, UNKNOWN, NotUnderstood
 from everhold.ask.reading import QuestionReading, Readings
 from everhold.ask.schema import AskSchema
 from everhold.ask.values import ValueIndex
 
 _MOST_CLOSEST = 3
-_LIKENESS = 0.6
-_UNKNOWN = "is not a column, table or value here"
+_GRAINS = frozenset({"year", "quarter", "month", "week", "day"})
+_LIKENESS = 0.7
 _UNCONNECTED = "is known, but no key connects it with the rest of the question"
 _AMBIGUOUS = "is not the whole name of a column"
 # Nouns that say how to show something. They name nothing in the data, and need not.
@@ -52,7 +52,8 @@ def _list_ignored(best: QuestionReading) -> Iterator[NotUnderstood]:
 
 def _list_content_words(question: str) -> list[str]:
     words = [token for token in tokenize(question) if token.kind in ("word", "quoted")]
-    return [word.text for word in words if word.lower not in FILLERS and match_cue([word.lower]) is None]
+    known = FILLERS | _GRAINS
+    return [word.text for word in words if word.lower not in known and match_cue([word.lower]) is None]
 
 
 def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = None) -> Iterator[NotUnderstood]:
@@ -60,7 +61,7 @@ def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = 
         owners = _find_owners(schema, word)
         reachable = schema.distances_from(entity) if entity else owners
         if not owners:
-            yield NotUnderstood(word, _UNKNOWN, _find_closest(schema, word))
+            yield NotUnderstood(word, UNKNOWN, _find_closest(schema, word))
         elif reachable.keys().isdisjoint(owners):
             yield NotUnderstood(word, _UNCONNECTED)
         else:
@@ -119,7 +120,7 @@ def _list_unused_names(schema: AskSchema, values: ValueIndex, best: QuestionRead
         if name not in used:
             matches = values.find_exact(split_words(name))
             columns = dict.fromkeys(f"{match.value.ref.table}.{match.value.ref.column}" for match in matches)
-            reason = f"is a value of {', '.join(columns)}, which no key connects with the rest" if columns else _UNKNOWN
+            reason = f"is a value of {', '.join(columns)}, which no key connects with the rest" if columns else UNKNOWN
             yield NotUnderstood(name, reason)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from everhold.ask.confidence import Features, estimate_confidence, measure_features
@@ -17,6 +17,7 @@ from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
 from everhold.ask.linking.names import NameIndex
 from everhold.ask.schema import AskSchema
+from everhold.ask.spelling import SpellingIndex, replace_words
 from everhold.ask.sql import write_sql
 from everhold.ask.values import ValueIndex
 from everhold.ask.wording.assumptions import list_assumptions, list_bindings
@@ -95,9 +96,24 @@ class QuestionReader:
     ) -> None:
         self._schema, self._values, self._dialect = schema, values, dialect
         self._names = NameIndex(schema, synonyms)
+        self._spelling = SpellingIndex(schema)
 
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
-        """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame."""
+        """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame.
+
+        Words that nothing explains are corrected if they are misspelled, and the question is read again.
+        """
+        readings = self._read(question, today, previous)
+        unknown = readings.best.unexplained if readings.best else [token.text for token in tokenize(question)]
+        found = {word: self._spelling.find_correction(word) for word in unknown}
+        corrections = [(word, correction) for word, correction in found.items() if correction is not None]
+        if not corrections:
+            return readings
+        again = self._read(replace_words(question, corrections), today, previous)
+        is_better = again.best is not None and len(again.best.unexplained) < len(unknown)
+        return _add_corrections(again, corrections) if is_better else readings
+
+    def _read(self, question: str, today: date, previous: QueryFrame | None) -> Readings:
         tokens = tokenize(question)
         mentions = find_mentions(self._schema, self._names, self._values, tokens, today)
         drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
@@ -151,6 +167,12 @@ class QuestionReader:
             tuple(_list_unused(draft, tokens, _UNUSED_CODES)),
             tuple(text for text in _list_unused(draft, tokens, _ESSENTIAL_CODES) if text not in _FLAG_NUMBERS),
         )
+
+
+def _add_corrections(readings: Readings, corrections: Sequence[tuple[str, str]]) -> Readings:
+    notes = tuple(f"{word!r} is misspelled and means {correction!r}" for word, correction in corrections)
+    corrected = [replace(reading, assumptions=(*notes, *reading.assumptions)) for reading in readings.readings]
+    return replace(readings, readings=tuple(corrected))
 
 
 def _list_missing_heads(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:

@@ -186,6 +186,10 @@ class _FrameWriter:
         if frame.group and all(ref in grouped or (ref.table in named and self._names.names_row(ref)) for ref in refs):
             return rows
         is_plural = not (self._is_limited and frame.limit == 1)
+        if frame.group and not self._is_limited:
+            groups = join_words([self._name_group(item) for item in frame.group])
+            shown = join_words([describe_column(self._names, item) for item in frame.select])
+            return f"one {shown} for each {groups}"
         nouns = [describe_column(self._names, item) for item in frame.select]
         listed = join_words([make_plural(noun) if is_plural else noun for noun in nouns])
         different = "different " if frame.distinct else ""

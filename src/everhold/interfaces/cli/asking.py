@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from everhold import Answer, AnswerStatus, Everhold
+from everhold import Answer, AnswerStatus, Everhold, ResultTable
 from everhold.errors import InvalidInput
 from everhold.files import write_private
 from everhold.interfaces.cli import show
@@ -20,6 +23,7 @@ app = typer.Typer()
 _MAX_ROWS = 20
 _MAX_TEXT = 60
 _WIDTH = 80
+_SURE = 0.8  # the other readings are shown if the confidence is lower
 
 
 @command(app, "ask")
@@ -101,21 +105,46 @@ def _render_answer(answer: Answer) -> Iterator[RenderableType]:
     if not answer.sql:
         return
     if len(answer.table.rows) > 1:
-        titles = [column.title or column.name for column in answer.table.columns]
-        yield _render_rows(titles, [list(row) for row in answer.table.rows], len(answer.table.rows))
+        yield _render_table(answer.table)
     sketch = answer.sketch(_WIDTH)
     if sketch and len(answer.table.rows) > 1:
         yield Text(sketch)
     yield show.render_text(f"read as: {answer.restatement} (confidence {answer.confidence:.0%})", style="dim")
     yield from (show.render_text(f"assumed: {text}", style="dim") for text in answer.assumptions)
-    if not answer.choices:
+    if not answer.choices and answer.confidence < _SURE:
         yield from (show.render_text(f"or: {text}", style="dim") for text in answer.alternatives)
     yield show.render_text(answer.sql, style="dim")
+
+
+def _render_table(table: ResultTable) -> RenderableType:
+    """Return rows with their labels to the left of figures."""
+    order = sorted(range(len(table.columns)), key=lambda place: bool(table.columns[place].function))
+    shown = show.make_table()
+    for place in order:
+        column = table.columns[place]
+        shown.add_column(show.render_text(column.title or column.name), justify="right" if column.function else "left")
+    for row in table.rows[:_MAX_ROWS]:
+        cells = [(row[place], bool(table.columns[place].function)) for place in order]
+        shown.add_row(*(show.render_text(_write_cell(cell, is_figure), _MAX_TEXT) for cell, is_figure in cells))
+    return _add_rest(shown, len(table.rows))
+
+
+def _write_cell(cell: Any, is_figure: bool) -> str:
+    if cell is None:
+        return ""
+    if is_figure and isinstance(cell, int | float | Decimal):
+        return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.2f}"
+    is_midnight = isinstance(cell, datetime) and cell.time() == time()
+    return str(cell.date() if is_midnight else cell)
 
 
 def _render_rows(names: list[str], rows: list[list[Any]], count: int) -> RenderableType:
     table = show.make_table(*names)
     for row in rows[:_MAX_ROWS]:
         table.add_row(*(show.render_text("" if cell is None else str(cell), _MAX_TEXT) for cell in row))
-    rest = count - min(len(rows), _MAX_ROWS)
+    return _add_rest(table, count)
+
+
+def _add_rest(table: Table, count: int) -> RenderableType:
+    rest = count - _MAX_ROWS
     return Group(table, Text(f"{rest:,} more rows", style="dim")) if rest > 0 else table
