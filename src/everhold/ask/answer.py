@@ -130,7 +130,7 @@ def make_answer(
         assumptions=tuple(assumptions),
         alternatives=tuple(alternatives),
         confidence=confidence,
-        charts=choose_charts(table, intent, restatement),
+        charts=choose_charts(table, intent, restatement.removeprefix("the ")),
         status=AnswerStatus.CLARIFY if choices else status,
         choices=tuple(choices),
         clarification=clarification,
