@@ -36,7 +36,7 @@ def find_problems(schema: AskSchema, values: ValueIndex, question: str, readings
     problems = [
         *_list_unlinked_quotes(schema, values, best),
         *_list_unused_names(schema, values, best),
-        *_list_unknown(schema, heads, best.frame.entity),
+        *_list_unknown(schema, [*heads, *_list_unreachable(schema, best)], best.frame.entity),
         *_list_ignored(best),
     ]
     if problems or best.confidence >= LIMITS.hopeless:
@@ -67,6 +67,15 @@ def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = 
         else:
             names = [name for listed in owners.values() for name in listed]
             yield NotUnderstood(word, _AMBIGUOUS, tuple(names[:_MOST_CLOSEST]))
+
+
+def _list_unreachable(schema: AskSchema, best: QuestionReading) -> Iterator[str]:
+    """Yield unexplained words that name tables or columns which no key connects with the reading."""
+    reachable = schema.distances_from(best.frame.entity)
+    for word in best.unexplained:
+        owners = _find_owners(schema, word)
+        if owners and reachable.keys().isdisjoint(owners):
+            yield word
 
 
 def _find_owners(schema: AskSchema, word: str) -> dict[str, list[str]]:

@@ -116,9 +116,8 @@ def _ask(view: View, question: DataQuestion, dialect: str, today: date) -> Answe
     try:
         [sql] = sqlglot.transpile(question.expected, read=dialect, write=_DIALECT)
     except (SqlglotError, ValueError) as error:
-        raise InvalidInput(
-            f"the SQL of question {question.id!r} is invalid: {error}", value=question.expected
-        ) from error
+        fact = f"the SQL of question {question.id!r} is invalid: {error}"
+        raise InvalidInput(fact, value=question.expected, remedy=f"write it in the dialect {dialect!r}") from error
     expected = view.sql(sql).rows
     try:
         answer = view.ask(question.text, after=question.after, today=today)

@@ -98,6 +98,7 @@ def introduce(call: Call, *, terminal: bool) -> CommandResult:
 
 def _render_next_step(*, terminal: bool) -> Text:
     before = "Your turn: type " if terminal else "To go on, run this in a terminal: type "
-    data = (f"/ask {DATA_QUESTION}", "bold")
-    start = Text.assemble(before, ("a sentence", "bold"), ", ", ("?question", "bold"), " or ", ("/help", "bold"), ".")
-    return Text.assemble(start, "\nThere is also a table of what the move cost: ", data)
+    return Text.assemble(
+        ("What the move cost: ", "dim"), (f"/ask {DATA_QUESTION}", "bold magenta"), "\n", before,
+        ("a sentence", "bold"), ", ", ("?question", "bold"), " or ", ("/help", "bold"), ".",
+    )  # fmt: skip
