@@ -109,6 +109,12 @@ FRAMES: dict[str, QueryFrame] = {
     "the change in the total revenue from month to month": replace(
         PER_MONTH, select=(MONTH, replace(REVENUE, window=WindowKind.CHANGE))
     ),
+    "the share of orders with status paid": QueryFrame(
+        "orders", (replace(ORDERS, condition=Predicate(STATUS, "=", ("paid",))),)
+    ),
+    "the average number of orders per customer": QueryFrame(
+        "orders", (replace(ORDERS, per=ColumnRef("orders", "customer_id")),)
+    ),
     "the number of different countries": QueryFrame(
         "customers", (replace(apply(Function.COUNT, "customers", "country"), distinct=True),)
     ),

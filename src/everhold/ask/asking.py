@@ -211,7 +211,8 @@ def _make_table(result: QueryResult, frame: QueryFrame, schema: AskSchema) -> Re
 
 def _find_unit(schema: AskSchema, expression: Expression) -> str:
     """Return the unit of a selected expression; counts and shares have none."""
-    has_unit = expression.function is not Function.COUNT and expression.window is not WindowKind.SHARE
+    is_share = expression.window is WindowKind.SHARE or expression.condition is not None
+    has_unit = expression.function is not Function.COUNT and not is_share
     return schema.column(expression.column).unit if has_unit and expression.column is not None else ""
 
 

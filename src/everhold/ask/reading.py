@@ -11,7 +11,7 @@ from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.building import build_frame
 from everhold.ask.grammar.draft import FrameDraft
 from everhold.ask.grammar.followup import patch_frame
-from everhold.ask.grouping import sum_grouped_measures
+from everhold.ask.grouping import sort_periods, sum_grouped_measures
 from everhold.ask.language.tokens import Token, tokenize
 from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
@@ -136,7 +136,7 @@ class QuestionReader:
         built = patched or build_frame(self._schema, assignment)
         if built:
             frame, draft = built
-            yield sum_grouped_measures(self._schema, frame), draft
+            yield sort_periods(self._schema, sum_grouped_measures(self._schema, frame)), draft
 
     def _write(self, frame: QueryFrame) -> str | None:
         try:
@@ -160,7 +160,7 @@ class QuestionReader:
             features,
             tuple(list_assumptions(self._schema, assignment, tokens)),
             tuple(tokens[piece.start].text for piece in assignment.pieces if not piece.mention and not piece.cue),
-            list_bindings(assignment, tokens),
+            list_bindings(self._schema, assignment, tokens),
             tuple(_list_missing_heads(draft, tokens)),
             tuple(_list_unlinked_quotes(assignment)),
             tuple(str(mention.value) for mention in assignment.mentions if mention.why == "unknown"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from everhold.ask.language.tokens import Token
 from everhold.ask.linking.beam import Assignment
-from everhold.ask.linking.mention import TABLE, VALUE, Mention
+from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
 from everhold.ask.schema import AskSchema
 from everhold.ask.wording.names import FrameNames, make_singular
 
@@ -29,10 +29,18 @@ def _is_label(schema: AskSchema, mention: Mention, text: str) -> bool:
     return ref is not None and FrameNames(schema, ref.table, [ref.table]).name_alone(ref) == make_singular(text.lower())
 
 
-def list_bindings(assignment: Assignment, tokens: Sequence[Token]) -> dict[str, str]:
-    """Return what each word or phrase was taken to mean, in their order."""
+def list_bindings(schema: AskSchema, assignment: Assignment, tokens: Sequence[Token]) -> dict[str, str]:
+    """Return what each word or phrase was taken to mean, in their order.
+
+    A column that refers to a table means that table: "airline" is the same, whether its code or its name is shown.
+    """
     mentions = [mention for mention in assignment.mentions if mention.table or mention.column]
-    return {quote_span(mention, tokens): name_meaning(mention) for mention in mentions}
+    return {quote_span(mention, tokens): _name_binding(schema, mention) for mention in mentions}
+
+
+def _name_binding(schema: AskSchema, mention: Mention) -> str:
+    key = schema.foreign_key(mention.column) if mention.column and mention.kind == COLUMN else None
+    return key.to_table if key is not None else name_meaning(mention)
 
 
 def quote_span(mention: Mention, tokens: Sequence[Token]) -> str:

@@ -195,3 +195,10 @@ def describe_having(names: FrameNames, predicate: Predicate) -> str:
 
 def _fit_number(noun: str, number: Literal) -> str:
     return make_singular(noun) if number == 1 else noun
+
+
+def describe_conditional_share(names: FrameNames, item: Expression, describe: DescribeFrame) -> str:
+    """Return the share of the rows that meet a condition: "share of orders with status cancelled"."""
+    assert item.condition is not None
+    whole = names.name_column(item.column) if item.column else names.name_rows(item.of_table or names.subject)
+    return f"share of {whole} {describe_condition(names, item.condition, describe)}"

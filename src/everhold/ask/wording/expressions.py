@@ -14,6 +14,8 @@ _TIME_FUNCTIONS: Mapping[Function, str] = {Function.MINIMUM: "earliest", Functio
 
 def describe_measure(names: FrameNames, item: Expression) -> str:
     """Return an aggregate as a noun without an article."""
+    if item.per is not None:
+        return f"average {_describe_aggregate(names, item)} per {names.name_group(item.per)}"
     if item.window is None:
         return _describe_aggregate(names, item)
     if item.window is WindowKind.SHARE:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from everhold.ask.frame import Expression, Function, Ordering, QueryFrame, SetOperation, WindowKind
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.schema import AskSchema
-from everhold.ask.wording.conditions import describe_condition, describe_having
+from everhold.ask.wording.conditions import describe_condition, describe_conditional_share, describe_having
 from everhold.ask.wording.expressions import describe_column, describe_measure, name_extreme
 from everhold.ask.wording.names import FrameNames, join_words, make_plural
 
@@ -34,12 +34,18 @@ def name_columns(schema: AskSchema, frame: QueryFrame) -> list[str]:
     titles = []
     for item in frame.select:
         if item.is_aggregate:
-            titles.append(describe_measure(names, item))
+            titles.append(_describe_figure(schema, names, item))
         elif is_grouped and item.column is not None and item.grain is None:
             titles.append(names.name_group(item.column))
         else:
             titles.append(describe_column(names, item))
     return titles
+
+
+def _describe_figure(schema: AskSchema, names: FrameNames, item: Expression) -> str:
+    if item.condition is not None:
+        return describe_conditional_share(names, item, lambda frame: describe_frame(schema, frame))
+    return describe_measure(names, item)
 
 
 def name_rows(schema: AskSchema, frame: QueryFrame) -> str:
@@ -83,7 +89,8 @@ class _FrameWriter:
     def _write_measures(self) -> str:
         """Return aggregates, alone or per group."""
         frame = self._frame
-        measures = join_words([describe_measure(self._names, item) for item in self._aggregates])
+        figures = [_describe_figure(self._schema, self._names, item) for item in self._aggregates]
+        measures = join_words(figures)
         parts = [f"the {measures}{self._name_owner()}"]
         groups = [self._name_group(item) for item in frame.group]
         if groups:

@@ -113,9 +113,8 @@ class FrameNames:
 
     def name_group(self, ref: ColumnRef) -> str:
         """Return what a group is called: "store" for the key or the name of stores, otherwise the column."""
-        table = self.schema.table(ref.table)
         key = self.schema.foreign_key(ref)
-        if ref in (table.key_ref, table.display_ref) and ref.table != self.subject:
+        if self.names_row(ref) and ref.table != self.subject:
             return self.name_rows(ref.table, is_plural=False)
         if key is not None and key.to_ref == self.schema.table(key.to_table).key_ref:
             return self._name_reference(ref, key.to_table)
@@ -130,7 +129,7 @@ class FrameNames:
     def names_row(self, ref: ColumnRef) -> bool:
         """Say whether a column shows or identifies the rows of its table."""
         table = self.schema.table(ref.table)
-        return ref in (table.key_ref, table.display_ref)
+        return ref == table.key_ref or ref in table.shown_refs
 
     def has_one_time(self, ref: ColumnRef) -> bool:
         """Say whether no other column of the frame's tables holds times."""
