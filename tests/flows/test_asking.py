@@ -81,7 +81,7 @@ def test_what_names_nothing_is_not_guessed(engine: Everhold, shop: View) -> None
     answer = shop.ask("purple elephants")
     assert (answer.status, answer.sql, answer.table.rows, answer.chart) == ("cannot", "", (), None)
     assert [problem.text for problem in answer.not_understood] == ["purple", "elephants"]
-    assert "'purple' is not a column, table or value here" in answer.sentence
+    assert "'purple' and 'elephants' are not columns, tables or values here" in answer.sentence
     (query,) = records_of(engine).scan(QueryRun, "default")
     assert (query.status, query.sql, query.row_count) == ("cannot", None, None)
     assert query.metadata["not_understood"][0]["text"] == "purple"
