@@ -97,6 +97,8 @@ _EXPORTS = {
         "WorkspaceFile",
     ),
     "ask.answer": ("Answer",),
+    "ask.earlier": ("EarlierQuestion",),
+    "ask.outcome": ("AnswerChoice", "AnswerStatus", "NotUnderstood"),
     "ask.sources.finding": ("FoundTable",),
     "ask.sources.pipeline": ("UploadedFile",),
     "ask.sources.rows": ("DescribedTable",),

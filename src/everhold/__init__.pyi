@@ -4,6 +4,8 @@ from everhold.access.chain import Verification
 from everhold.adapters.caller_embedder import FunctionEmbedder
 from everhold.agents.files import AgentFile
 from everhold.ask.answer import Answer
+from everhold.ask.earlier import EarlierQuestion
+from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood
 from everhold.ask.sources.finding import FoundTable
 from everhold.ask.sources.pipeline import UploadedFile
 from everhold.ask.sources.rows import DescribedTable
@@ -151,7 +153,9 @@ __all__ = [
     "AgentState",
     "AlreadyExists",
     "Answer",
+    "AnswerChoice",
     "AnswerColumn",
+    "AnswerStatus",
     "ArgumentFault",
     "AsyncEverhold",
     "AsyncRun",
@@ -174,6 +178,7 @@ __all__ = [
     "Deleted",
     "DerivedToolFields",
     "DescribedTable",
+    "EarlierQuestion",
     "Embedder",
     "EmptyQuery",
     "Entity",
@@ -223,6 +228,7 @@ __all__ = [
     "NewBlockFields",
     "NewToolFields",
     "NotFound",
+    "NotUnderstood",
     "OpeningEngine",
     "Organization",
     "OrganizationFields",

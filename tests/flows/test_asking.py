@@ -1,5 +1,6 @@
 """Questions about uploaded data: answers, follow-ups, what is recorded, and what is refused."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -78,9 +79,78 @@ def test_other_projects_have_no_such_table(engine: Everhold, shop: View) -> None
         engine.scope(organization="acme", project="shop").sql("SELECT * FROM orders")
 
 
-def test_what_names_nothing_is_not_guessed(shop: View) -> None:
-    with pytest.raises(InvalidInput, match="nothing in the question names"):
-        shop.ask("purple elephants")
+def test_what_names_nothing_is_not_guessed(engine: Everhold, shop: View) -> None:
+    answer = shop.ask("purple elephants")
+    assert (answer.status, answer.sql, answer.table.rows, answer.chart) == ("cannot", "", (), None)
+    assert [problem.text for problem in answer.not_understood] == ["purple", "elephants"]
+    assert "'purple' and 'elephants' are not columns, tables or values here" in answer.sentence
+    (query,) = records_of(engine).scan(QueryRun, "default")
+    assert (query.status, query.sql, query.row_count) == ("cannot", None, None)
+    assert query.metadata["not_understood"][0]["text"] == "purple"
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("What is the churn of orders?", "'churn' is not a column, table or value here"),
+        ("How many orders are from 'Atlantis'?", "'Atlantis' is not a value"),
+    ],
+)
+def test_what_is_not_understood_is_named(shop: View, question: str, message: str) -> None:
+    answer = shop.ask(question)
+    assert answer.status == "cannot"
+    assert message in answer.sentence
+
+
+@pytest.fixture
+def sales(engine: Everhold, tmp_path: Path) -> View:
+    """A scope with a table that has two prices."""
+    (tmp_path / "sales.csv").write_text("sale_id,day,net_price,gross_price\n1,2025-01-02,10,12\n2,2024-03-04,20,24\n")
+    view = engine.scope(project="sales", session="s2", user="ana")
+    view.upload(str(tmp_path / "sales.csv"))
+    return view
+
+
+def test_readings_that_differ_are_offered(engine: Everhold, sales: View) -> None:
+    answer = sales.ask("What is the total price?")
+    assert answer.status == "clarify"
+    assert answer.clarification == "Does 'price' mean sales.net_price or sales.gross_price?"
+    assert [choice.number for choice in answer.choices] == [1, 2]
+    assert answer.table.rows == ((30,),)
+    chosen = sales.ask("What is the total price?", choice=2)
+    assert (chosen.status, chosen.table.rows) == ("answered with assumptions", ((36,),))
+    assert chosen.sql == answer.choices[1].sql
+
+
+def test_a_follow_up_continues_from_the_choice(engine: Everhold, sales: View) -> None:
+    sales.ask("What is the total price?")
+    chosen = sales.ask("What is the total price?", choice=2)
+    assert sales.ask("and in 2025?").table.rows == ((12,),)
+    alone = engine.scope(project="sales")
+    assert alone.ask("and in 2025?", after=chosen.earlier).table.rows == ((12,),)
+    queries = records_of(engine).scan(QueryRun, "default", order="created_at")
+    assert [query.status for query in queries][:2] == ["clarify", "answered with assumptions"]
+    assert [len(query.metadata.get("choices", ())) for query in queries][:2] == [2, 0]
+    assert queries[1].metadata["choice"] == 2
+    messages = sales.messages(oldest_first=True).messages
+    assert "2. the total gross price" in messages[1].text
+    assert messages[2].text.endswith("(choice 2)")
+
+
+def test_a_choice_that_was_not_offered_is_refused(sales: View) -> None:
+    with pytest.raises(InvalidInput, match="there is no choice 3"):
+        sales.ask("What is the total price?", choice=3)
+
+
+def test_a_refusal_is_part_of_the_conversation(sales: View) -> None:
+    answer = sales.ask("purple elephants")
+    messages = sales.messages(oldest_first=True).messages
+    assert [message.text for message in messages] == ["purple elephants", answer.sentence]
+    assert sales.get_run(messages[1].references[1]["id"]).status == "failed"
+
+
+def test_periods_are_counted_from_a_day(shop: View) -> None:
+    assert shop.ask("How many orders last year?", today=date(2025, 6, 1)).table.rows == ((1,),)
 
 
 @pytest.mark.parametrize(

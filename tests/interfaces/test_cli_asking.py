@@ -38,3 +38,54 @@ def test_statements_are_guarded(shop: Run) -> None:
     refused = shop("sql", "DROP TABLE orders", *PROJECT)
     assert (refused.code, "only queries are allowed" in refused.err) == (2, True)
     assert "this scope has no tables" in shop("ask", "How many orders?", "--project", "other").err
+
+
+@pytest.fixture
+def prices(run: Run, tmp_path: Path) -> Run:
+    (tmp_path / "sales.csv").write_text("sale_id,net_price,gross_price\n1,10,12\n2,20,24\n")
+    run("upload", str(tmp_path / "sales.csv"), *PROJECT)
+    return run
+
+
+def test_readings_are_offered_and_chosen(prices: Run) -> None:
+    shown = prices("ask", "What is the total price?", *PROJECT)
+    assert shown.code == 0
+    assert "Does 'price' mean sales.net_price or sales.gross_price?" in shown.out.replace("\n", " ")
+    assert "2. the total gross price" in shown.out
+    document = prices("ask", "What is the total price?", *PROJECT, "--json").document
+    assert document["status"] == "clarify"
+    assert [choice["number"] for choice in document["choices"]] == [1, 2]
+    chosen = prices("ask", "What is the total price?", "--choice", "2", *PROJECT, "--json").document
+    assert (chosen["rows"], chosen["choices"]) == ([[36]], [])
+    refused = prices("ask", "What is the total price?", "--choice", "3", *PROJECT)
+    assert (refused.code, "there is no choice 3; pass a number from 1 to 2" in refused.err) == (2, True)
+
+
+def test_a_shell_takes_the_number_of_a_choice(prices: Run) -> None:
+    typed = "/ask What is the total price?\n2\n/ask and with net price over 15?\n2\n"
+    answers = prices("shell", *PROJECT, "--json", typed=typed).document["answers"]
+    assert [answer["answer"]["status"] for answer in answers[:2]] == ["clarify", "answered with assumptions"]
+    assert [answer["answer"]["rows"] for answer in answers[1:3]] == [[[36]], [[24]]]
+    # Nothing is open any more, so the number is a sentence to remember.
+    assert "status" not in answers[3].get("answer", {})
+
+
+def test_what_is_not_understood_has_an_exit_code(shop: Run, tmp_path: Path) -> None:
+    shown = shop("ask", "What is the churn of orders?", *PROJECT, "--chart", str(tmp_path / "x.png"))
+    assert shown.code == 1
+    assert "'churn' is not a column, table or value here" in shown.out
+    assert not (tmp_path / "x.png").exists()
+    document = shop("ask", "churn per channel", *PROJECT, "--json").document
+    assert (document["status"], document["sql"], document["rows"]) == ("cannot", None, [])
+    assert document["not_understood"][0]["text"] == "churn"
+
+
+def test_a_question_may_be_typed_without_quotes(shop: Run) -> None:
+    assert shop("ask", "how", "many", "orders", *PROJECT, "--json").document["rows"] == [[3]]
+
+
+def test_a_chart_that_cannot_be_drawn_is_reported(shop: Run, tmp_path: Path) -> None:
+    shown = shop("ask", "Show all details of orders as a table", *PROJECT, "--chart", str(tmp_path / "x.png"))
+    assert (shown.code, "because no chart fits" in shown.out.replace("\n", " ")) == (1, True)
+    missing = shop("ask", "number of orders per channel", *PROJECT, "--chart", str(tmp_path / "none" / "x.png"))
+    assert (missing.code, "there is no folder" in missing.err) == (2, True)

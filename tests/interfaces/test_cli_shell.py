@@ -84,6 +84,7 @@ def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path
         place = lines.index(f"?{question}")
         assert answer in lines[place + 1]
         assert "meaning" in lines[place + 2]
+    assert lines[-2] == f"What the move cost: /ask {sample.DATA_QUESTION}"
     assert "a sentence, ?question or /help" in lines[-1]
     assert (tmp_path / "data/everhold/sample.db").is_file()
 
@@ -96,6 +97,18 @@ def test_the_sample_is_there_once(run: Run) -> None:
         assert [one["question"] for one in found] == list(sample.QUESTIONS)
     kept = run("list", "--store", "mine.db", "--user", sample.USER, "--json").document["memories"]
     assert len(kept) == len(lines)
+
+
+def test_the_sample_has_a_table_to_ask(tmp_path: Path) -> None:
+    def converse(terminal: Terminal) -> None:
+        assert sample.DATA_QUESTION in terminal.read_until("›")
+        answer = terminal.type(f"/ask {sample.DATA_QUESTION}", "SELECT")
+        assert "11,937.70 EUR" in answer
+        assert "█" in answer
+        terminal.read_until("›")
+        terminal.press(CTRL_D)
+
+    assert run_in_terminal(tmp_path, ["shell", "--sample"], converse).code == 0
 
 
 def test_the_sample_without_a_home(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

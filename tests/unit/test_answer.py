@@ -53,13 +53,19 @@ TREND = (
             "orders by channel",
             ["channel", "orders"],
             [["web", 1000], ["phone", 5], ["store", 30]],
-            "Orders by channel, 3 rows: from 5 (phone) to 1,000 (web); 1,035 in total.",
+            "Orders by channel: web 1,000, store 30 and phone 5; 1,035 in total.",
         ),
         (
             "average price by category",
             ["category", "avg(price)"],
             [["tents", 9.5], ["mugs", 2.25]],
-            "Average price by category, 2 rows: from 2.25 (mugs) to 9.50 (tents).",
+            "Average price by category: tents 9.50 and mugs 2.25.",
+        ),
+        (
+            "orders by day",
+            ["weekday", "orders"],
+            [["Mon", 4], ["Tue", 2], ["Wed", 7], ["Thu", 1]],
+            "Orders by weekday, 4 rows: from 1 (Thu) to 7 (Wed); 14 in total.",
         ),
         (
             "share by category",

@@ -53,7 +53,7 @@ def test_a_count_for_each_country_is_a_group(reader: QuestionReader) -> None:
 
 def test_a_reading_is_restated_in_words(reader: QuestionReader) -> None:
     words = read_best(reader, "What is the average age of customers from France?").words
-    assert words == "average customers.age where customers.country is France"
+    assert words == "the average age of customers in France"
 
 
 def test_words_that_nothing_explains_are_named(reader: QuestionReader) -> None:

@@ -3,9 +3,10 @@
 import pytest
 
 from everhold.ask.confidence import Features
+from everhold.ask.results import Rows, are_equal
 from everhold.evaluation.sql import SqlOutcome, SqlQuestion, find_coverage, summarise, trace_curve
 from everhold.evaluation.sql_fitting import fit_weights, leave_databases_out
-from everhold.evaluation.sql_results import Rows, are_equal, find_level, is_single_table, is_sorted
+from everhold.evaluation.sql_levels import find_level, is_single_table, is_sorted
 
 
 @pytest.mark.parametrize(

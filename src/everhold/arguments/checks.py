@@ -326,6 +326,8 @@ LineNumber = Annotated[int, Checked(make_integer_check(0, MAX_INTEGER, "the numb
 EventNumber = Annotated[
     int, Checked(make_integer_check(0, MAX_INTEGER, "the number of the last event that was handled, or 0"))
 ]
+# The number of a reading that an answer offers.
+ChoiceNumber = Annotated[int, Checked(make_integer_check(1, 9, "the number of one of the answer's choices"))]
 HitCount = Annotated[int, Checked(make_integer_check(1, MAX_HITS, f"1 to {MAX_HITS}, and the cursor for more"))]
 NeighbourCount = Annotated[int, Checked(make_integer_check(0, MAX_NEIGHBOURS))]
 ResultCount = Annotated[int, Checked(make_integer_check(0, MAX_RESULTS))]

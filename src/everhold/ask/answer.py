@@ -10,8 +10,10 @@ from everhold.ask.charts.choosing import choose_charts
 from everhold.ask.charts.intent import read_chart_intent
 from everhold.ask.charts.sketch import sketch_chart
 from everhold.ask.charts.specification import write_specification
+from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.export import write_cell, write_csv
 from everhold.ask.frame import QueryFrame
+from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood, describe_problems
 from everhold.ask.sentences import describe_result
 from everhold.ports.result_table import ResultTable
 
@@ -24,6 +26,9 @@ class Answer:
 
     `restatement` is the question as it was read, `assumptions` what was taken for granted, and `alternatives` other
     readings in words. `charts` are best first; the first one is a table if no chart fits.
+
+    With the status CLARIFY, `choices` are readings with different results and `clarification` asks for one of them;
+    the rest of the answer is that of the first. With CANNOT, `not_understood` says why; there are no rows and no SQL.
     """
 
     question: str
@@ -35,9 +40,23 @@ class Answer:
     alternatives: tuple[str, ...] = ()
     confidence: float = 1.0
     charts: tuple[Chart, ...] = field(default=(), repr=False)
+    status: AnswerStatus = AnswerStatus.ANSWERED
+    choices: tuple[AnswerChoice, ...] = ()
+    clarification: str = ""
+    not_understood: tuple[NotUnderstood, ...] = ()
 
     def __str__(self) -> str:
         return self.sentence
+
+    @property
+    def earlier(self) -> EarlierQuestion:
+        """This question and how it was read: what `after` takes for a follow-up."""
+        return EarlierQuestion(self.question, self.sql or None)
+
+    @property
+    def full_text(self) -> str:
+        """The sentence, and below it the choices if there are any."""
+        return "\n".join([self.sentence, *(f"{choice.number}. {choice}" for choice in self.choices)])
 
     @property
     def chart(self) -> Chart | None:
@@ -59,16 +78,19 @@ class Answer:
         return write_csv(self.table)
 
     def _repr_html_(self) -> str:
-        details = [("How the question was read", [self.restatement]), ("Assumed", list(self.assumptions))]
+        details = [
+            ("How the question was read", [self.restatement] if self.restatement else []),
+            ("Assumed", list(self.assumptions)),
+            (escape(self.clarification), [f"{choice.number}. {choice}" for choice in self.choices]),
+        ]
         notes = "".join(
             f"<dt>{title}</dt>" + "".join(f"<dd>{escape(text)}</dd>" for text in texts)
             for title, texts in details
             if texts
         )
-        return (
-            f'<div class="everhold-answer"><p>{escape(self.sentence)}</p>{_write_html_table(self.table)}'
-            f"<dl>{notes}</dl><details><summary>SQL</summary><pre>{escape(self.sql)}</pre></details></div>"
-        )
+        rows = _write_html_table(self.table) if self.table.columns else ""
+        sql = f"<details><summary>SQL</summary><pre>{escape(self.sql)}</pre></details>" if self.sql else ""
+        return f'<div class="everhold-answer"><p>{escape(self.sentence)}</p>{rows}<dl>{notes}</dl>{sql}</div>'
 
 
 def _write_html_table(table: ResultTable) -> str:
@@ -88,20 +110,42 @@ def make_answer(
     restatement: str,
     *,
     frame: QueryFrame | None = None,
+    row_noun: str = "rows",
     assumptions: Sequence[str] = (),
     alternatives: Sequence[str] = (),
     confidence: float = 1.0,
+    choices: Sequence[AnswerChoice] = (),
+    clarification: str = "",
 ) -> Answer:
-    """Return the answer for a result: its sentence and its charts are made here."""
+    """Return the answer for a result: its sentence, its charts and its status are made here."""
     intent = read_chart_intent(question, frame)
+    sentence = describe_result(table, intent, row_noun)
+    status = AnswerStatus.ASSUMED if assumptions else AnswerStatus.ANSWERED
     return Answer(
         question=question,
-        sentence=describe_result(table, intent),
+        sentence=f"{clarification} The likeliest answer: {sentence}" if choices else sentence,
         table=table,
         sql=sql,
         restatement=restatement,
         assumptions=tuple(assumptions),
         alternatives=tuple(alternatives),
         confidence=confidence,
-        charts=choose_charts(table, intent, restatement),
+        charts=choose_charts(table, intent, restatement.removeprefix("the ")),
+        status=AnswerStatus.CLARIFY if choices else status,
+        choices=tuple(choices),
+        clarification=clarification,
+    )
+
+
+def make_refusal(question: str, not_understood: Sequence[NotUnderstood]) -> Answer:
+    """Return the answer to a question that was not understood: it says what, and has no rows."""
+    return Answer(
+        question=question,
+        sentence=describe_problems(not_understood),
+        table=ResultTable((), ()),
+        sql="",
+        restatement="",
+        confidence=0.0,
+        status=AnswerStatus.CANNOT,
+        not_understood=tuple(not_understood),
     )

@@ -1,22 +1,27 @@
 """Answer a question about uploaded data, without a language model.
 
-tables → readings of the question → checked statement → result of the sandbox → answer
+tables → readings of the question → what is not understood → checked statements → results of the sandbox → answer
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple, Protocol
 
-from everhold.ask.answer import Answer, make_answer
-from everhold.ask.frame import QueryFrame
+from everhold.ask.answer import Answer, make_answer, make_refusal
+from everhold.ask.earlier import EarlierQuestion
+from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
 from everhold.ask.guard import check_statement
-from everhold.ask.reading import QuestionReading, Readings
+from everhold.ask.outcome import MAX_CHOICES, ask_back, is_rival, make_choices
+from everhold.ask.problems import find_problems
+from everhold.ask.reading import QuestionReader, QuestionReading, Readings
+from everhold.ask.results import say_the_same
 from everhold.ask.schema import AskSchema
 from everhold.ask.sources.cache import ScopeTables
 from everhold.ask.sources.content import load_reader, load_scope, open_tables
 from everhold.ask.sources.deps import DataDeps
-from everhold.errors import InvalidInput, NotFound, Remedy, Verb
+from everhold.ask.wording.frames import name_columns, name_rows
+from everhold.errors import InvalidInput, NotFound, QueryError, Remedy, StatementRefused, Verb
 from everhold.model import Scope, TableMetadata
 from everhold.ports.data_engine import CheckedStatement, DataEngine, ParquetTables, QueryResult
 from everhold.ports.result_table import AnswerColumn, ResultTable
@@ -32,14 +37,28 @@ class FindTables(Protocol):
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """The answer to a question, and the result that it is made from."""
+    """The answer to a question, the result that it is made from, and the choice that the caller made.
+
+    There is no result if nothing was run.
+    """
 
     answer: Answer
+    result: QueryResult | None
+    choice: int | None = None
+
+
+@dataclass(frozen=True)
+class _RunReading:
+    """A reading and its result."""
+
+    reading: QuestionReading
     result: QueryResult
 
 
 # More tables than these are narrowed to those that a question is about before it is read.
 MAX_TABLES = 60
+# Other readings are run only if the best one took less: their results tell whether the user has to choose.
+_CHEAP_SECONDS = 1.0
 
 
 def ask_question(
@@ -49,59 +68,112 @@ def ask_question(
     question: str,
     today: date,
     find_tables: FindTables,
-    after: Sequence[str] = (),
+    after: Sequence[EarlierQuestion] = (),
+    choice: int | None = None,
 ) -> AskedQuestion:
     """Return the answer to a question about the tables of a scope.
 
-    `after` are the questions before, oldest first: a fragment such as "only in 2025" changes the last of them. Raise
-    NotFound if the scope has no tables, and InvalidInput if nothing in the question names something in them.
+    `after` are the questions before, oldest first: a fragment such as "only in 2025" changes the last of them.
+    `choice` is the number of a reading that an earlier answer offered. Raise NotFound if the scope has no tables, and
+    InvalidInput if there is no such choice.
     """
     scoped = read_in_scope(deps, scope, question, today, find_tables, after)
-    best = scoped.readings.best
-    if best is None:
-        raise InvalidInput(
-            "nothing in the question names a table, a column or a value",
-            remedy=Remedy("use words of the data; {} lists the tables", Verb("tables")),
-        )
-    result = _run(deps, engine, scoped.tables, scoped.check(best))
-    answer = make_answer(
+    readings, schema = scoped.readings, scoped.reader.schema
+    problems = find_problems(schema, scoped.reader.values, question, readings)
+    if problems or readings.best is None:
+        return AskedQuestion(make_refusal(question, problems), None)
+
+    def run(reading: QuestionReading) -> _RunReading:
+        return _RunReading(reading, _run(deps, engine, scoped.tables, scoped.check(reading)))
+
+    rivals = _run_rivals(readings, run)
+    if choice is None:
+        return AskedQuestion(_make_answer(question, schema, readings, rivals), rivals[0].result)
+    chosen = _choose(rivals, choice)
+    return AskedQuestion(_make_answer(question, schema, readings, [chosen]), chosen.result, choice)
+
+
+def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
+    """Return the frame that a fragment changes: the questions before are read one after the other."""
+    previous: QueryFrame | None = None
+    for earlier in after:
+        readings = reader.read(earlier.text, today, previous)
+        meant = [reading for reading in readings.readings if reading.sql == earlier.sql]
+        reading = meant[0] if meant else readings.best
+        previous = previous if reading is None else reading.frame
+    return previous
+
+
+def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading]) -> list[_RunReading]:
+    """Return the best reading, and those that are about as likely and have another result, each with its result."""
+    best = readings.best
+    assert best is not None
+    ran = [run(best)]
+    if ran[0].result.seconds > _CHEAP_SECONDS:
+        return ran
+    for reading in [other for other in readings.alternatives if is_rival(best, other)][: MAX_CHOICES - 1]:
+        try:
+            other = run(reading)
+        except (StatementRefused, QueryError):
+            continue  # a reading that cannot be run is none to choose
+        if not any(say_the_same(known.result.rows, other.result.rows) for known in ran):
+            ran.append(other)
+    return ran
+
+
+def _choose(rivals: Sequence[_RunReading], choice: int) -> _RunReading:
+    if not 1 <= choice <= len(rivals):
+        remedy = f"pass a number from 1 to {len(rivals)}" if len(rivals) > 1 else "ask without a choice"
+        raise InvalidInput(f"there is no choice {choice}", value=str(choice), remedy=remedy)
+    return rivals[choice - 1]
+
+
+def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: Sequence[_RunReading]) -> Answer:
+    """Return the answer of the first reading; the others, if there are any, are offered as choices."""
+    first = rivals[0].reading
+    offered = [rival.reading for rival in rivals]
+    return make_answer(
         question,
-        _make_table(result, best.frame, scoped.schema),
-        best.sql,
-        best.words,
-        frame=best.frame,
-        assumptions=_list_assumptions(best),
-        alternatives=_list_alternatives(scoped.readings),
-        confidence=best.confidence,
+        _make_table(rivals[0].result, first.frame, schema),
+        first.sql,
+        first.words,
+        frame=first.frame,
+        row_noun=name_rows(schema, first.frame),
+        assumptions=_list_assumptions(first),
+        alternatives=_list_alternatives(readings, first),
+        confidence=first.confidence,
+        choices=make_choices(offered) if len(offered) > 1 else (),
+        clarification=ask_back(offered) if len(offered) > 1 else "",
     )
-    return AskedQuestion(answer, result)
 
 
 class ScopedReadings(NamedTuple):
     """The readings of a question, and the tables of the scope that it was read with."""
 
     tables: Sequence[TableMetadata]
-    schema: AskSchema
+    reader: QuestionReader
     readings: Readings
 
     def check(self, reading: QuestionReading) -> CheckedStatement:
         """Return the statement of a reading after the guard; StatementRefused if it may not run."""
-        columns = {table.name: [column.name for column in table.columns] for table in self.schema.tables}
+        columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
         return check_statement(reading.sql, DIALECT, columns)
 
 
 def read_in_scope(
-    deps: DataDeps, scope: Scope, question: str, today: date, find_tables: FindTables, after: Sequence[str] = ()
+    deps: DataDeps,
+    scope: Scope,
+    question: str,
+    today: date,
+    find_tables: FindTables,
+    after: Sequence[EarlierQuestion] = (),
 ) -> ScopedReadings:
     """Return the readings of a question about the tables of a scope; nothing is run. NotFound without tables."""
     scope_tables = _require_tables(deps, scope)
-    tables = _choose_tables(scope_tables, " ".join([*after, question]), find_tables)
+    words = " ".join([*(earlier.text for earlier in after), question])
+    tables = _choose_tables(scope_tables, words, find_tables)
     reader = load_reader(deps, scope_tables, tables, DIALECT)
-    previous: QueryFrame | None = None
-    for earlier in after:
-        reading = reader.read(earlier, today, previous).best
-        previous = previous if reading is None else reading.frame
-    return ScopedReadings(tables, reader.schema, reader.read(question, today, previous))
+    return ScopedReadings(tables, reader, reader.read(question, today, _find_previous(reader, after, today)))
 
 
 def run_statement(deps: DataDeps, engine: DataEngine, scope: Scope, sql: str) -> QueryResult:
@@ -147,24 +219,33 @@ def _make_table(result: QueryResult, frame: QueryFrame, schema: AskSchema) -> Re
     """Return the result with what its frame says about each column: its meaning, and the function that made it."""
     columns = [AnswerColumn(column.name, column.type.value) for column in result.columns]
     if frame.combined is None and len(frame.select) == len(columns):
+        titles = name_columns(schema, frame)
         columns = [
             AnswerColumn(
                 column.name,
                 column.data_type,
                 "" if expression.column is None or expression.function else schema.column(expression.column).kind.value,
                 "" if expression.function is None else expression.function.value,
+                _find_unit(schema, expression),
+                title,
             )
-            for column, expression in zip(columns, frame.select, strict=True)
+            for column, expression, title in zip(columns, frame.select, titles, strict=True)
         ]
     return ResultTable(tuple(columns), result.rows, result.truncated)
 
 
+def _find_unit(schema: AskSchema, expression: Expression) -> str:
+    """Return the unit of a selected expression; counts and shares have none."""
+    is_share = expression.window is WindowKind.SHARE or expression.condition is not None
+    has_unit = expression.function is not Function.COUNT and not is_share
+    return schema.column(expression.column).unit if has_unit and expression.column is not None else ""
+
+
 def _list_assumptions(reading: QuestionReading) -> list[str]:
-    unread = [f"not used: {word!r}" for word in reading.unexplained]
+    unread = [f"not used: {word!r}" for word in dict.fromkeys([*reading.unexplained, *reading.unused])]
     return [*reading.assumptions, *unread]
 
 
-def _list_alternatives(readings: Readings) -> list[str]:
-    best = readings.best
-    words = [reading.words for reading in readings.alternatives]
-    return [text for text in dict.fromkeys(words) if best is not None and text != best.words]
+def _list_alternatives(readings: Readings, chosen: QuestionReading) -> list[str]:
+    words = [reading.words for reading in readings.readings]
+    return [text for text in dict.fromkeys(words) if text != chosen.words]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from everhold.ask.frame import Expression, Function, QueryFrame
+from everhold.ask.frame import Expression, Function, Ordering, QueryFrame
 from everhold.ask.language.stems import stem
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 
@@ -65,3 +65,13 @@ def sum_grouped_measures(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
         return replace(item, function=choose_function(schema, column)) if column.kind is ColumnKind.MEASURE else item
 
     return replace(frame, select=tuple(add_up(item) for item in frame.select))
+
+
+def sort_periods(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
+    """Return the frame with figures per period in the order of time, unless it has another order."""
+    periods = [item for item in frame.group if item.column is not None and schema.column(item.column).is_time]
+    has_figures = any(item.is_aggregate for item in frame.select)
+    is_shown = bool(periods) and periods[0] in frame.select
+    if frame.order or frame.limit is not None or frame.combined or not has_figures or not is_shown:
+        return frame
+    return replace(frame, order=(Ordering(periods[0]),))

@@ -1,34 +1,53 @@
 """From a question to readings of it, best first: frame, SQL, confidence, and the reading in words."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from everhold.ask.confidence import Features, estimate_confidence, measure_features
 from everhold.ask.frame import QueryFrame
+from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.building import build_frame
 from everhold.ask.grammar.draft import FrameDraft
 from everhold.ask.grammar.followup import patch_frame
-from everhold.ask.grouping import sum_grouped_measures
+from everhold.ask.grouping import sort_periods, sum_grouped_measures
 from everhold.ask.language.tokens import Token, tokenize
 from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
 from everhold.ask.linking.names import NameIndex
 from everhold.ask.schema import AskSchema
+from everhold.ask.spelling import SpellingIndex, replace_words
 from everhold.ask.sql import write_sql
 from everhold.ask.values import ValueIndex
-from everhold.ask.wording import describe_frame, list_assumptions
+from everhold.ask.wording.assumptions import list_assumptions, list_bindings
+from everhold.ask.wording.frames import describe_frame
 from everhold.errors import InvalidInput
 from everhold.ports.synonyms import SynonymSource
 
 _MOST_ASSIGNMENTS = 12
 _UNREAD = 0.3  # what each mention costs that the grammar found no use for
 _MOST_READINGS = 4
+# Mentions, and cues that change the result: a period to group by, more than, between, not, share, highest, average.
+_UNUSED_CODES = "CVNPg>wn$sma"
+# Numbers, periods, comparisons, shares and periods to group by. On Spider, no reading that leaves one out is right, but
+# for remarks such as "1 stands for yes".
+_ESSENTIAL_CODES = "NP>w$g"
+_FLAG_NUMBERS = ("0", "1")
+# A word that nothing explains where a question says what it wants: after "show", "how many", "average" or at its
+# start, and before "of", "in", "by", "per" or its end. The letters are the codes of `language/cues.py`.
+_MISSING_HEAD = re.compile(r"(?:^|[L#am$d])(x+)(?=[fi=gbeh.,]|$)")
 
 
 @dataclass(frozen=True)
 class QuestionReading:
-    """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights."""
+    """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights.
+
+    `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
+    `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
+    texts that no column holds, `unlinked_names` such names. `unused` are words that name something for which the
+    grammar found no use, `ignored` those among them without which the question is another one.
+    """
 
     frame: QueryFrame
     sql: str
@@ -38,13 +57,23 @@ class QuestionReading:
     features: Features
     assumptions: tuple[str, ...] = ()
     unexplained: tuple[str, ...] = ()
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    missing_heads: tuple[str, ...] = ()
+    unlinked_quotes: tuple[str, ...] = ()
+    unlinked_names: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Readings:
-    """The readings of a question, best first; none if nothing in it was recognised."""
+    """The readings of a question, best first; none if nothing in it was recognised.
+
+    `unconnected` are the tables of the likeliest reading if it has no SQL, because no keys connect them.
+    """
 
     readings: tuple[QuestionReading, ...]
+    unconnected: tuple[str, ...] = ()
 
     @property
     def best(self) -> QuestionReading | None:
@@ -67,32 +96,50 @@ class QuestionReader:
     ) -> None:
         self.schema, self.values, self._dialect = schema, values, dialect
         self._names = NameIndex(schema, synonyms)
+        self._spelling = SpellingIndex(schema)
 
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
-        """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame."""
+        """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame.
+
+        Words that nothing explains are corrected if they are misspelled, and the question is read again.
+        """
+        readings = self._read(question, today, previous)
+        unknown = readings.best.unexplained if readings.best else [token.text for token in tokenize(question)]
+        found = {word: self._spelling.find_correction(word) for word in unknown}
+        corrections = [(word, correction) for word, correction in found.items() if correction is not None]
+        if not corrections:
+            return readings
+        again = self._read(replace_words(question, corrections), today, previous)
+        is_better = again.best is not None and len(again.best.unexplained) < len(unknown)
+        return _add_corrections(again, corrections) if is_better else readings
+
+    def _read(self, question: str, today: date, previous: QueryFrame | None) -> Readings:
         tokens = tokenize(question)
         mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
         written: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
         drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
+        unconnected: tuple[str, ...] = ()
         for assignment in assign_mentions(self.schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
             for frame, draft in self._build(assignment, previous):
                 if frame not in written:
                     written[frame] = self._write(frame)
                 sql = written[frame]
+                if sql is None and not unconnected:
+                    unconnected = tuple(dict.fromkeys(list_tables(frame)))
                 score = assignment.score - _UNREAD * sum(code in "xCVNP" for code in draft.codes)
                 if sql and (sql not in drafts or drafts[sql][0] < score):
                     drafts[sql] = score, frame, draft, assignment
         ranked = sorted(drafts.items(), key=lambda item: -item[1][0])[:_MOST_READINGS]
         scores = [entry[0] for _, entry in ranked]
         readings = [self._finish(tokens, sql, *entry, scores) for sql, entry in ranked]
-        return Readings(tuple(readings))
+        return Readings(tuple(readings), unconnected)
 
     def _build(self, assignment: Assignment, previous: QueryFrame | None) -> Iterator[tuple[QueryFrame, FrameDraft]]:
         patched = patch_frame(self.schema, assignment, previous) if previous else None
         built = patched or build_frame(self.schema, assignment)
         if built:
             frame, draft = built
-            yield sum_grouped_measures(self.schema, frame), draft
+            yield sort_periods(self.schema, sum_grouped_measures(self.schema, frame)), draft
 
     def _write(self, frame: QueryFrame) -> str | None:
         try:
@@ -110,13 +157,43 @@ class QuestionReader:
         return QuestionReading(
             frame,
             sql,
-            describe_frame(frame),
+            describe_frame(self.schema, frame),
             estimate_confidence(features),
             score,
             features,
-            tuple(list_assumptions(assignment, tokens)),
+            tuple(list_assumptions(self.schema, assignment, tokens)),
             tuple(tokens[piece.start].text for piece in assignment.pieces if not piece.mention and not piece.cue),
+            list_bindings(self.schema, assignment, tokens),
+            tuple(_list_missing_heads(draft, tokens)),
+            tuple(_list_unlinked_quotes(assignment)),
+            tuple(str(mention.value) for mention in assignment.mentions if mention.why == "unknown"),
+            tuple(_list_unused(draft, tokens, _UNUSED_CODES)),
+            tuple(text for text in _list_unused(draft, tokens, _ESSENTIAL_CODES) if text not in _FLAG_NUMBERS),
         )
+
+
+def _add_corrections(readings: Readings, corrections: Sequence[tuple[str, str]]) -> Readings:
+    notes = tuple(f"{word!r} is misspelled and means {correction!r}" for word, correction in corrections)
+    corrected = [replace(reading, assumptions=(*notes, *reading.assumptions)) for reading in readings.readings]
+    return replace(readings, readings=tuple(corrected))
+
+
+def _list_missing_heads(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:
+    for match in _MISSING_HEAD.finditer(draft.originals):
+        for place in range(match.start(1), match.end(1)):
+            yield tokens[draft.pieces[place].start].text
+
+
+def _list_unused(draft: FrameDraft, tokens: Sequence[Token], codes: str) -> Iterator[str]:
+    for piece, code in zip(draft.pieces, draft.codes, strict=True):
+        if code in codes and piece.end > piece.start:
+            yield " ".join(token.text for token in tokens[piece.start : piece.end])
+
+
+def _list_unlinked_quotes(assignment: Assignment) -> Iterator[str]:
+    for piece in assignment.pieces:
+        if piece.is_quoted and piece.mention is not None and piece.mention.column is None:
+            yield str(piece.mention.value)
 
 
 def read_question(

@@ -1,9 +1,11 @@
-"""Keep a question, its statement and what came of it, and find the last questions of a session."""
+"""Keep a question, its statement and what became of it, and find the last questions of a session."""
 
+from dataclasses import asdict
 from datetime import datetime
 
 from everhold import clock
 from everhold.ask.asking import AskedQuestion
+from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.sources.lookup import find_project
 from everhold.model import QueryRun, Scope
 from everhold.model.validation import validate_row
@@ -15,8 +17,13 @@ _MAX_EARLIER = 5
 
 
 def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> QueryRun:
-    """Return the row of a question that was answered."""
+    """Return the row of a question: answered, to be clarified, or not understood."""
     answer = asked.answer
+    outcome = {
+        "choice": asked.choice,
+        "choices": [{"text": str(choice), "sql": choice.sql} for choice in answer.choices],
+        "not_understood": [asdict(problem) for problem in answer.not_understood],
+    }
     return validate_row(
         QueryRun,
         {
@@ -28,20 +35,25 @@ def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> Qu
             "project_id": find_project(scope),
             "session_id": scope.session,
             "question": answer.question,
-            "sql": answer.sql,
-            "status": "answered",
-            "row_count": asked.result.row_count,
-            "duration": asked.result.seconds,
+            "sql": answer.sql or None,
+            "status": answer.status.value,
+            "row_count": asked.result.row_count if asked.result else None,
+            "duration": asked.result.seconds if asked.result else None,
             "confidence": min(max(answer.confidence, 0.0), 1.0),
             "alternatives": list(answer.alternatives),
+            "metadata": {name: value for name, value in outcome.items() if value},
         },
     )
 
 
-def list_earlier_questions(records: Records, scope: Scope) -> list[str]:
-    """Return the last questions that were asked in the scope's session, oldest first; none without a session."""
+def list_earlier_questions(records: Records, scope: Scope, choosing: str | None = None) -> list[EarlierQuestion]:
+    """Return the last questions that were answered in the scope's session, oldest first; none without a session.
+
+    If `choosing`, the question to which a choice is made, is the last one, it is left out: it is being asked again.
+    """
     if scope.session is None:
         return []
     where = [Where("session_id", Op.EQ, scope.session), Where("project_id", Op.EQ, find_project(scope))]
     rows = records.scan(QueryRun, scope.organization, where, order="created_at", descending=True, limit=_MAX_EARLIER)
-    return [row.question for row in reversed(rows)]
+    earlier = [EarlierQuestion(row.question, row.sql) for row in reversed(rows) if row.sql is not None]
+    return earlier[:-1] if earlier and earlier[-1].text == choosing else earlier

@@ -29,7 +29,11 @@ class ColumnRef:
 
 @dataclass(frozen=True)
 class AskColumn:
-    """A column as questions see it. `words` are the stems of its name, `core` those that its table does not say."""
+    """A column as questions see it. `words` are the stems of its name, `core` those that its table does not say.
+
+    `label` is what a user calls the column, `unit` that of its numbers; both may be empty. `is_indexed` says that all
+    its values are known, so that a value which is not among them is in no row.
+    """
 
     table: str
     name: str
@@ -40,6 +44,9 @@ class AskColumn:
     is_unique: bool = False
     has_nulls: bool = False
     true_value: str | int | None = None  # what a flag holds where it is true
+    label: str = ""
+    unit: str = ""
+    is_indexed: bool = False
 
     @property
     def ref(self) -> ColumnRef:

@@ -23,15 +23,18 @@ _MOST_CHANGE = 10  # a rise to more than ten times says little in percent
 _STEADY = 0.005  # a smaller change is none
 
 
-def describe_result(table: ResultTable, intent: ChartIntent) -> str:
-    """Return one sentence with the figures of a result; for an empty result it says so."""
+def describe_result(table: ResultTable, intent: ChartIntent, row_noun: str = "rows") -> str:
+    """Return one sentence with the figures of a result; for an empty result it says so.
+
+    `row_noun` is what the rows are called, in the plural.
+    """
     if not table.rows:
-        return "No rows match."
+        return f"No {row_noun} match."
     columns = read_columns(table)
     shape = read_shape(columns, len(table.rows), intent)
     if len(table.rows) == 1:
         return _describe_cell(columns[0], table) if len(columns) == 1 else _describe_row(columns, intent)
-    count = f"{len(table.rows):,}{' or more' if table.is_truncated else ''} rows"
+    count = f"{len(table.rows):,}{' or more' if table.is_truncated else ''} {row_noun}"
     if not shape.quantities or not shape.quantities[0].numbers:
         return _describe_list(columns, count)
     return _describe_quantity(shape, shape.quantities[0], count, intent)
@@ -83,10 +86,13 @@ def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: 
     if intent.is_share and quantity.field.percent:
         named = [f"{_show_all(keys, place)} {_show(quantity, place)}" for place in ranked[:_NAMED]]
         return f"{start}: {_join(named, len(ranked) - len(named))}."
-    low, high = (f"{_show(quantity, place)} ({_show_all(keys, place)})" for place in (ranked[-1], ranked[0]))
     total = ""
     if quantity.field.is_additive and not quantity.field.percent:
         total = f"; {format_number(_add(quantity), quantity.field)} in total"
+    if len(ranked) <= _NAMED:
+        named = [f"{_show_all(keys, place)} {_show(quantity, place)}" for place in ranked]
+        return f"{start}: {_join(named, 0)}{total}."
+    low, high = (f"{_show(quantity, place)} ({_show_all(keys, place)})" for place in (ranked[-1], ranked[0]))
     return f"{start}, {count}: from {low} to {high}{total}."
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,14 @@ from typing import Any
 from everhold.adapters.sqlite_files.reader import read_tables, run_query
 from everhold.ask.confidence import Features, estimate_confidence
 from everhold.ask.guard import check_statement
+from everhold.ask.outcome import MAX_CHOICES
 from everhold.ask.profile.build import build_schema
-from everhold.ask.reading import QuestionReader
+from everhold.ask.reading import QuestionReader, Readings
+from everhold.ask.results import Rows, are_equal, say_the_same
 from everhold.ask.values import ValueIndex
 from everhold.errors import InvalidInput, StatementRefused, StoreError
-from everhold.evaluation.sql_results import LEVELS, Rows, are_equal, find_level, is_single_table, is_sorted
+from everhold.evaluation.sql_levels import LEVELS, find_level, is_single_table, is_sorted
+from everhold.evaluation.sql_statuses import count_statuses
 
 # The day from which relative periods are counted, so that a run can be repeated.
 TODAY = date(2024, 1, 1)
@@ -35,7 +38,11 @@ class SqlQuestion:
 
 @dataclass(frozen=True)
 class SqlOutcome:
-    """What became of a question: whether the result was right on the database, and on every variant of it."""
+    """What became of a question: whether the result was right on the database, and on every variant of it.
+
+    `rivals` are the next readings with another result on the database: how far each is behind in score, and whether it
+    is right on every variant.
+    """
 
     question: SqlQuestion
     sql: str
@@ -43,6 +50,7 @@ class SqlOutcome:
     features: Features | None
     execution: bool = False
     test_suite: bool = False
+    rivals: tuple[tuple[float, bool], ...] = ()
 
     @property
     def level(self) -> str:
@@ -87,18 +95,38 @@ def _list_variants(folder: Path, name: str) -> list[Path]:
 
 
 def _judge(question: SqlQuestion, reader: QuestionReader, tables: set[str], variants: Sequence[Path]) -> SqlOutcome:
-    reading = reader.read(question.text, TODAY).best
+    readings = reader.read(question.text, TODAY)
+    reading = readings.best
     if reading is None:
         return SqlOutcome(question, "", 0.0, None)
     outcome = SqlOutcome(question, reading.sql, reading.confidence, reading.features)
-    try:
-        sql = check_statement(reading.sql, "sqlite", tables).sql
-    except StatementRefused:
+    sql = _check(reading.sql, tables)
+    if sql is None:
         return outcome
     agreements = _compare_all(question.gold, sql, variants)
     execution = next(agreements)
     test_suite = execution and all(agreements)
-    return SqlOutcome(question, sql, reading.confidence, reading.features, execution, test_suite)
+    rivals = tuple(_find_rivals(question, readings, sql, tables, variants))
+    return replace(outcome, sql=sql, execution=execution, test_suite=test_suite, rivals=rivals)
+
+
+def _check(sql: str, tables: set[str]) -> str | None:
+    try:
+        return check_statement(sql, "sqlite", tables).sql
+    except StatementRefused:
+        return None
+
+
+def _find_rivals(
+    question: SqlQuestion, readings: Readings, best_sql: str, tables: set[str], variants: Sequence[Path]
+) -> Iterator[tuple[float, bool]]:
+    known = [_run(variants[0], best_sql)]
+    for reading in readings.alternatives[: MAX_CHOICES - 1]:
+        sql = _check(reading.sql, tables)
+        rows = None if sql is None else _run(variants[0], sql)
+        if sql is not None and rows is not None and not any(say_the_same(other or (), rows) for other in known):
+            known.append(rows)
+            yield readings.readings[0].score - reading.score, all(_compare_all(question.gold, sql, variants))
 
 
 def _compare_all(gold: str, sql: str, variants: Iterable[Path]) -> Iterator[bool]:
@@ -126,6 +154,7 @@ def summarise(outcomes: Sequence[SqlOutcome]) -> dict[str, Any]:
         "by_difficulty": {level: _measure([o for o in outcomes if o.level == level]) for level in LEVELS},
         "by_database": {name: _measure([o for o in outcomes if o.question.database == name]) for name in databases},
         "coverage_at_90": find_coverage(curve, PRECISION),
+        "statuses": count_statuses(outcomes),
         "curve": curve[:: max(1, len(curve) // 20)],
     }
 
@@ -165,6 +194,4 @@ def apply_weights(outcomes: Iterable[SqlOutcome], weights: Mapping[str, float]) 
     """Yield the outcomes with the confidence that other weights give."""
     for outcome in outcomes:
         confidence = estimate_confidence(outcome.features, weights) if outcome.features else 0.0
-        yield SqlOutcome(
-            outcome.question, outcome.sql, confidence, outcome.features, outcome.execution, outcome.test_suite
-        )
+        yield replace(outcome, confidence=confidence)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from everhold.ask.confidence import Features
 from everhold.evaluation.sql import PRECISION, SqlOutcome, apply_weights, find_coverage, trace_curve
+from everhold.evaluation.sql_statuses import fit_limits
 
 # The pull of each weight towards 0, in examples: some features are rare in any one set of questions.
 _PULL = 1.0
@@ -50,10 +51,12 @@ def leave_databases_out(outcomes: Sequence[SqlOutcome]) -> list[SqlOutcome]:
 
 def fit_file(outcomes: Sequence[SqlOutcome]) -> dict[str, Any]:
     """Return the content of confidence.json, with the coverage measured on databases that were left out."""
-    coverage = find_coverage(trace_curve(leave_databases_out(outcomes)), PRECISION)
+    judged = leave_databases_out(outcomes)
+    coverage = find_coverage(trace_curve(judged), PRECISION)
     return {
         "made_by": "everhold eval fit-sql QUESTIONS DIR",
         "questions": len(outcomes),
         "coverage_at_90_left_out": coverage,
+        "limits": fit_limits(judged),
         "weights": fit_weights(outcomes),
     }

@@ -15,7 +15,7 @@ class AnswerColumn:
     `data_type` is the type as the engine names it, and may be empty. The rest is known if the column comes from a
     described table or from a frame: `meaning` is a kind of column ("id", "code", "category", "measure", "year", "date",
     "flag", "text"), `function` the aggregate that computed it ("count", "sum", "avg", "min", "max"), `unit` such as
-    "EUR" or "km".
+    "EUR" or "km", `title` what the column holds in words.
     """
 
     name: str
@@ -23,6 +23,7 @@ class AnswerColumn:
     meaning: str = ""
     function: str = ""
     unit: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)

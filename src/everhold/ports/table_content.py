@@ -8,13 +8,18 @@ Cell = str | int | float | bytes | None
 
 @dataclass(frozen=True)
 class ColumnContent:
-    """A column with its distinct values, the most frequent first, at most as many as the reader was told to read."""
+    """A column with its distinct values, the most frequent first, at most as many as the reader was told to read.
+
+    `unit` is that of its numbers, such as "EUR". `label` is what a user calls the column; empty if nobody said.
+    """
 
     name: str
     declared_type: str
     values: tuple[Cell, ...]
     distinct_count: int
     null_count: int
+    unit: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True)

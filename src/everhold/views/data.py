@@ -1,14 +1,15 @@
 """The verbs on uploaded data: files, their tables and what is in them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import everhold
 from everhold import clock
-from everhold.arguments.checks import Body, HitCount, PageSize, PathText, Question
+from everhold.arguments.checks import Body, ChoiceNumber, HitCount, PageSize, PathText, Question
 from everhold.arguments.verbs import check_verbs, log_as
+from everhold.ask.earlier import EarlierQuestion
 from everhold.model import FieldMetadata, Scope, Source, TableMetadata
 from everhold.model.base import Entity
 from everhold.progress import StepProgress, ignore_progress
@@ -158,13 +159,23 @@ class DataVerbs(ScopedView):
         return restore_source(make_data_deps(self._parts), self.scope, source)
 
     @log_as("search")
-    def ask(self, question: Question, *, after: Question | Sequence[Question] = ()) -> "everhold.Answer":
+    def ask(
+        self,
+        question: Question,
+        *,
+        after: Question | EarlierQuestion | Sequence[Question | EarlierQuestion] = (),
+        choice: ChoiceNumber | None = None,
+        today: date | None = None,
+    ) -> "everhold.Answer":
         """Answer a question about the scope's tables: a sentence, the rows, the SQL, how it was read, and a chart.
 
-        `after` is the question before, or several, oldest first: a fragment such as "only in 2025" changes it. In a
-        scope with a session, these are the session's last questions; the question and the answer become messages of
-        it, and the query a run. NotFound without tables; InvalidInput if nothing in the question names something in
-        them. No statement runs unguarded.
+        The answer's `status` says whether it is certain. With "clarify", ask again with `choice`, the number of one of
+        its `choices`. With "cannot", nothing was run, and `not_understood` says why.
+
+        `after` is the question before, as text or as `earlier` of its answer, or several, oldest first: a fragment such
+        as "only in 2025" changes it. In a scope with a session, these are the session's last questions; the question
+        and the answer become messages of it, and the query a run. Periods such as "last month" are counted from
+        `today`, by default the present day. NotFound without tables. No statement runs unguarded.
         """
         from everhold.ask.asking import ask_question
         from everhold.ask.recording import list_earlier_questions
@@ -172,15 +183,18 @@ class DataVerbs(ScopedView):
 
         require_extra()
         asked_at = clock.now()
-        earlier = [after] if isinstance(after, str) else list(after)
+        listed = [after] if isinstance(after, str | EarlierQuestion) else after
+        earlier = [EarlierQuestion(item) if isinstance(item, str) else item for item in listed]
+        choosing = question if choice is not None else None
         asked = ask_question(
             make_data_deps(self._parts),
             self._parts.data_engine,
             self.scope,
             question,
-            asked_at.astimezone(ZoneInfo(self._parts.settings.timezone)).date(),
+            today or asked_at.astimezone(ZoneInfo(self._parts.settings.timezone)).date(),
             self._find_question_tables,
-            earlier or list_earlier_questions(self._parts.records, self.scope),
+            earlier or list_earlier_questions(self._parts.records, self.scope, choosing),
+            choice,
         )
         self._record_question(asked, asked_at)
         return asked.answer
@@ -208,20 +222,24 @@ class DataVerbs(ScopedView):
         from everhold.ask.recording import make_query_run
 
         query = make_query_run(self.scope, asked, asked_at)
-        line = self._make_line("search", {"query": query.id, "rows": asked.result.row_count})
+        line = self._make_line("search", {"query": query.id, "rows": query.row_count or 0})
         self._parts.records.commit(
             [*self._parts.write_deps.scope_rows.make_missing_rows(self.scope, asked_at), Put(query), line]
         )
         if self.scope.session is None:
             return
+        answer = asked.answer
         view = everhold.View(self._parts, self.scope)
-        message = view.say(asked.answer.question)
-        run = view.run(asked.answer.question, message=message.id)
-        run.propose("sql", {"sql": asked.answer.sql}, reasoning=asked.answer.restatement)
-        run.complete({"rows": asked.result.row_count, "query": query.id}, summary=asked.answer.sentence)
-        run.finish(remember=False)
+        message = view.say(answer.question if asked.choice is None else f"{answer.question} (choice {asked.choice})")
+        run = view.run(answer.question, message=message.id)
+        if asked.result is None:
+            run.fail(answer.sentence)
+        else:
+            run.propose("sql", {"sql": answer.sql}, reasoning=answer.restatement)
+            run.complete({"rows": asked.result.row_count, "query": query.id}, summary=answer.sentence)
+            run.finish(remember=False)
         references = [{"kind": "query", "id": query.id}, {"kind": "run", "id": run.id}]
-        view.say(asked.answer.sentence, role="assistant", references=references)
+        view.say(answer.full_text, role="assistant", references=references)
 
     def _search_rows(self, question: str, scope: Scope, kind: str, limit: int) -> Iterable[tuple[Entity, float]]:
         """Return the rows of one kind that fit a question best, whatever their scores."""

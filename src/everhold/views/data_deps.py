@@ -9,11 +9,12 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
 from everhold.adapters.address import scheme_of
+from everhold.ask.linking.model_synonyms import ModelSynonyms
 from everhold.ask.sources.deps import DataDeps, FetchedFile
 from everhold.ask.sources.files import SourceFiles
 from everhold.errors import MissingExtra
@@ -22,6 +23,7 @@ from everhold.model.base import Entity
 from everhold.parts import Parts
 from everhold.ports.data_files import ReadLimits
 from everhold.ports.records import Records
+from everhold.ports.synonyms import SynonymSource
 from everhold.progress import ReportProgress
 from everhold.remember.chunks import make_chunks_or_words
 from everhold.sessions.secret import load_secret
@@ -53,7 +55,17 @@ def make_data_deps(parts: Parts) -> DataDeps:
         make_private_folder,
         parts.table_cache,
         settings.interface,
+        [*_open_wordnet(), ModelSynonyms(parts.recall_deps.thesaurus)],
     )
+
+
+@cache
+def _open_wordnet() -> tuple[SynonymSource, ...]:
+    """Return WordNet, if the extra is installed. One copy serves all engines: it only reads files of the package."""
+    from everhold.adapters.wordnet import WordNetSynonyms, find_wordnet
+
+    folder = find_wordnet()
+    return () if folder is None else (WordNetSynonyms(folder),)
 
 
 def _make_chunks(parts: Parts, rows: Sequence[Entity]) -> list[list[Chunk]]:

@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 560, 320
 _TITLE_WIDTH = 72  # characters per line
 _MOST_TICKS = 12
 _CHARACTER = 7  # pixels of a character of a label
-_SHORT_NUMBERS = 10_000  # from here on, axes write 10k
+_SHORT_NUMBERS = 1_000_000  # below, d3 would write the zero of the axis as "0k"
 _CONFIG: Mapping[str, Any] = {
     "font": "sans-serif",
     "view": {"stroke": None},

@@ -140,8 +140,9 @@ def make_title(name: str) -> str:
 def _read_column(column: AnswerColumn, cells: Sequence[ResultValue], name: str) -> ChartColumn:
     if not column.function and (call := _CALL.fullmatch(column.name.strip())):
         column = replace(column, function=call[1].lower())
-    words = split_name(column.name)
-    field = ChartField(name, make_title(column.name), FieldType.NOMINAL, unit=clean_text(column.unit))
+    words = split_name(column.title or column.name)
+    title = clean_text(column.title) or make_title(column.name)
+    field = ChartField(name, title, FieldType.NOMINAL, unit=clean_text(column.unit))
     filled = [cell for cell in cells if cell is not None]
     if _are_years(column, words, filled):
         times = tuple(read_year(cell) for cell in cells)

@@ -177,7 +177,8 @@ _add("*", "all information|all the information|all details|all the details|all i
 _add("~", "amount of|at once|at time|in other words|that is to say|for yes|stands for")
 _add("y", "years old|year old|years of age")
 _add("~", "in percent|as a percentage|in %")
-_add("F", "highest first|largest first|biggest first|most first|most expensive first|greatest first|longest first|best first|high to low|"
+_add("F", "highest first|largest first|biggest first|most first|most expensive first|greatest first|longest first|"
+          "best first|high to low|"
           "largest to smallest|highest to lowest|descending by value|in descending order of value", True)  # fmt: skip
 _add("F", "lowest first|smallest first|fewest first|least first|shortest first|worst first|cheapest first|low to high",
      False)  # fmt: skip

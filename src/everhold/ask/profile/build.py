@@ -80,6 +80,9 @@ def _build_column(
         table.row_count > 0 and column.distinct_count == table.row_count,
         column.null_count > 0,
         find_true_value(column) if kind is ColumnKind.FLAG else None,
+        column.label,
+        column.unit,
+        len(column.values) >= column.distinct_count,
     )
 
 

@@ -12,10 +12,13 @@ from everhold.ask.sources.cache import IndexedTable, ScopeTables, make_table_key
 from everhold.ask.sources.deps import DataDeps
 from everhold.ask.sources.files import Values
 from everhold.ask.sources.lookup import find_project, list_fields, list_sources, list_tables, read_versions
+from everhold.ask.sources.rows import BY_USER
 from everhold.ask.values import ValueIndex
 from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import FieldMetadata, Scope, TableMetadata
 from everhold.ports.table_content import ColumnContent, TableContent
+
+_LONGEST_LABEL = 4  # words
 
 
 def load_scope(deps: DataDeps, scope: Scope) -> ScopeTables:
@@ -44,7 +47,7 @@ def load_reader(
     if reader is None:
         indexed = _load_indexed(deps, scope_tables, tables)
         schema = build_schema([table.content for table in indexed], read_foreign_keys(tables))
-        reader = QuestionReader(schema, ValueIndex.join(table.values for table in indexed), dialect)
+        reader = QuestionReader(schema, ValueIndex.join(table.values for table in indexed), dialect, deps.synonyms)
         if not any(table.is_partial for table in indexed):
             deps.cache.readers.put(key, reader, 1 + sum(table.text_count for table in indexed))
     return reader
@@ -121,11 +124,20 @@ def _make_content(table: TableMetadata, fields: Sequence[FieldMetadata], values:
                 tuple(values.get(field.name, field.sample_values)),
                 field.distinct_count or 0,
                 round((field.null_share or 0.0) * row_count),
+                str(field.metadata.get("unit") or ""),
+                _find_label(field),
             )
             for field in fields
         ),
         tuple(table.primary_key),
     )
+
+
+def _find_label(field: FieldMetadata) -> str:
+    """Return the description that a user gave a column if it is short enough to stand for its name."""
+    text = (field.description or "").strip().rstrip(".")
+    is_label = field.metadata.get("described_by") == BY_USER and len(text.split()) <= _LONGEST_LABEL
+    return text if is_label else ""
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from everhold.model.access import LoggedOperation, make_access_line
 from everhold.model.base import Entity
 from everhold.ports.data_files import DataFileReader
 from everhold.ports.records import Records
+from everhold.ports.synonyms import SynonymSource
 from everhold.progress import ReportProgress
 from everhold.schema.operations import Operation, Put
 
@@ -45,6 +46,8 @@ class DataDeps:
     """Makes a private folder that is deleted at the end of a block."""
     cache: TableCache = field(default_factory=TableCache)
     interface: str = "library"
+    synonyms: Sequence[SynonymSource] = ()
+    """Where words of a question are looked up that no table, column or value has."""
 
     def make_line(
         self, scope: Scope, operation: LoggedOperation, source_id: str, now: datetime, **request: object

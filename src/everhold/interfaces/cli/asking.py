@@ -1,47 +1,70 @@
 """Commands that ask uploaded data: in plain language, and in SQL."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from everhold import Answer, Everhold
+from everhold import Answer, AnswerStatus, Everhold, ResultTable
 from everhold.errors import InvalidInput
 from everhold.files import write_private
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.failures import FAILED
 
 app = typer.Typer()
 _MAX_ROWS = 20
 _MAX_TEXT = 60
 _WIDTH = 80
+_SURE = 0.8  # the other readings are shown if the confidence is lower
 
 
 @command(app, "ask")
 def ask(
     call: Call,
-    question: Annotated[str, typer.Argument(metavar="QUESTION")],
+    words: Annotated[list[str], typer.Argument(metavar="QUESTION...")],
     after: Annotated[
         list[str] | None, typer.Option(metavar="QUESTION", help="The question before, which this one changes.")
+    ] = None,
+    choice: Annotated[
+        int | None, typer.Option(metavar="N", help="The reading that is meant, by its number in the answer before.")
     ] = None,
     chart: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the chart to a .png or .svg file.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the rows to a CSV file.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
 ) -> CommandResult:
-    """Answer a question about uploaded data: a sentence, the rows, the SQL and how the question was read."""
+    """Answer a question about uploaded data: a sentence, the rows, the SQL and how the question was read.
+
+    The exit code is 1 if the question was not understood.
+    """
     if chart is not None and chart.suffix not in (".png", ".svg"):
         raise InvalidInput(f"a chart cannot be drawn to {str(chart)!r}", value=str(chart), remedy="name a .png or .svg")
-    answer = call.view.ask(question, after=after or ())
-    files = []
-    if csv is not None:
+    answer = call.view.ask(" ".join(words), after=after or (), choice=choice)
+    notes = []
+    if csv is not None and answer.sql:
         write_private(csv, answer.to_csv().encode(), overwrite=overwrite)
-        files.append(csv)
-    if chart is not None:
-        write_private(chart, _draw(answer, chart.suffix), overwrite=overwrite)
-        files.append(chart)
-    return CommandResult(_make_document(answer), Group(*_render_answer(answer, [str(path) for path in files])))
+        notes.append(f"written: {csv}")
+    specification = answer.specification
+    if chart is not None and specification is not None:
+        write_private(chart, Everhold.draw_chart(specification, svg=chart.suffix == ".svg"), overwrite=overwrite)
+        notes.append(f"written: {chart}")
+    elif chart is not None and answer.sql:
+        notes.append(f"not written: {chart}, because no chart fits this answer")
+    return show_answer(answer, notes)
+
+
+def show_answer(answer: Answer, notes: Sequence[str] = ()) -> CommandResult:
+    """Return an answer as a result. `notes` say which files were written."""
+    is_missing = answer.status is AnswerStatus.CANNOT or any(note.startswith("not written") for note in notes)
+    shown = Group(*_render_answer(answer), *(show.render_text(note, style="dim") for note in notes))
+    return CommandResult(_make_document(answer), shown, FAILED if is_missing else 0)
 
 
 @command(app, "sql")
@@ -55,46 +78,73 @@ def run_sql(call: Call, statement: Annotated[str, typer.Argument(metavar="SELECT
     )
 
 
-def _draw(answer: Answer, suffix: str) -> bytes:
-    specification = answer.specification
-    if specification is None:
-        raise InvalidInput("no chart fits this answer", remedy="leave --chart out")
-    return Everhold.draw_chart(specification, svg=suffix == ".svg")
-
-
 def _make_document(answer: Answer) -> dict[str, Any]:
     return {
         "question": answer.question,
+        "status": answer.status.value,
         "sentence": answer.sentence,
         "columns": [column.name for column in answer.table.columns],
         "rows": [list(row) for row in answer.table.rows],
-        "sql": answer.sql,
-        "read_as": answer.restatement,
+        "sql": answer.sql or None,
+        "read_as": answer.restatement or None,
         "assumptions": answer.assumptions,
         "alternatives": answer.alternatives,
+        "choices": [{**asdict(choice), "text": str(choice)} for choice in answer.choices],
+        "not_understood": [{**asdict(problem), "message": str(problem)} for problem in answer.not_understood],
         "confidence": round(answer.confidence, 3),
         "chart": answer.specification,
     }
 
 
-def _render_answer(answer: Answer, files: list[str]) -> list[RenderableType]:
-    names = [column.name for column in answer.table.columns]
-    parts: list[RenderableType] = [show.render_text(answer.sentence, style="bold")]
+def _render_answer(answer: Answer) -> Iterator[RenderableType]:
+    yield show.render_text(answer.sentence, style="bold")
+    if answer.choices:
+        for choice in answer.choices:
+            yield show.render_text(f"  {choice.number}. {choice}", style="yellow")
+        yield Text("the rows are those of 1; choose another by its number (--choice N)", style="dim")
+    if not answer.sql:
+        return
     if len(answer.table.rows) > 1:
-        parts.append(_render_rows(names, [list(row) for row in answer.table.rows], len(answer.table.rows)))
+        yield _render_table(answer.table)
     sketch = answer.sketch(_WIDTH)
-    if sketch:
-        parts.append(Text(sketch))
-    parts.append(show.render_text(f"read as: {answer.restatement} (confidence {answer.confidence:.0%})", style="dim"))
-    parts += [show.render_text(f"assumed: {text}", style="dim") for text in answer.assumptions]
-    parts += [show.render_text(f"or: {text}", style="dim") for text in answer.alternatives]
-    parts.append(show.render_text(answer.sql, style="dim"))
-    return [*parts, *(show.render_text(f"written: {name}", style="dim") for name in files)]
+    if sketch and len(answer.table.rows) > 1:
+        yield Text(sketch)
+    yield show.render_text(f"read as: {answer.restatement} (confidence {answer.confidence:.0%})", style="dim")
+    yield from (show.render_text(f"assumed: {text}", style="dim") for text in answer.assumptions)
+    if not answer.choices and answer.confidence < _SURE:
+        yield from (show.render_text(f"or: {text}", style="dim") for text in answer.alternatives)
+    yield show.render_text(answer.sql, style="dim")
+
+
+def _render_table(table: ResultTable) -> RenderableType:
+    """Return rows with their labels to the left of figures."""
+    order = sorted(range(len(table.columns)), key=lambda place: bool(table.columns[place].function))
+    shown = show.make_table()
+    for place in order:
+        column = table.columns[place]
+        shown.add_column(show.render_text(column.title or column.name), justify="right" if column.function else "left")
+    for row in table.rows[:_MAX_ROWS]:
+        cells = [(row[place], bool(table.columns[place].function)) for place in order]
+        shown.add_row(*(show.render_text(_write_cell(cell, is_figure), _MAX_TEXT) for cell, is_figure in cells))
+    return _add_rest(shown, len(table.rows))
+
+
+def _write_cell(cell: Any, is_figure: bool) -> str:
+    if cell is None:
+        return ""
+    if is_figure and isinstance(cell, int | float | Decimal):
+        return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.2f}"
+    is_midnight = isinstance(cell, datetime) and cell.time() == time()
+    return str(cell.date() if is_midnight else cell)
 
 
 def _render_rows(names: list[str], rows: list[list[Any]], count: int) -> RenderableType:
     table = show.make_table(*names)
     for row in rows[:_MAX_ROWS]:
         table.add_row(*(show.render_text("" if cell is None else str(cell), _MAX_TEXT) for cell in row))
-    rest = count - min(len(rows), _MAX_ROWS)
+    return _add_rest(table, count)
+
+
+def _add_rest(table: Table, count: int) -> RenderableType:
+    rest = count - _MAX_ROWS
     return Group(table, Text(f"{rest:,} more rows", style="dim")) if rest > 0 else table

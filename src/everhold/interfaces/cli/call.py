@@ -28,7 +28,7 @@ from everhold.model.tenancy import check_timezone
 from everhold.progress import ReportProgress, StepCounter
 
 if TYPE_CHECKING:
-    from everhold import View
+    from everhold import Answer, EarlierQuestion, View
     from everhold.interfaces.cli.interrupts import Explain
 
 
@@ -55,6 +55,12 @@ class Call:
         """What `/undo` of a shell takes back, latest last: the id of a stored memory, or None for another change."""
         self.shown_ids: Sequence[str] = ()
         """The ids of the memories in the last table of a shell, by whose numbers they can be named."""
+        self.asked: list[EarlierQuestion] = []
+        """The last questions about data that a shell answered, oldest first, on which follow-ups build."""
+        self.prepare_data: Callable[[], None] = lambda: None
+        """Makes the data of a shell ready before the first command that reads it."""
+        self.open_question: Answer | None = None
+        """The answer of a shell that offers choices, until another line is typed."""
         self._timezone = timezone
         self._resources = ExitStack()
 

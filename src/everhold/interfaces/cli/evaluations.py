@@ -53,7 +53,7 @@ def locomo(
     conversations = _read_conversations(file)
     recipes = _fit_to_others(call, file, conversations) if folds else [HYBRID] * len(conversations)
     by_name = {conversation.id: left_out(recipe) for conversation, recipe in zip(conversations, recipes, strict=True)}
-    with _open_empty(call) as engine, call.progress("asking", _count_questions(conversations)) as progress:
+    with open_empty(call) as engine, call.progress("asking", _count_questions(conversations)) as progress:
         report = data.evaluate(engine, conversations, lambda conversation: by_name[conversation.id], progress).as_json()
     line = Line({"file": str(file), "folds": folds, **({"without": without} if without else {})})
     line |= {name: report[name] for name in (*_MEASURES, "questions", "by_category", "context_tokens")}
@@ -93,7 +93,7 @@ def measure_episodes(call: Call, file: File) -> CommandResult:
     """Show how many of the sessions with the evidence are among the first 10 that episodes lead to."""
     conversations = _read_conversations(file)
     total = episodes.count_steps(conversations)
-    with _open_empty(call) as engine, call.progress("saying and asking", total) as progress:
+    with open_empty(call) as engine, call.progress("saying and asking", total) as progress:
         report = episodes.evaluate(engine, conversations, progress).as_json()
     share = f"sessions@{episodes.SESSIONS}"
     table = show.make_number_table("conversation", "questions", share, "episodes", "summaries")
@@ -109,7 +109,7 @@ def leave_each_out(call: Call, file: File) -> CommandResult:
     conversations = _read_conversations(file)
     recipes = {"": HYBRID, **leave_one_out.variants()}
     total = len(recipes) * _count_questions(conversations)
-    with _open_empty(call) as engine, call.progress("asking", total) as progress:
+    with open_empty(call) as engine, call.progress("asking", total) as progress:
         reports = leave_one_out.compare(engine, conversations, list(recipes.values()), progress)
     complete, *others = (report.overall.as_json() for report in reports)
     without = {
@@ -143,7 +143,7 @@ def fit_answers(
 ) -> CommandResult:
     """Print the weights by which the best memories are judged, fitted to lives, as answers.json has them."""
     lives = read_lives(files)
-    with _open_empty(call) as engine, call.progress("asking", sum(len(life.questions) for life in lives)) as progress:
+    with open_empty(call) as engine, call.progress("asking", sum(len(life.questions) for life in lives)) as progress:
         examples = answer_fitting.gather(engine, lives, progress)
     fitted = answer_fitting.fit(examples)
     return CommandResult(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
@@ -174,7 +174,7 @@ def measure_precision(
 
         def open_engine() -> Everhold:
             progress(1)
-            return _open_empty(call)
+            return open_empty(call)
 
         report = precision.evaluate(worlds, open_engine)
     return CommandResult(Line(report.as_json()), _make_precision_table(report), 1 if report.failed else 0)
@@ -216,7 +216,7 @@ def measure_questions(
     chosen = files if fold is None else _choose_fold(files, fold)
     lives = read_lives(chosen)
     with call.progress("storing and asking", questions.count_steps(lives)) as progress:
-        report = questions.evaluate(lives, lambda: _open_empty(call), progress)
+        report = questions.evaluate(lives, lambda: open_empty(call), progress)
     line = Line(files=[str(file) for file in chosen], fold=fold, **report.as_json())
     if failures:
         line["failures"] = [verdict.as_json() for verdict in report.failures]
@@ -234,7 +234,7 @@ def _choose_fold(files: Sequence[Path], fold: str) -> Sequence[Path]:
     return files[int(number) - 1 :: int(folds)]
 
 
-def _open_empty(call: Call) -> Everhold:
+def open_empty(call: Call) -> Everhold:
     """Return an engine on an empty store in memory, with the settings of the call."""
     options = {name: value for name, value in call.settings if name not in _NOT_THE_CALLERS}
     return Everhold.open("memory://", **options, interface="command line")
@@ -261,7 +261,7 @@ def _gather_examples(call: Call, file: Path, conversations: Sequence[EvaluatedCo
                 value=conversation.id,
                 remedy=f"leave it out, or give it {least} turns and a question",
             )
-    with _open_empty(call) as engine, call.progress("looking at every turn for every question"):
+    with open_empty(call) as engine, call.progress("looking at every turn for every question"):
         return fitting.gather(engine, conversations)
 
 

@@ -1,10 +1,11 @@
-"""A small conversation to try the shell on, with a few questions already answered."""
+"""A small conversation and a table to try the shell on, with a few questions already answered."""
 
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
+from functools import partial
+from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +26,8 @@ QUESTIONS = (
     "Which documents expire soon?",
     "What could be a good birthday present for Lena?",
 )
+DATA_QUESTION = "What is the total cost of each category?"
+_DATA_FILE = "expenses.csv"
 _HITS = 2
 
 
@@ -35,6 +38,7 @@ def open_sample(call: Call) -> Iterator[Call]:
     with _choose_store(call) as store:
         on_sample = Call(store, as_json=call.as_json, timezone=call.zone.key, scope=scope)
         on_sample.creates_store = True
+        on_sample.prepare_data = partial(_upload_expenses, on_sample)
         try:
             fill(on_sample.view)
             yield on_sample
@@ -66,6 +70,13 @@ def fill(view: View) -> None:
         view.remember_many(read_conversation())
 
 
+def _upload_expenses(call: Call) -> None:
+    """Upload the table, unless there is one. It takes a while, so a shell does it at the first question about data."""
+    if not call.view.tables(limit=1):
+        with as_file(files(__package__).joinpath(_DATA_FILE)) as path:
+            call.view.upload(str(path), name=_DATA_FILE)
+
+
 def read_conversation() -> list[dict[str, Any]]:
     text = files(__package__).joinpath("sample.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
@@ -87,4 +98,7 @@ def introduce(call: Call, *, terminal: bool) -> CommandResult:
 
 def _render_next_step(*, terminal: bool) -> Text:
     before = "Your turn: type " if terminal else "To go on, run this in a terminal: type "
-    return Text.assemble(before, ("a sentence", "bold"), ", ", ("?question", "bold"), " or ", ("/help", "bold"), ".")
+    return Text.assemble(
+        ("What the move cost: ", "dim"), (f"/ask {DATA_QUESTION}", "bold magenta"), "\n", before,
+        ("a sentence", "bold"), ", ", ("?question", "bold"), " or ", ("/help", "bold"), ".",
+    )  # fmt: skip

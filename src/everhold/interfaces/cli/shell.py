@@ -28,8 +28,10 @@ app = typer.Typer()
 
 _HITS = 5
 _LISTED = 20
+_FOLLOWED = 5  # how many questions about data a follow-up can build on
 # Commands that open a shell, or a store of their own.
 _NOT_IN_A_SHELL = ("shell", "move", "model")
+_DATA_COMMANDS = ("ask", "sql", "tables", "describe", "sources")
 _BARE_COMMANDS = ("help", "quit", "exit", "undo", "list")
 TAKEN_AS_QUESTION = "read as a question, so nothing was stored; /remember TEXT stores it"
 
@@ -109,6 +111,9 @@ def _read_lines() -> Iterator[str]:
 def answer(call: Call, line: str) -> CommandResult:
     """Run one line: a command, a question, or a sentence to remember."""
     name, _, rest = line.partition(" ")
+    open_question, call.open_question = call.open_question, None
+    if open_question is not None and line.isdigit():
+        return _ask(call, open_question.question, int(line))
     if line.lower() in _BARE_COMMANDS:
         return COMMANDS[f"/{line.lower()}"].act(call, "")
     if line.startswith("/"):
@@ -134,6 +139,27 @@ def _remember(call: Call, text: str) -> CommandResult:
     return show_memories(call, [memory], "remembered")
 
 
+def _ask_data(call: Call, question: str) -> CommandResult:
+    """Answer a question about uploaded data. A line with options is a command of the command line."""
+    if " --" in f" {question}":
+        return _run_command(call, f"ask {question}")
+    if not question:
+        raise InvalidInput("/ask needs a question", remedy="write /ask QUESTION")
+    return _ask(call, question.strip("\"'"))
+
+
+def _ask(call: Call, question: str, choice: int | None = None) -> CommandResult:
+    from everhold.interfaces.cli.asking import show_answer
+
+    call.prepare_data()
+    answered = call.view.ask(question, after=call.asked, choice=choice)
+    if answered.choices:
+        call.open_question = answered  # the next line may be the number of a choice
+    elif answered.sql:
+        call.asked = [*call.asked, answered.earlier][-_FOLLOWED:]
+    return show_answer(answered)
+
+
 def _list(call: Call, _: str) -> CommandResult:
     memories = call.view.list(limit=_LISTED)
     call.shown_ids = [memory.id for memory in memories]
@@ -153,6 +179,8 @@ def _run_command(call: Call, line: str) -> CommandResult:
         names = [*COMMANDS, *(f"/{name}" for name in root.commands if name not in _NOT_IN_A_SHELL)]
         name = f"/{words[0] if words else ''}"
         raise InvalidInput(f"no command {name}", value=name, remedy=suggest_name(name, names))
+    if words[0] in _DATA_COMMANDS:
+        call.prepare_data()
     running = ShellLine(call)
     token = shell_line.set(running)
     try:
@@ -206,6 +234,7 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "/remember": Command(_remember, "store a text, also one that reads like a question", takes=" TEXT"),
+    "/ask": Command(_ask_data, "answer a question about uploaded data", takes=" QUESTION"),
     "/list": Command(_list, f"the newest {_LISTED} memories"),
     "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", takes=" NUMBER|ID"),
     "/undo": Command(_undo, "take back the last sentence or change"),

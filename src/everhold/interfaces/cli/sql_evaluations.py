@@ -11,11 +11,12 @@ from rich.text import Text
 
 from everhold.errors import MissingExtra
 from everhold.interfaces.cli import show
-from everhold.interfaces.cli.call import Call, CommandResult, command, make_call_without_store
-from everhold.interfaces.cli.evaluations import app
+from everhold.interfaces.cli.call import Call, CommandResult, command, make_call_without_store, make_store_call
+from everhold.interfaces.cli.evaluations import app, open_empty
 from everhold.interfaces.shared.documents import Line
 
 if TYPE_CHECKING:
+    from everhold.evaluation.answers import AnswerOutcome
     from everhold.evaluation.sql import SqlOutcome
 
 Questions = Annotated[
@@ -59,6 +60,51 @@ def fit_sql(call: Call, questions: Questions, folder: Folder) -> CommandResult:
     return CommandResult(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
 
 
+@command(app, "ask", make_store_call)
+def measure_answers(
+    call: Call,
+    questions: Annotated[
+        Path, typer.Argument(metavar="QUESTIONS", dir_okay=False, help="As examples/sample_questions.json.")
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", file_okay=False, help="The folder of the data files.")],
+) -> CommandResult:
+    """Upload data files to a new store in memory, ask questions about them, and compare rows with those expected."""
+    try:
+        from everhold.evaluation import answers
+    except ModuleNotFoundError as error:
+        raise MissingExtra("questions about data need sqlglot", remedy="pip install 'everhold[ask]'") from error
+    file = answers.read_question_file(questions)
+    with open_empty(call) as engine, call.progress("asking", len(file.questions)) as progress:
+        outcomes = list(answers.evaluate_answers(engine, file, folder, progress))
+    line = Line({"file": str(questions), **answers.summarise_answers(outcomes)})
+    missed = [outcome for outcome in outcomes if outcome.verdict != answers.RIGHT]
+    line["missed"] = [_write_missed(outcome) for outcome in missed]
+    return CommandResult(line, Group(_make_answers_table(line), *map(_render_missed, line["missed"])))
+
+
+def _write_missed(outcome: "AnswerOutcome") -> dict[str, Any]:
+    question, answer = outcome.question, outcome.answer
+    names = {"id": question.id, "verdict": outcome.verdict, "question": question.text, "expected": question.expected}
+    if answer is None:
+        return {**names, "status": "failed", "sentence": outcome.problem, "read_as": None, "sql": None}
+    read = {"read_as": answer.restatement or None, "sql": answer.sql or None}
+    return {**names, "status": answer.status.value, "sentence": answer.sentence, **read}
+
+
+def _make_answers_table(line: Mapping[str, Any]) -> RenderableType:
+    table = show.make_number_table("", "questions", "right", "wrong", "unclear")
+    for name, row in {**line["by_source"], "all": line}.items():
+        counts = (f"{row[key]:,}" for key in ("questions", "right", "wrong", "unclear"))
+        table.add_row(show.render_text(name), *counts)
+    return table
+
+
+def _render_missed(missed: Mapping[str, Any]) -> RenderableType:
+    lines = [f"{missed['verdict']}: {missed['question']}", f"  {missed['status']}: {missed['sentence']}"]
+    lines += [f"  read as: {missed['read_as']}"] if missed["read_as"] else []
+    return Text("\n".join(lines))
+
+
 def _evaluate(call: Call, questions: Path, folder: Path) -> "list[SqlOutcome]":
     try:
         from everhold.evaluation import sql
@@ -82,5 +128,7 @@ def _make_table(line: Mapping[str, Any], wrong: "Sequence[SqlOutcome]") -> Rende
         figures = ("–" if row[key] is None else f"{row[key]:.3f}" for key in ("execution", "test_suite"))
         table.add_row(show.render_text(name), f"{row['questions']:,}", *figures)
     coverage = Text(f"coverage at 90 % precision: {line['coverage_at_90']:.3f}", style="dim")
+    counts = {status: line["statuses"][status] for status in ("answered", "clarify", "cannot")}
+    statuses = [Text(f"{name}: {row['questions']:,}, right: {row['right']:,}") for name, row in counts.items()]
     lines = [Text(f"{o.question.text}\n  expected: {o.question.gold}\n  made:     {o.sql}") for o in wrong]
-    return Group(table, coverage, *lines)
+    return Group(table, coverage, *statuses, *lines)

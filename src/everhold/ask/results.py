@@ -1,0 +1,75 @@
+"""Whether two results say the same."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+Rows = Sequence[tuple[Any, ...]]
+_DECIMALS = 6
+_MOST_ORDERS = 5_000  # orders of columns that are tried; more only arise where many columns are equal
+
+
+def are_equal(expected: Rows, actual: Rows, is_ordered: bool) -> bool:
+    """Say whether two results have the same rows, each as often. Columns may be in any order.
+
+    The order of rows counts only if `is_ordered`. Numbers are equal if they agree in six decimals, a day and the
+    midnight at which it begins are equal.
+    """
+    if expected and actual and len(expected[0]) != len(actual[0]):
+        return False
+    return _contains(expected, actual, is_ordered)
+
+
+def say_the_same(first: Rows, second: Rows) -> bool:
+    """Say whether two results have the same rows as a bag, where one may show further columns of them."""
+    narrow, wide = sorted((first, second), key=lambda rows: len(rows[0]) if rows else 0)
+    return _contains(narrow, wide, is_ordered=False)
+
+
+def _contains(narrow: Rows, wide: Rows, is_ordered: bool) -> bool:
+    """Say whether some columns of the wide result are those of the narrow one."""
+    if len(narrow) != len(wide):
+        return False
+    if not narrow:
+        return True
+    left, right = [_normalise(row) for row in narrow], [_normalise(row) for row in wide]
+    for number, order in enumerate(_match_columns(left, right)):
+        if number >= _MOST_ORDERS:
+            return False
+        arranged = [tuple(row[place] for place in order) for row in right]
+        if (arranged == left) if is_ordered else (Counter(arranged) == Counter(left)):
+            return True
+    return False
+
+
+def _normalise(row: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(_write_cell(cell) for cell in row)
+
+
+def _write_cell(cell: Any) -> str:
+    if isinstance(cell, int | float | Decimal):
+        return f"n{round(float(cell), _DECIMALS)}"
+    if isinstance(cell, datetime) and cell.time() == time():
+        cell = cell.date()
+    return f"t{cell.isoformat()!r}" if isinstance(cell, date) else f"t{cell!r}"
+
+
+def _match_columns(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]]) -> Iterator[list[int]]:
+    """Yield the choices of right columns in which each has the values of the left column at its place."""
+    contents = [sorted(row[place] for row in right) for place in range(len(right[0]))]
+    choices = []
+    for place in range(len(left[0])):
+        content = sorted(row[place] for row in left)
+        choices.append([other for other, values in enumerate(contents) if values == content])
+    yield from _arrange(choices, [])
+
+
+def _arrange(choices: Sequence[Sequence[int]], chosen: list[int]) -> Iterator[list[int]]:
+    if len(chosen) == len(choices):
+        yield list(chosen)
+        return
+    for place in choices[len(chosen)]:
+        if place not in chosen:
+            yield from _arrange(choices, [*chosen, place])

@@ -1,0 +1,53 @@
+"""Corrects misspelled words of a question: "ordres per chanel" means "orders per channel"."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+from everhold.ask.language.cues import PHRASES
+from everhold.ask.profile.names import split_name
+from everhold.ask.schema import AskSchema
+from everhold.ask.values import measure_edits
+from everhold.text.terms import fold
+
+_SHORTEST = 4  # letters; shorter words have too many neighbours
+_SHORTEST_REPLACED = 5  # letters; in shorter words only swapped, missing and doubled letters are corrected
+
+
+class SpellingIndex:
+    """The words that a question about a schema can consist of: those of names and those of the grammar."""
+
+    def __init__(self, schema: AskSchema) -> None:
+        names = [table.name for table in schema.tables] + [column.name for column in schema.columns()]
+        words = {word for name in names for word in split_name(name)} | {word for phrase in PHRASES for word in phrase}
+        self._by_first_letter: dict[str, list[str]] = defaultdict(list)
+        for word in sorted(word for word in words if len(word) >= _SHORTEST and word.isalpha()):
+            self._by_first_letter[word[0]].append(word)
+
+    def find_correction(self, word: str) -> str | None:
+        """Return the only known word that differs from a word in one letter, or None if there is none or several."""
+        plain = fold(word)
+        if len(plain) < _SHORTEST or not plain.isalpha():
+            return None
+        near = [known for known in self._by_first_letter.get(plain[0], ()) if _is_misspelled(plain, known)]
+        return near[0] if len(near) == 1 and near[0] != plain else None
+
+
+def _is_misspelled(word: str, known: str) -> bool:
+    if len(word) == len(known):
+        differing = [place for place, pair in enumerate(zip(word, known, strict=True)) if pair[0] != pair[1]]
+        is_swap = (
+            len(differing) == 2
+            and differing[1] == differing[0] + 1
+            and word[differing[0]] == known[differing[1]]
+            and word[differing[1]] == known[differing[0]]
+        )
+        return is_swap or (len(differing) == 1 and len(word) >= _SHORTEST_REPLACED)
+    return measure_edits(word, known, 1) <= 1
+
+
+def replace_words(question: str, corrections: Iterable[tuple[str, str]]) -> str:
+    """Return a question with words replaced, each wherever it stands as a whole word."""
+    for word, correction in corrections:
+        question = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", correction, question)
+    return question

@@ -1,0 +1,56 @@
+"""What a reading takes for granted about words of a question, and what each word was taken to mean."""
+
+from collections.abc import Iterator, Sequence
+
+from everhold.ask.language.tokens import Token
+from everhold.ask.linking.beam import Assignment
+from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
+from everhold.ask.schema import AskSchema
+from everhold.ask.wording.names import FrameNames, make_singular
+
+_GUESSED_VALUES = ("similar", "derived")
+_GUESSED_NAMES = ("synonym", "similar word", "part of the name", "name of the row")
+
+
+def list_assumptions(schema: AskSchema, assignment: Assignment, tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield what was assumed about words that are not names or values as they stand."""
+    for mention in assignment.mentions:
+        text = quote_span(mention, tokens)
+        is_guessed_value = mention.why in _GUESSED_VALUES and mention.column
+        if mention.why == "unknown":
+            yield f"{text!r} is a value that no column holds"
+        elif is_guessed_value or (mention.why in _GUESSED_NAMES and not _is_label(schema, mention, text)):
+            yield f"{text!r} means {name_meaning(mention)}"
+
+
+def _is_label(schema: AskSchema, mention: Mention, text: str) -> bool:
+    """Say whether a text is what the column is called, without the words of its table or its unit."""
+    ref = mention.column
+    return ref is not None and FrameNames(schema, ref.table, [ref.table]).name_alone(ref) == make_singular(text.lower())
+
+
+def list_bindings(schema: AskSchema, assignment: Assignment, tokens: Sequence[Token]) -> dict[str, str]:
+    """Return what each word or phrase was taken to mean, in their order.
+
+    A column that refers to a table means that table: "airline" is the same, whether its code or its name is shown.
+    """
+    mentions = [mention for mention in assignment.mentions if mention.table or mention.column]
+    return {quote_span(mention, tokens): _name_binding(schema, mention) for mention in mentions}
+
+
+def _name_binding(schema: AskSchema, mention: Mention) -> str:
+    key = schema.foreign_key(mention.column) if mention.column and mention.kind == COLUMN else None
+    return key.to_table if key is not None else name_meaning(mention)
+
+
+def quote_span(mention: Mention, tokens: Sequence[Token]) -> str:
+    """Return the words of a question that a mention stands for."""
+    return " ".join(token.text for token in tokens[mention.start : mention.end])
+
+
+def name_meaning(mention: Mention) -> str:
+    """Return the table, the column or the value that is meant."""
+    column = f"{mention.column.table}.{mention.column.column}" if mention.column else ""
+    if mention.kind == TABLE or not column:
+        return str(mention.table)
+    return f"the value {mention.value!r} of {column}" if mention.kind == VALUE else column

@@ -1,0 +1,61 @@
+"""The questions about the sample data: how many are answered right. `everhold eval ask` prints the same figures."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.make_sample_data import write_all
+from tests.interfaces.conftest import Run
+
+QUESTIONS = Path(__file__).parents[2] / "examples" / "sample_questions.json"
+# Raise these when more questions are answered right. A question that is unclear is better than a wrong answer.
+LEAST_RIGHT = 34
+MOST_WRONG = 2
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample")
+    write_all(folder)
+    return folder
+
+
+def evaluate(run: Run, questions: Path, folder: Path) -> dict[str, Any]:
+    document: dict[str, Any] = run("eval", "ask", str(questions), str(folder), "--json").document
+    return document
+
+
+def test_the_sample_questions_reach_the_bar(run: Run, folder: Path) -> None:
+    line = evaluate(run, QUESTIONS, folder)
+    assert line["questions"] == 40
+    assert line["right"] + line["wrong"] + line["unclear"] == 40
+    assert line["right"] >= LEAST_RIGHT, [missed["question"] for missed in line["missed"]]
+    assert line["wrong"] <= MOST_WRONG, [missed["question"] for missed in line["missed"]]
+    assert len(line["missed"]) == 40 - line["right"]
+
+
+def test_what_was_missed_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+    document = json.loads(QUESTIONS.read_text())
+    chosen = [
+        {"id": "a", "source": "shop", "question": "How many customers?", "sql": "SELECT count(*) FROM customers"},
+        {"id": "b", "source": "shop", "question": "How many stores?", "sql": "SELECT count(*) + 1 FROM stores"},
+        {"id": "c", "source": "shop", "question": "What is the churn?", "sql": "SELECT 1"},
+    ]
+    document |= {"questions": chosen, "sources": {"shop": document["sources"]["shop"]}}
+    (tmp_path / "questions.json").write_text(json.dumps(document))
+    line = evaluate(run, tmp_path / "questions.json", folder)
+    assert (line["right"], line["wrong"], line["unclear"]) == (1, 1, 1)
+    assert [(missed["verdict"], missed["status"]) for missed in line["missed"]] == [
+        ("wrong", "answered"),
+        ("unclear", "cannot"),
+    ]
+    shown = run("eval", "ask", str(tmp_path / "questions.json"), str(folder)).out
+    assert "wrong: How many stores?" in shown
+
+
+def test_a_file_that_has_no_questions_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "questions.json").write_text("[]")
+    refused = run("eval", "ask", str(tmp_path / "questions.json"), str(tmp_path))
+    assert (refused.code, "is no file of questions" in refused.err) == (2, True)
