@@ -34,6 +34,8 @@ QUESTIONS: dict[str, Any] = {
     "which country has the most revenue?": {("Germany",)},
     "which category has the highest average price?": {("Toys",)},
     "list the two most expensive products with their price": [("Drone", 240.0), ("Robot", 55.0)],
+    "which month had the most revenue?": {("2024-01", 249.0)},
+    "what was our worst month for orders?": {("2023-11", 1)},
     # Shares, running totals and changes.
     "share of orders by status": {("cancelled", 1 / 6), ("open", 1 / 6), ("paid", 4 / 6)},
     "what percentage of orders are paid?": {(4 / 6,)},

@@ -12,13 +12,11 @@ from everhold.ask.grammar.draft import FrameDraft, PlacedExpression
 from everhold.ask.joins import has_several_rows
 from everhold.ask.schema import AskColumn, ColumnKind
 
-# Words that name a period within a list of groups: "per airline and month".
-_GRAINS = frozenset({"year", "quarter", "month", "week", "day"})
 _LONGEST_GRAINS = (("day", 1), ("week", 7), ("month", 31), ("quarter", 92))  # in days
 # Cues after which a list names groups, with commas too.
 _LISTED = frozenset({"per", "by", "grouped by", "group by", "broken down by"})
 # Further groups after "and" or a comma; what is compared with a value is a condition.
-_REST = r"(?P<rest>(?:[&,]+[CTx](?![>=hi]*[NVP]))*)"
+_REST = r"(?P<rest>(?:[&,]+[CTM](?![>=hi]*[NVP]))*)"
 
 
 def read_groups(draft: FrameDraft) -> None:
@@ -38,18 +36,20 @@ def _read_grains(draft: FrameDraft) -> None:
     """Read "by month" and "monthly"."""
     for position, code in enumerate(draft.codes):
         if code == "$" and draft.cue(position).grain and "g" not in draft.codes:
-            _group_by_period(draft, position, draft.cue(position).grain)
+            group_by_period(draft, position, draft.cue(position).grain)
     for match in draft.find(rf"g{_REST}"):
-        _group_by_period(draft, match.start(), str(draft.cue(match.start()).value))
+        group_by_period(draft, match.start(), str(draft.cue(match.start()).value))
         draft.take(match.start())
         _group_by_list(draft, match)
 
 
-def _group_by_period(draft: FrameDraft, position: int, grain: str) -> None:
+def group_by_period(draft: FrameDraft, position: int, grain: str) -> bool:
+    """Group by the periods of a grain such as "month"; say whether there is a time to group by."""
     time = _find_time(draft, grain)
     if time:
         expression = Expression(time.ref, grain=None if time.kind is ColumnKind.YEAR else grain)
         draft.group.append(PlacedExpression(position, expression))
+    return time is not None
 
 
 def _find_time(draft: FrameDraft, grain: str) -> AskColumn | None:
@@ -142,11 +142,10 @@ def _group_by_list(draft: FrameDraft, match: re.Match[str]) -> None:
     if draft.pieces[match.start()].text not in _LISTED and not match["rest"].startswith("&"):
         return  # "for each city, the name and the age" shows what follows
     for place in range(match.start("rest"), match.end("rest")):
-        code, text = draft.codes[place], draft.pieces[place].text
-        if code in "CT":
+        if draft.codes[place] in "CT":
             group_by(draft, place)
-        elif code == "x" and text in _GRAINS:
-            _group_by_period(draft, place, text)
+        elif draft.codes[place] == "M":
+            group_by_period(draft, place, str(draft.cue(place).value))
             draft.take(place)
 
 

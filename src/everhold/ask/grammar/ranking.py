@@ -5,12 +5,13 @@ from dataclasses import replace
 
 from everhold.ask.frame import Expression, Function, Ordering, QueryFrame
 from everhold.ask.grammar.draft import FrameDraft, PlacedExpression, make_count
-from everhold.ask.grammar.groups import group_by, has_several
+from everhold.ask.grammar.groups import group_by, group_by_period, has_several
 from everhold.ask.grouping import choose_function, find_amount, holds_money
 from everhold.ask.schema import AskSchema, ColumnKind
 
 _DEFAULT_LIMIT = 10  # of "top products by revenue"
 _FIGURE = r"(?P<a>[am])?[_xfid]*(?P<c>C|#[_xfd]*T|T)"
+_FIGURE2 = _FIGURE.replace("<a>", "<a2>").replace("<c>", "<c2>")  # in a second branch of a pattern
 
 
 def read_rankings(draft: FrameDraft) -> None:
@@ -21,9 +22,23 @@ def read_rankings(draft: FrameDraft) -> None:
             draft.limit = draft.limit or _DEFAULT_LIMIT
     for match in draft.find(rf"(?P<e>[TC])(?P<between>[^botTC.]{{0,4}})o[bxi]*{_FIGURE}"):
         _rank(draft, match, draft.pieces[match.start("between") + len(match["between"])].text.startswith("rank"))
+    for match in draft.find(rf"(?P<s>s)(?P<m>M)[xif_]*{_FIGURE}|(?P<m2>M)[xh_]*(?P<s2>s){_FIGURE2}"):
+        _read_best_period(draft, match)
     for match in draft.find("F"):
         draft.highest_first = bool(draft.cue(match.start()).value)
         draft.take(match.start())
+
+
+def _read_best_period(draft: FrameDraft, match: re.Match[str]) -> None:
+    """Read "the best month for revenue" and "which month had the most orders"."""
+    place, cue = (match.start("m"), match.start("s")) if match["m"] else (match.start("m2"), match.start("s2"))
+    figure = _read_figure(draft, match)
+    if figure is None or not group_by_period(draft, place, str(draft.cue(place).value)):
+        return
+    draft.select.append(PlacedExpression(place, figure))
+    draft.order.append(Ordering(figure, bool(draft.cue(cue).value)))
+    draft.limit = draft.limit or 1
+    draft.take(*range(match.start(), match.end()))
 
 
 def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
@@ -53,14 +68,16 @@ def _is_computed(draft: FrameDraft, figure: Expression, place: int) -> bool:
 
 def _read_figure(draft: FrameDraft, match: re.Match[str]) -> Expression | None:
     """Return the figure that is ranked by, or None if it is nothing that can be compared."""
-    if match["c"] == "C":
-        column = draft.column(match.start("c"))
+    name = "c" if match["c"] else "c2"
+    if match[name] == "C":
+        column = draft.column(match.start(name))
         if column.kind is not ColumnKind.MEASURE:
             return None
-        value = draft.cue(match.start("a")).value if match["a"] else None
+        function = match.start("a") if match["a"] else match.start("a2") if "a2" in match.re.groupindex else -1
+        value = draft.cue(function).value if function >= 0 else None
         return Expression(column.ref, value if isinstance(value, Function) else choose_function(draft.schema, column))
-    table = draft.schema.table(str(draft.mention(match.end("c") - 1).table))
-    amount = find_amount(table) if match["c"] == "T" and holds_money(table) else None
+    table = draft.schema.table(str(draft.mention(match.end(name) - 1).table))
+    amount = find_amount(table) if match[name] == "T" and holds_money(table) else None
     return Expression(amount.ref, Function.SUM) if amount else make_count(table.name)
 
 

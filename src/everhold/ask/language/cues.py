@@ -9,7 +9,7 @@ A cue has a one-letter code, by which the patterns of the grammar are written:
     l  contains            r  who, whose, with     f  of                   i  in, from, to    =  is
     h  have, do            t  top, first           $  share, running total L  show, list      *  all details
     g  monthly, by year    K  compare, versus      A  before, since        l  contains        S  most common
-    F  highest first       D  distribution of
+    F  highest first       D  distribution of      M  month, year
 """
 
 from collections.abc import Mapping, Sequence
@@ -183,6 +183,8 @@ _add("F", "highest first|largest first|biggest first|most first|most expensive f
 _add("F", "lowest first|smallest first|fewest first|least first|shortest first|worst first|cheapest first|low to high",
      False)  # fmt: skip
 _add("D", "distribution of|the distribution of|spread of|distribution|histogram of")
+for _unit in ("day", "week", "month", "quarter", "year"):
+    _add("M", f"{_unit}|{_unit}s", _unit)
 _add("g", "yearly|annually|by year|per year|each year|annual", "year")
 _add("g", "quarterly|by quarter|per quarter|each quarter|for each quarter", "quarter")
 _add("g", "monthly|by month|per month|each month|for each month", "month")

@@ -64,7 +64,7 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
             score = (
                 match.score
                 - _weigh_column(schema, match, stems)
-                - _GRAMMAR_WORD * (len(span) == 1 and match_cue([span[0].lower]) is not None)
+                - _GRAMMAR_WORD * (len(span) == 1 and _is_cue(span[0]))
             )
             if score > 0 or has_grammar:
                 yield Mention(start, end, COLUMN, score, weight, column=match.column.ref, why=match.why)
@@ -99,7 +99,13 @@ def _is_count(span: Sequence[Token], column: AskColumn) -> bool:
 
 
 def _is_grammar(token: Token) -> bool:
-    return token.lower in FILLERS or match_cue([token.lower]) is not None
+    return token.lower in FILLERS or _is_cue(token)
+
+
+def _is_cue(token: Token) -> bool:
+    """Say whether a word is a phrase of the grammar. Columns are often called like a period, such as "year"."""
+    matched = match_cue([token.lower])
+    return matched is not None and matched[0].code != "M"
 
 
 def _weigh_column(schema: AskSchema, match: NameMatch, stems: Sequence[str]) -> float:

@@ -9,14 +9,13 @@ from itertools import zip_longest
 from everhold.ask.language.lexicon import SYNONYMS
 from everhold.ask.language.stems import stem
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
-from everhold.ask.values import measure_edits
 from everhold.ports.synonyms import SynonymSource
 
 # Words that a question may leave out of a column's name, and that alone name no particular column.
 _GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", "address", "amount", "description",
                                 "value", "text", "status", "time", "total", "level", "title", "full")))  # fmt: skip
-_SYNONYM, _PREFIX, _SPELLING = 0.85, 0.7, 0.7
-_SHORTEST_PREFIX, _SHORTEST_SPELLING = 4, 5  # letters
+_SYNONYM, _PREFIX = 0.85, 0.7
+_SHORTEST_PREFIX = 4  # letters
 _SHORTEST_ROOT, _LONGEST_ENDING, _ROOT = 5, 3, 0.7
 _SOURCED, _LEAST_SIMILARITY = 0.8, 0.3  # of words that only a source of synonyms knows
 _LEAST_SCORE = 0.4
@@ -77,10 +76,6 @@ class NameIndex:
             for other in self._tables:
                 if _share_root(word, other):
                     meanings.setdefault(other, _ROOT)
-        if not meanings and len(word) >= _SHORTEST_SPELLING:
-            for other in self._sorted:
-                if len(other) >= _SHORTEST_PREFIX and measure_edits(word, other, 1) <= 1:
-                    meanings.setdefault(other, _SPELLING)
         return tuple(meanings.items()) or tuple(self._find_synonyms(written).items())
 
     def _find_synonyms(self, written: str) -> dict[str, float]:
