@@ -328,7 +328,7 @@ class Everhold(AccountVerbs):
 
         The settings are those of `Everhold.open` with the same target.
         """
-        from everhold.parts import install_model
+        from everhold.embedders import install_model
 
         return install_model(settings.load(target, **fields), progress)
 

@@ -1,7 +1,4 @@
-"""Choose and assemble the parts of an engine.
-
-Modules that few processes need are imported where they are used, so that a process that only recalls starts faster.
-"""
+"""Choose and assemble the parts of an engine. What few processes need is imported where it is used."""
 
 import hashlib
 import threading
@@ -380,12 +377,6 @@ def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]
     keep_old = serving.name in parts.beside
     parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)
     parts.reembedding.start()
-
-
-def install_model(settings: Settings, progress: Callable[[str], None] | None) -> Path:
-    from everhold.adapters.minilm.install import install
-
-    return install(progress or (lambda _: None), data=settings.data)
 
 
 def make_session_cache(settings: Settings, records: Records) -> SessionCache:
