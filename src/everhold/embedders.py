@@ -5,6 +5,7 @@ This module imports little, so that a model can be loaded while the other parts 
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from everhold.adapters.minilm import MiniLM
@@ -69,3 +70,10 @@ def make_remote_embedder(chosen: EmbeddingModelSettings, model: str, dimensions:
 
     key = chosen.api_key.get_secret_value() if chosen.api_key else None
     return OpenAIEmbedder(chosen.url or "", model, api_key=key, dimensions=dimensions)
+
+
+def install_model(settings: Settings, progress: Callable[[str], None] | None) -> Path:
+    """Fetch and verify the weights of the default model, and return their folder."""
+    from everhold.adapters.minilm.install import install  # few processes install
+
+    return install(progress or (lambda _: None), data=settings.data)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from everhold.adapters.cached_embedder import CachedEmbedder
@@ -21,7 +21,6 @@ from everhold.errors import (
     StoreReadOnly,
     format_value,
 )
-from everhold.maintenance.filling import Filling
 from everhold.maintenance.serving import WordsOnly, keep_beside, list_models
 from everhold.model import EmbeddingModel
 from everhold.ports.embedder import Embedder, Vector
@@ -35,6 +34,9 @@ from everhold.remember.chunks import Chunking, make_chunks_for_model
 from everhold.settings import Settings
 from everhold.settings_sections import DEFAULT_MODEL
 from everhold.text.estimated_tokens import EstimatedTokenizer
+
+if TYPE_CHECKING:
+    from everhold.maintenance.filling import Filling
 
 # Texts that are embedded between two reports of progress: about a second's work.
 _EMBEDDED_TOGETHER = 128
@@ -136,7 +138,7 @@ class BesideModel(NamedTuple):
     """A model beside the first one: the dependencies of a recall by it, and the thread that embeds what it lacks."""
 
     recall_deps: RecallDeps
-    filling: Filling
+    filling: "Filling"
 
 
 def make_beside_embedders(settings: Settings) -> list[EmbeddingParts]:
@@ -171,6 +173,8 @@ def prepare_beside(
     models: dict[str, BesideModel] = {}
     if not beside:
         return models
+    from everhold.maintenance.filling import Filling  # few processes keep several models
+
     known = {model.name: model for model in list_models(records)}
     for part, model_parts in zip(chunking.also, beside, strict=True):
         embedder = part.embedder

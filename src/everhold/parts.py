@@ -1,4 +1,4 @@
-"""Choose and assemble the parts of an engine."""
+"""Choose and assemble the parts of an engine. What few processes need is imported where it is used."""
 
 import hashlib
 import threading
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from everhold.access.buffer import AccessBuffer
-from everhold.access.chain import seal
-from everhold.access.signing import SigningRecords
 from everhold.adapters.address import read_file, scheme_of
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.head_files import HeadFiles, read_key
@@ -37,9 +35,6 @@ from everhold.embedding import (
     report_embedding,
 )
 from everhold.errors import StoreUnavailable
-from everhold.events.subscription import Subscription
-from everhold.maintenance.reembed import Cut, fill_imported
-from everhold.maintenance.reembedding import Reembedding
 from everhold.maintenance.serving import find_serving_model, list_retired_models
 from everhold.model import EmbeddingModel, Message
 from everhold.ports.embedder import Embedder
@@ -65,6 +60,9 @@ from everhold.stores import describe_place, do_all, open_store
 if TYPE_CHECKING:
     from everhold.ask.sources.cache import TableCache
     from everhold.episodes.deps import EpisodeDeps
+    from everhold.events.subscription import Subscription
+    from everhold.maintenance.reembed import Cut
+    from everhold.maintenance.reembedding import Reembedding
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.ports.data_engine import DataEngine
     from everhold.workspaces.deps import WorkspaceDeps
@@ -81,7 +79,7 @@ class Parts:
     access: AccessBuffer
     session_deps: SessionDeps
     heads: SignedHeads | None = None
-    reembedding: Reembedding | None = None
+    reembedding: "Reembedding | None" = None
     maintenance: "MaintenanceThread | None" = None
     language_model: LanguageModel | None = None
     beside: dict[str, BesideModel] = field(default_factory=dict)
@@ -89,7 +87,7 @@ class Parts:
     model_problems: Callable[[], list[str]] = list
     """Returns the problems with the embedding model's files."""
     is_closed: bool = False
-    subscriptions: list[Subscription] = field(default_factory=list, repr=False)
+    subscriptions: "list[Subscription]" = field(default_factory=list, repr=False)
     summaries: EarlierSummaries = field(default_factory=EarlierSummaries, repr=False)
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -103,6 +101,8 @@ class Parts:
 
     def embed_imported(self, organization: str, report: ReportProgress = ignore_progress) -> int:
         """Embed the memories of an organization that have chunks of other models only; return how many those were."""
+        from everhold.maintenance.reembed import fill_imported
+
         models = self.write_deps.chunking.models.values()
         return max(fill_imported(self.records, organization, *_make_cut(part), report) for part in models)
 
@@ -118,20 +118,19 @@ class Parts:
     @cached_property
     def count_tokens(self) -> Callable[[str], int]:
         """Returns how many tokens a text costs in a prompt."""
-        # Few processes build prompts, and all of them should start fast.
         from everhold.context.counting import TokenCounter
 
         return TokenCounter(self.write_deps.chunking.tokenizer)
 
     @cached_property
     def workspace_deps(self) -> "WorkspaceDeps":
-        """What the verbs on workspaces use. Few processes use workspaces, and all of them should start fast."""
+        """What the verbs on workspaces use."""
         return make_workspace_deps(self.settings, self.records, self.write_deps.scope_rows)
 
     @cached_property
     def data_engine(self) -> "DataEngine":
         """What runs statements on uploaded data."""
-        from everhold.adapters.data_engine import SandboxedDataEngine  # few processes ask
+        from everhold.adapters.data_engine import SandboxedDataEngine
 
         return SandboxedDataEngine()
 
@@ -145,7 +144,6 @@ class Parts:
     @property
     def episode_deps(self) -> "EpisodeDeps":
         """What episodes are built with. It is made at each use, because a change of model replaces the embedder."""
-        # Few processes use episodes, and all of them should start fast.
         from everhold.episodes.deps import EpisodeDeps
 
         chunking = self.write_deps.chunking
@@ -169,7 +167,7 @@ class Parts:
         for recall_deps in (self.recall_deps, *(beside.recall_deps for beside in self.beside.values())):
             recall_deps.images.clear()
 
-    def add_subscription(self, subscription: Subscription) -> None:
+    def add_subscription(self, subscription: "Subscription") -> None:
         """Start a subscription; closing the engine ends it."""
         with self._closing:
             if self.is_closed:
@@ -242,6 +240,8 @@ def assemble(
     language_model = make_language_model(settings)
     heads = make_heads(settings)
     if heads is not None:
+        from everhold.access.signing import SigningRecords
+
         records = SigningRecords(records, heads.key)
     chosen = settings.embedding
     chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
@@ -288,12 +288,17 @@ def _make_session_deps(settings: Settings, records: Records, scope_rows: ScopeRo
 
 
 def _make_access_buffer(settings: Settings, records: Records, heads: SignedHeads | None) -> AccessBuffer:
+    def seal_log() -> None:
+        from everhold.access.chain import seal
+
+        seal(records, heads)
+
     return AccessBuffer(
         records,
         seconds=settings.log.flush_seconds,
         strict=settings.log.mode == "strict",
         interface=settings.interface,
-        after=partial(seal, records, heads),
+        after=seal_log,
     )
 
 
@@ -357,7 +362,7 @@ def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[Embed
     _reembed(parts, serving, switch)
 
 
-def _make_cut(chunking: Chunking) -> tuple[Cut, EmbeddingModel]:
+def _make_cut(chunking: Chunking) -> "tuple[Cut, EmbeddingModel]":
     """Return the function that makes chunks of one model, and the model."""
     embedder = chunking.embedder
     model = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="building")
@@ -365,17 +370,13 @@ def _make_cut(chunking: Chunking) -> tuple[Cut, EmbeddingModel]:
 
 
 def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]) -> None:
+    from everhold.maintenance.reembedding import Reembedding
+
     chunking = replace(parts.write_deps.chunking, also=())
     cut, chosen = _make_cut(chunking)
     keep_old = serving.name in parts.beside
     parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)
     parts.reembedding.start()
-
-
-def install_model(settings: Settings, progress: Callable[[str], None] | None) -> Path:
-    from everhold.adapters.minilm.install import install
-
-    return install(progress or (lambda _: None), data=settings.data)
 
 
 def make_session_cache(settings: Settings, records: Records) -> SessionCache:

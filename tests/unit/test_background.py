@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from everhold import parts
+from everhold.access import chain
 from everhold.access.buffer import AccessBuffer
 from everhold.adapters.usearch.vectors import UsearchVectors
 from everhold.background import BackgroundThread, BackgroundValue
@@ -110,7 +110,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def test_the_access_log_survives_an_unexpected_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     sealed = threading.Event()
-    monkeypatch.setattr(parts, "seal", lambda *_: fail())
+    monkeypatch.setattr(chain, "seal", lambda *_: fail())
     failing = [True]
 
     def fail() -> None:

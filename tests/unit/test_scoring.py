@@ -13,6 +13,7 @@ from everhold.ports.search_indexes import Statistics
 from everhold.recall.question import Question
 from everhold.recall.recipe import HYBRID, RECIPES, Recipe
 from everhold.recall.scoring import ImageView, PreparedQuestion, Scored, count_statistics, rank
+from everhold.recall.signals import find_similar_rows
 from tests.unit.scoring_reference import (
     DAY,
     NOW,
@@ -268,3 +269,17 @@ def test_equals_are_ordered_by_id() -> None:
         3,
     )
     assert [one.owner_id for one in found] == ["a", "b", "c"]
+
+
+def test_rows_of_similar_words_follow_the_image() -> None:
+    """They are kept between questions, and found again after a row was added."""
+    chance = random.Random(7)
+    row, similar_row = Row(chance, "m0"), Row(chance, "m1")
+    row.words, similar_row.words = ["w0"], ["w4"]
+    image = image_of([row])
+    assert find_similar_rows(image, "w5", THESAURUS) == []
+    image.extend([similar_row.entry])
+    [(rows, similarity)] = find_similar_rows(image, "w5", THESAURUS)
+    assert rows.tolist() == [1]
+    assert similarity == pytest.approx(0.9 - 1 / 8)
+    assert find_similar_rows(image, "w5", THESAURUS) is find_similar_rows(image, "w5", THESAURUS)

@@ -29,7 +29,7 @@ from everhold.recall.scoring import (
     rank,
     rank_key,
 )
-from everhold.recall.signals import Signal
+from everhold.recall.signals import Signal, find_similar_rows
 
 
 def rank_answers(
@@ -187,7 +187,7 @@ def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: Prepa
         _take(signals, "asking", rows),
         image.vectors.take(rows, axis=0),
         _compute_held_share(prepared.question.anchor, rows, image),
-        find_terms(rows, pool.words, lambda term: image.postings.find(term).rows, prepared.thesaurus),
+        find_terms(rows, pool.words, lambda term: find_similar_rows(image, term, prepared.thesaurus)),
     )
 
 

@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.ports.thesaurus import Thesaurus
 from everhold.recall.intent import GENERAL_TERMS, TIME_TERMS, Intent
 from everhold.recall.postings import Rows
 from everhold.recall.question import Question
-from everhold.recall.signals import DAY, MAX_SIMILAR_WORDS, Word
+from everhold.recall.signals import DAY, Word
 from everhold.recall.text_features import ADDITION, CHANGE, CODE, DATE, LONG_NUMBER, NUMBER, SUPPOSITION
 
 Numbers = NDArray[np.float64]
@@ -115,20 +114,20 @@ def profile_question(question: Question, words: Sequence[Word], known: Sequence[
     )
 
 
-def find_terms(rows: Rows, words: Sequence[Word], find_rows: Callable[[str], Rows], thesaurus: Thesaurus) -> Numbers:
+def find_terms(
+    rows: Rows, words: Sequence[Word], find_similar_rows: Callable[[str], Sequence[tuple[Rows, float]]]
+) -> Numbers:
     """Return a matrix of words and rows: 1 if the row has the word, less if it has a similar one, else 0.
 
-    `find_rows` returns the rows that have a term.
+    `find_similar_rows` returns the rows of each word that is similar to a term, and how similar it is.
     """
     scores = np.zeros((len(words), len(rows)))
     for index, word in enumerate(words):
         word_scores = scores[index]
         if len(word.rows):
             word_scores[:] = _has(rows, word.rows)
-        for term, similarity in thesaurus.find_similar(word.term)[:MAX_SIMILAR_WORDS]:
-            similar_rows = find_rows(term)
-            if len(similar_rows):
-                np.maximum(word_scores, similarity * _has(rows, similar_rows), out=word_scores)
+        for similar_rows, similarity in find_similar_rows(word.term):
+            np.maximum(word_scores, similarity * _has(rows, similar_rows), out=word_scores)
     return scores
 
 

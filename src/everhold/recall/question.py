@@ -104,13 +104,15 @@ _WORD = re.compile(r"[^\W_]+")
 def _find_speaker_names(query: str, speakers: Mapping[str, str]) -> tuple[str, ...]:
     """Return the speaker names in the question as they are written, the longest first."""
     words = list(_WORD.finditer(query))
+    folded = query.lower() if query.isascii() else None  # folding other letters may move the positions of words
     names: list[str] = []
     taken: set[int] = set()
     for size in range(min(MAX_NAME_WORDS, len(words)), 0, -1):
         for index in range(len(words) - size + 1):
-            name = query[words[index].start() : words[index + size - 1].end()]
-            if fold(name) in speakers and taken.isdisjoint(range(index, index + size)):
-                names.append(name)
+            start, end = words[index].start(), words[index + size - 1].end()
+            name = folded[start:end] if folded is not None else fold(query[start:end])
+            if name in speakers and taken.isdisjoint(range(index, index + size)):
+                names.append(query[start:end])
                 taken.update(range(index, index + size))
     return tuple(dict.fromkeys(names))
 

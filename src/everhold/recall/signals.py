@@ -33,8 +33,8 @@ _HALF_AGE = 30
 # How many similar words count for a term of the question. Less similar ones mean something else.
 MAX_SIMILAR_WORDS = 8
 _WORDS_AS_MEANING = 0.6
-# How many unknown terms are kept with their respellings.
-_MAX_RESPELLINGS = 1000
+# How many terms of questions are kept with their respellings, and with the rows of similar words.
+_MAX_KEPT_TERMS = 1000
 _TIME_WORDS = (
     "yesterday", "today", "tonight", "tomorrow", "last", "next", "ago", "week", "month", "year", "weekend", "recent",
     "sinc", "morn", "even", "night", "summer", "winter", "spring", "fall", "monday", "tuesday", "wednesday",
@@ -81,10 +81,25 @@ def _find_respellings(image: Image, term: str) -> Sequence[str]:
     share words, and some hundred spellings are tried."""
     respellings: dict[str, Sequence[str]] = image.compute_once("respellings", lambda _: {})
     if term not in respellings:
-        if len(respellings) >= _MAX_RESPELLINGS:
+        if len(respellings) >= _MAX_KEPT_TERMS:
             respellings.clear()
         respellings[term] = find_respellings(term, image.postings.terms)
     return respellings[term]
+
+
+def find_similar_rows(image: Image, term: str, thesaurus: Thesaurus) -> Sequence[tuple[Rows, float]]:
+    """Return the rows of each word of the image that is similar to a term, and how similar it is, best first.
+
+    They are kept until the image changes: scoring and judging need them, and questions share words.
+    """
+    kept: dict[str, Sequence[tuple[Rows, float]]] = image.compute_once("similar rows", lambda _: {}, thesaurus)
+    if term not in kept:
+        if len(kept) >= _MAX_KEPT_TERMS:
+            kept.clear()
+        similar = thesaurus.find_similar(term)[:MAX_SIMILAR_WORDS]
+        rows_by_word = [(image.postings.find(word).rows, similarity) for word, similarity in similar]
+        kept[term] = [(rows, similarity) for rows, similarity in rows_by_word if len(rows)]
+    return kept[term]
 
 
 def _find_any(image: Image, terms: Sequence[str]) -> Posting:
@@ -215,11 +230,8 @@ def _score_similar_words(image: Image, words: Sequence[Word], thesaurus: Thesaur
     """Score shared terms, where a similar word counts by its similarity."""
     total = own if own is not None else _sum_held_terms(image, words)
     for word in words:
-        others = [
-            (image.postings.find(term).rows, similarity)
-            for term, similarity in thesaurus.find_similar(word.term)[:MAX_SIMILAR_WORDS]
-        ]
-        if not any(len(rows) for rows, _ in others):
+        others = find_similar_rows(image, word.term, thesaurus)
+        if not others:
             continue
         best = np.zeros(image.size)
         for rows, similarity in reversed(others):

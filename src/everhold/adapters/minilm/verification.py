@@ -2,8 +2,8 @@
 
 Reading 180 MB takes longer than a first recall may wait, so at the start a file is trusted if neither its size nor its
 times have changed since it was verified. That misses disk errors and programs that write to the disk directly. So every
-process reads each file once. It reads what was loaded: the file is opened before it is loaded, and afterwards its path
-must still lead to the same unchanged file.
+process that runs for longer than a moment reads each file once. It reads what was loaded: the file is opened before it
+is loaded, and afterwards its path must still lead to the same unchanged file.
 """
 
 import hashlib
@@ -24,6 +24,8 @@ from everhold.interrupts import GuardedEvent
 logger = logging.getLogger(__name__)
 
 _BLOCK = 4_000_000
+# Seconds before the first file is read: until then, the processors and the memory are needed for a first recall.
+_DELAY = 1.0
 _LOWEST_PRIORITY = 19
 # Seconds that a report waits for the result, enough for a slow disk.
 _PATIENCE = 120.0
@@ -53,6 +55,7 @@ class ModelVerification:
         self._checks = checks
         self._damage: str | None = None
         self._done = GuardedEvent()
+        self._is_awaited = GuardedEvent()
         self._thread = BackgroundThread("everhold-model-verification", self._run, self._done)
         self._thread.start()
 
@@ -63,6 +66,7 @@ class ModelVerification:
 
     def wait(self) -> str | None:
         """Return what is damaged, if anything is, once every file has been read."""
+        self._is_awaited.set()
         if not self._done.wait(_PATIENCE):
             return f"the model's files could not be read within {_PATIENCE:g} seconds; check the disk"
         if self._thread.failure is not None:
@@ -72,6 +76,7 @@ class ModelVerification:
     def _run(self) -> None:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
+        self._is_awaited.wait(_DELAY)
         try:
             for check in self._checks:
                 self._damage = _find_damage(check)

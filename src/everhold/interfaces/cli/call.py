@@ -20,6 +20,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from everhold import Everhold, settings
+from everhold.engine import make_search_view
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
 from everhold.interfaces.shared.documents import encode_json
 from everhold.interfaces.shared.times import Direction, parse_time
@@ -30,6 +31,7 @@ from everhold.progress import ReportProgress, StepCounter
 if TYPE_CHECKING:
     from everhold import Answer, EarlierQuestion, View
     from everhold.interfaces.cli.interrupts import Explain
+    from everhold.views.recall import RecallVerbs
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,11 @@ class Call:
     @cached_property
     def view(self) -> "View":
         return self.engine.scope(**self.scope)
+
+    @cached_property
+    def search_view(self) -> "RecallVerbs":
+        """The verbs of `view` that search. A command that needs no others starts faster with these."""
+        return make_search_view(self.engine, self.scope)
 
     def parse_moment(self, option: str, text: str | None, durations: Direction | None = None) -> datetime | None:
         """Return the moment that an option names, or None if the option was not passed."""
@@ -253,4 +260,4 @@ def _print_result(call: Call, result: CommandResult) -> None:
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
         print(encode_json(result.document, ascii_only=not utf8))
     elif result.shown is not None:
-        Console(highlight=False).print(result.shown)
+        Console(highlight=False, emoji=False).print(result.shown)

@@ -58,7 +58,7 @@ def show_timeline(
     filters: dict[str, Any],
 ) -> CommandResult:
     """Show how the answer to a question changed over time."""
-    periods = call.view.timeline(question, include=include or (), **filters)
+    periods = call.search_view.timeline(question, include=include or (), **filters)
     return CommandResult([period._asdict() for period in periods], _show_periods(call, periods))
 
 

@@ -106,7 +106,7 @@ def recall(
     """Find the memories or messages that answer a question, best first."""
     moment = call.parse_moment("--as-of", as_of, "ago")
     where = {**filters, "among": among or "memory", "namespace": namespace or None, "include": include or ()}
-    hits = call.view.recall(
+    hits = call.search_view.recall(
         question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model,
         include_superseded=include_superseded, **where,
     )  # fmt: skip
