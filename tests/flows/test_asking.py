@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from everhold import Everhold, View
+from everhold import AnswerStatus, Everhold, View
 from everhold.errors import InvalidInput, NotFound, StatementRefused
 from everhold.model import QueryRun
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -41,6 +41,14 @@ def test_a_question_is_answered_with_its_rows_and_its_statement(shop: View) -> N
     assert answer.specification is not None
     assert "channel" in answer.restatement
     assert 0 < answer.confidence <= 1
+
+
+def test_a_column_is_asked_for_by_what_a_user_calls_it(shop: View) -> None:
+    assert shop.ask("total yield in 2025").status == AnswerStatus.CANNOT
+    shop.update_description("orders", "yield", field="amount")
+    answer = shop.ask("total yield in 2025")
+    assert answer.table.rows == ((70,),)
+    assert answer.status == AnswerStatus.ANSWERED
 
 
 def test_a_fragment_changes_the_question_before(shop: View) -> None:

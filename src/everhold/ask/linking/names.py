@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from everhold.ask.language.lexicon import SYNONYMS
 from everhold.ask.language.stems import stem
+from everhold.ask.language.tokens import split_words
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 from everhold.ports.synonyms import SynonymSource
 
@@ -51,8 +52,10 @@ class NameIndex:
             for column in table.columns:
                 for word in dict.fromkeys((*column.words, *table.words)):
                     self._columns[word].append(column)
+        self._labels = _list_labels(schema)
         self._roles = _list_roles(schema)
-        self._vocabulary = frozenset((*self._columns, *self._tables))
+        labels = {word for words in self._labels for word in words}
+        self._vocabulary = frozenset((*self._columns, *self._tables, *labels))
         self._sorted = sorted(self._vocabulary)  # so that equally good words are always taken in one order
         self._expand = lru_cache(maxsize=4_096)(self._find_expansions)
 
@@ -112,6 +115,7 @@ class NameIndex:
                 score = _ONLY_COLUMN  # no other column has these words
             if score >= _LEAST_SCORE:
                 matches.append(NameMatch(column.table, column, score, why))
+        matches.extend(NameMatch(column.table, column, 1.0, "name") for column in self._labels.get(tuple(stems), ()))
         matches.extend(self._match_displays(stems))
         # Among equals, tables with short names first: only so many are looked at.
         return sorted(matches, key=lambda match: (-match.score, len(self._schema.table(match.table).words)))
@@ -159,6 +163,15 @@ def _share_root(first: str, second: str) -> bool:
     """Say whether two stems differ only in their ends: "prescrib" and "prescript"."""
     shared = next((place for place, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))
     return shared >= _SHORTEST_ROOT and max(len(first), len(second)) - shared <= _LONGEST_ENDING
+
+
+def _list_labels(schema: AskSchema) -> dict[tuple[str, ...], list[AskColumn]]:
+    """Return the columns by the stems of what a user calls them."""
+    labels: dict[tuple[str, ...], list[AskColumn]] = defaultdict(list)
+    for column in schema.columns():
+        if column.label:
+            labels[tuple(stem(word) for word in split_words(column.label))].append(column)
+    return labels
 
 
 def _list_roles(schema: AskSchema) -> dict[frozenset[str], list[str]]:
