@@ -225,8 +225,8 @@ def run_machine(
 ) -> int:
     """Run random sequences of at most `steps` steps until they have performed `operations`; return how many they did.
 
-    `make_records` returns an open, empty store each time; the machine closes it. The store must refuse to delete rows of
-    the `permanent` entities. To `shrink` a failure to its smallest form takes minutes.
+    `make_records` returns an open, empty store each time; the machine closes it. The store must refuse to delete rows
+    of the `permanent` entities. To `shrink` a failure to its smallest form takes minutes.
     """
 
     class Machine(RecordsMachine):
