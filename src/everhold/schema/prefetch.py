@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from everhold.model.base import Row
 from everhold.schema.catalog import TABLES, get_key, get_table
-from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Unhide
+from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Require, Unhide
 from everhold.schema.rows import Key
 from everhold.schema.rules import find_problems, get_child_values, get_target_values, is_storable, list_referrers
 from everhold.schema.table import TENANT, Table
@@ -70,7 +70,7 @@ class Prefetch:
                     if not table.generated:
                         self._expect(table, {name: row.__dict__[name] for name in table.key})
                     self.predict_rules(table, row)
-                case Patch() | Increment() | Hide() | Delete():
+                case Patch() | Increment() | Hide() | Delete() | Require():
                     table = get_table(operation.entity)
                     self._expect(table, dict(zip(table.key, operation.key, strict=True)))
                 case Unhide():

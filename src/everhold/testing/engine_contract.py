@@ -54,6 +54,11 @@ class EngineContract:
     def other_alice(self, other_engine: Everhold, organization: str) -> View:
         return other_engine.scope(organization=organization, user="alice")
 
+    @pytest.fixture
+    def session_views(self, engine: Everhold, other_engine: Everhold, organization: str) -> list[View]:
+        """One session of alice, as two processes see it."""
+        return [each.scope(organization=organization, user="alice", session="s1") for each in (engine, other_engine)]
+
     # first, because a store that checks tenant by tenant has few tenants now
 
     def test_nothing_is_wrong(self, engine: Everhold, other_engine: Everhold, alice: View) -> None:
@@ -196,6 +201,16 @@ class EngineContract:
         other_engine.restore("user", "alice", organization=organization)
         assert [hit.memory.id for hit in organization_view.recall("walnut bread", minimum=0)] == [memory.id]
 
+    def test_nothing_is_added_to_a_user_that_another_engine_deleted(
+        self, engine: Everhold, other_engine: Everhold, alice: View, other_alice: View, organization: str
+    ) -> None:
+        other_alice.remember("Has a red bicycle")
+        engine.delete_user("alice", organization=organization)
+        for remember in (other_alice.remember, alice.remember):
+            with pytest.raises(NotFound, match="user 'alice' has been deleted"):
+                remember("Has a blue bicycle")
+        assert not engine.scope(organization=organization).recall("bicycle", minimum=0)
+
     def test_a_purged_organization_is_gone(self, engine: Everhold, other_engine: Everhold, organization: str) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")
         view.remember("Owns a lighthouse")
@@ -208,17 +223,12 @@ class EngineContract:
 
     # sessions
 
-    def test_what_is_said_is_read_by_all_in_its_order(
-        self, engine: Everhold, other_engine: Everhold, organization: str
-    ) -> None:
-        views = [
-            reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, other_engine)
-        ]
+    def test_what_is_said_is_read_by_all_in_its_order(self, session_views: list[View]) -> None:
         for number in range(8):
-            views[number % 2].say(f"line {number}", role="assistant" if number % 2 else "user")
-            for view in views:
+            session_views[number % 2].say(f"line {number}", role="assistant" if number % 2 else "user")
+            for view in session_views:
                 assert view.messages(limit=1)[0].text == f"line {number}"
-        for view in views:
+        for view in session_views:
             assert [message.text for message in view.messages(oldest_first=True)] == [f"line {n}" for n in range(8)]
             assert [message.text for message in view.session().history][:2] == ["line 7", "line 6"]
 
@@ -251,10 +261,8 @@ class EngineContract:
         other_engine.restore("session", "s1", organization=organization)
         assert [message.text for message in first_view.messages()] == [message.text for message in messages_before]
 
-    def test_a_deleted_message_is_not_read(self, engine: Everhold, other_engine: Everhold, organization: str) -> None:
-        first_view, second_view = (
-            reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, other_engine)
-        )
+    def test_a_deleted_message_is_not_read(self, session_views: list[View]) -> None:
+        first_view, second_view = session_views
         added = first_view.add([{"text": "I live in Lisbon.", "id": "m1"}, {"text": "Good night", "id": "m2"}])
         assert [memory.message_ids for memory in added.memories] == [("m1",)]
         assert [message.id for message in second_view.session().history] == ["m2", "m1"]

@@ -20,7 +20,7 @@ from everhold.errors import AlreadyExists, Conflict, EverholdError, InvalidInput
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import get_key, get_table
-from everhold.schema.operations import Condition, Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put
+from everhold.schema.operations import Condition, Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put, Require
 from everhold.testing.records_following import read_feed
 from everhold.testing.records_universe import (
     ENTITIES,
@@ -182,7 +182,7 @@ def _get_entity(operation: Operation) -> type[Row] | None:
     match operation:
         case Put(row) | Ensure(row):
             return type(row)
-        case Patch(entity) | Increment(entity) | Delete(entity) | Hide(entity):
+        case Patch(entity) | Increment(entity) | Delete(entity) | Hide(entity) | Require(entity):
             return entity
     return None
 
