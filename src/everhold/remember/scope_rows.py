@@ -107,6 +107,13 @@ class ScopeRows:
         return rows
 
 
+class AddedScopeRows(ScopeRows):
+    """For a write whose further operations add the rows of its scope themselves."""
+
+    def make_missing_rows(self, scope: Scope, now: datetime) -> list[Operation]:
+        return []
+
+
 def _require_rows(scope: Scope) -> list[Operation]:
     """Return the operations that require the rows of a scope, in the commit itself and without a query before it."""
     names: dict[type[Row], str | None] = {

@@ -124,7 +124,7 @@ class AgentFileVerbs(ScopedView):
         from everhold.agents.adding import find_implicit, make_operations
         from everhold.agents.reading import drop_links
         from everhold.remember.pipeline import remember
-        from everhold.remember.scope_rows import ScopeRows
+        from everhold.remember.scope_rows import AddedScopeRows
 
         deps, parts, agent = make_agent_deps(self._parts), self._parts, new.agent
         owner = Scope(organization=self.scope.organization, project=self.scope.project, user=self.scope.user)
@@ -138,8 +138,7 @@ class AgentFileVerbs(ScopedView):
             return [*make_operations(deps, owner, new, implicit, self._cut), line]
 
         scope = owner.narrow(agent=agent.id)
-        rows = ScopeRows(parts.records, strict=False, timezone=parts.settings.timezone)
-        rows.confirm(scope)  # its rows are among the operations of the agent
+        rows = AddedScopeRows(parts.records, strict=False, timezone=parts.settings.timezone)
         items: list[Mapping[str, Any]] = [
             {**memory.list_values(), "provenance": drop_links(memory.provenance)} for memory in memories
         ]
