@@ -18,7 +18,7 @@ from everhold.schema.rules import find_problems, get_child_values, get_target_va
 from everhold.schema.table import TENANT, Table
 
 _Shape = tuple[str, tuple[str, ...]]
-_CHECKED = 2048  # rows that are checked together: few queries, bounded memory
+_CHECK_BATCH = 2048  # rows that are checked together: few queries, bounded memory
 
 
 class BatchReader(Protocol):
@@ -113,7 +113,7 @@ class Prefetch:
 def find_problems_in_batches(store: BatchReader, table: Table, rows: Iterable[Row]) -> Iterator[str]:
     """Yield what is wrong with these rows of a table, with few queries for many rows."""
     rest = iter(rows)
-    while batch := list(islice(rest, _CHECKED)):
+    while batch := list(islice(rest, _CHECK_BATCH)):
         reader = Prefetch(store)
         for row in batch:
             reader.predict_rules(table, row)

@@ -107,7 +107,7 @@ class AgentFileVerbs(ScopedView):
         content, skipped = read_agent_file(Path(path), source)
         content, unusable = _drop_unusable_tools(content)
         for part in (content.agent, *content.blocks, *content.tools):
-            check_text_sizes(part.list_values(), self._parts.settings.text_bytes)
+            check_text_sizes(part.read_values(), self._parts.settings.text_bytes)
         name = self.scope.agent or content.agent.id or clock.make_id("agt")
         deps = make_agent_deps(self._parts)
         # An agent that only other scopes have named is theirs: the file must not decide what it becomes.
@@ -140,7 +140,7 @@ class AgentFileVerbs(ScopedView):
         scope = owner.narrow(agent=agent.id)
         rows = AddedScopeRows(parts.records, strict=False, timezone=parts.settings.timezone)
         items: list[Mapping[str, Any]] = [
-            {**memory.list_values(), "provenance": drop_links(memory.provenance)} for memory in memories
+            {**memory.read_values(), "provenance": drop_links(memory.provenance)} for memory in memories
         ]
         try:
             remember(replace(parts.write_deps, scope_rows=rows), scope, items, also=make_agent_operations)

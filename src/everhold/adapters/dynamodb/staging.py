@@ -50,8 +50,8 @@ def _make_staged_item(item_key: ItemKey, change: ItemChange, name: str) -> Item:
     stage: Item = {"stage": {"S": name}}
     if change.before is None:
         return {**item_key.key, **(change.after or {}), **stage}
-    new_content = {"NULL": True} if change.after is None else {"M": change.after}
-    return {**item_key.key, **change.before, **stage, "next": new_content}
+    next_content = {"NULL": True} if change.after is None else {"M": change.after}
+    return {**item_key.key, **change.before, **stage, "next": next_content}
 
 
 def stage_in_batches(name: str, changes: ItemChanges) -> Iterator[list[Action]]:
@@ -77,8 +77,8 @@ def choose_version(item: Item, *, is_committed: bool) -> Item | None:
         return _remove_stage(item) if is_committed else None
     if not is_committed:
         return _remove_stage(item)
-    new_content = item["next"].get("M")
-    return None if new_content is None else {"p": item["p"], "s": item["s"], **new_content}
+    next_content = item["next"].get("M")
+    return None if next_content is None else {"p": item["p"], "s": item["s"], **next_content}
 
 
 def _remove_stage(item: Item) -> Item:
