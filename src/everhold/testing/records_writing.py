@@ -36,6 +36,10 @@ FAILURES: dict[str, tuple[Operation, type[Exception]]] = {
     "key": (Put(make_row(Memory, "org", "m")), AlreadyExists),
     "unique": (Put(make_row(Memory, "org", "x", hash=b"1" * 16)), AlreadyExists),
     "reference": (Put(make_row(Memory, "org", "x", user_id="nowhere")), BrokenReference),
+    "unique before reference": (
+        Put(make_row(Memory, "org", "x", hash=b"1" * 16, user_id="nowhere")),
+        AlreadyExists,
+    ),
     "required": (Require(Memory, ("org", "gone")), BrokenReference),
     "version": (Patch(Memory, MEMORY, {"text": "x"}, version=99), StaleVersion),
     "check": (Patch(Memory, MEMORY, {"importance": 2.0}), InvalidInput),
