@@ -30,10 +30,17 @@ BENCHMARKS := start remember recall ask sessions agents crash interrupts merges 
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 TESTS ?=
 
-# The tests that `make test` shortens: those that ask tests/exhaustive.py how much to do.
-CONTRACT_TESTS := tests/contract tests/faults $(addprefix tests/flows/test_,move.py retries.py \
-  same_everywhere.py untrusted_bundles.py chroma.py) $(addprefix tests/adapters/test_postgres_,bulk.py security.py) \
-  tests/adapters/test_chroma_vectors.py
+# The tests that `make test` shortens: those that ask tests/exhaustive.py how much to do. `make contract` runs them part by
+# part, the quick parts first; PART=machine runs one part.
+PARTS := records verbs flows adapters faults engine machine
+PART ?= $(PARTS)
+CONTRACT_records := tests/contract/test_records.py tests/contract/test_third_party_store.py
+CONTRACT_engine := tests/contract/test_engine.py
+CONTRACT_machine := tests/contract/test_records_machine.py
+CONTRACT_verbs := $(filter-out $(CONTRACT_records) $(CONTRACT_engine) $(CONTRACT_machine),$(wildcard tests/contract/test_*.py))
+CONTRACT_flows := $(addprefix tests/flows/test_,move.py retries.py same_everywhere.py untrusted_bundles.py chroma.py)
+CONTRACT_adapters := $(addprefix tests/adapters/test_,postgres_bulk.py postgres_security.py chroma_vectors.py)
+CONTRACT_faults := tests/faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,9 +56,12 @@ test: $(READY) ## check the code and run the tests, on real servers; `make contr
 	  $(MAKE) --no-print-directory lint || { wait; exit 1; }; wait
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(TESTS)
 
-contract: $(READY) ## hold every store and variant to the contract, with 200,000 random operations (10,000 on DynamoDB)
-	@CONTRACT_STORES=all CONTRACT_TIMES=100 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup \
-	  --timeout 0 $(CONTRACT_TESTS)
+contract: $(READY) $(PART:%=contract-%) ## hold every store and variant to the contract, with 200,000 random operations (10,000 on DynamoDB)
+
+contract-%: $(READY)
+	@echo "== contract: $*"
+	@CONTRACT_STORES=all CONTRACT_TIMES=100 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --timeout 0 \
+	  $(or $(CONTRACT_$*),$(error PART=$* is not one of: $(PARTS)))
 
 attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, prints one line of JSON per attack
 	@for store in sqlite memory postgres duckdb dynamodb; do \

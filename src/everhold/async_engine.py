@@ -14,7 +14,7 @@ from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.ports.embedder import Embedder
 from everhold.settings_fields import SettingsFields
 from everhold.views.accounts import AsyncAccountVerbs
-from everhold.views.awaited import Awaited, run_in_thread
+from everhold.views.awaited import Awaited, make_async
 from everhold.views.view import AsyncView
 
 DEFAULT_WORKERS = 8
@@ -42,9 +42,9 @@ class AsyncEverhold(AsyncAccountVerbs):
     tokens = Awaited(Everhold.tokens)
     drop_model = Awaited(Everhold.drop_model)
     flush = Awaited(Everhold.flush)
-    move = staticmethod(run_in_thread(Everhold.move))
-    install_model = staticmethod(run_in_thread(Everhold.install_model))
-    draw_chart = staticmethod(run_in_thread(Everhold.draw_chart))
+    move = staticmethod(make_async(Everhold.move))
+    install_model = staticmethod(make_async(Everhold.install_model))
+    draw_chart = staticmethod(make_async(Everhold.draw_chart))
 
     @classmethod
     def open(

@@ -33,7 +33,7 @@ Model = Callable[[list[dict[str, Any]]], str | Awaitable[str]]
 Config = str | Path | Mapping[str, Any]
 
 _MESSAGE_FIELDS = ("content", "text", "role", "id", "name", "metadata", "session_id", "user_id")
-# What the fields of an agent's section are.
+# The fields of the section `agent` of a configuration.
 _AGENT_FIELDS = ("name", "about", "instructions", "model")
 _NOTE = "no model was given, so nothing was answered; `window.as_openai()` is the prompt for yours"
 
@@ -41,7 +41,7 @@ _NOTE = "no model was given, so nothing was answered; `window.as_openai()` is th
 def read_config(config: Config) -> dict[str, Any]:
     """Return an agent's configuration as a mapping: from a file of YAML, from its text, or from a mapping.
 
-    Raise InvalidSettings if it is none. A text with a line break is YAML; any other is the path of a file.
+    A text with a line break is YAML; any other text is the path of a file. Raise InvalidSettings if it is not valid.
     """
     from everhold.yaml_files import load_yaml  # slow to import
 
@@ -84,7 +84,7 @@ class MemoryManager:
     def _open(self) -> AsyncEverhold:
         with self._lock:
             if self._is_closed:
-                raise StoreUnavailable("this memory manager has been closed", remedy="make another")
+                raise StoreUnavailable("this memory manager has been closed", remedy="create another one")
             if self._engine is None:
                 others = {name: value for name, value in self._settings.items() if name != "storage"}
                 # As a target, so that no everhold.yaml of the current folder is mixed in.
@@ -157,17 +157,18 @@ class JulepAgent:
     ) -> AgentReply:
         """Store a message and the facts that it tells, recall what belongs to it, answer it, and store the answer.
 
-        A message is a text, or has `content`, and may have `id`, with which repeating it adds nothing, `role`, `name`,
-        `metadata`, `session_id` and `user_id`. A context may name `session_id`, `user_id` and `current_topic`; what
-        else it has is stored as the context of the session. A context that is text is put into the prompt. The prompt
-        has at most `budget` tokens. If the model fails, its error is raised, and the message stays stored.
+        A message is a text, or a dictionary with `content` and optionally `id`, `role`, `name`, `metadata`,
+        `session_id` and `user_id`. A second message with the same `id` adds nothing. A context that is a dictionary may
+        have `session_id`, `user_id` and `current_topic`; its other values are stored as the context of the session. A
+        context of texts is put into the prompt. The prompt has at most `budget` tokens. If the model fails, its error
+        is raised, and the message stays stored.
         """
         fields = _read_message(message)
-        named, told = _read_context(context)
-        view = await self._find_view({**named, **fields})
+        values, texts = _read_context(context)
+        view = await self._find_view({**values, **fields})
         added = await view.add([_pick_message_fields(fields)])
-        await _update_session(view, named)
-        system = "\n\n".join(text for text in (self.instructions, *told) if text) or None
+        await _update_session(view, values)
+        system = "\n\n".join(text for text in (self.instructions, *texts) if text) or None
         window = await view.window(fields["content"] or None, budget=budget, system=system)
         if self._model is None:
             return AgentReply(None, window, added.messages[0], note=_NOTE)
@@ -233,7 +234,7 @@ def _pick_message_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_context(context: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return what a context names, and the texts that it adds to the prompt."""
+    """Return the values of a context by name, and the texts that it adds to the prompt."""
     if context is None:
         return {}, []
     if isinstance(context, Mapping):
@@ -244,11 +245,11 @@ def _read_context(context: Any) -> tuple[dict[str, Any], list[str]]:
     return {}, list(texts)
 
 
-async def _update_session(view: AsyncView, named: Mapping[str, Any]) -> None:
-    """Store the topic and the context of a session, if the caller named them."""
-    topic = named.get("current_topic", named.get("topic"))
+async def _update_session(view: AsyncView, values: Mapping[str, Any]) -> None:
+    """Store the topic and the context of a session, if the caller passed them."""
+    topic = values.get("current_topic", values.get("topic"))
     own = ("session_id", "user_id", "current_topic", "topic")
-    others = {name: value for name, value in named.items() if name not in own}
+    others = {name: value for name, value in values.items() if name not in own}
     if topic is not None:
         await view.update_session(topic=topic)
     if others:

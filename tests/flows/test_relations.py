@@ -99,3 +99,19 @@ def test_a_bad_tag(sqlite_store: Store, tag: str) -> None:
     after = read_all_rows(engine)
     assert after.pop("memory_access_logs") != before.pop("memory_access_logs")
     assert after == before
+
+
+def test_relevance_is_passed_on_among_candidates_too(store: Store) -> None:
+    """A scope too large for an image is searched through indexes. Related memories score the same in both."""
+    alice = store.open().scope(user="alice")
+    hit = alice.remember("The harbour café serves cardamom buns")
+    related = alice.remember("Opens at seven, closed on Mondays")
+    alice.remember_many(f"A note about matter {number}" for number in range(20))
+    alice.relate(hit.id, related.id)
+    answers = [
+        [(found.id, found.score, found.why.contributions) for found in view.recall("harbour café cardamom", minimum=0)]
+        for view in (alice, store.open(images={"max_memories": 0}).scope(user="alice"))
+    ]
+    assert answers[0] == answers[1]
+    [contributions] = [contributions for memory_id, _, contributions in answers[0] if memory_id == related.id]
+    assert contributions["related"] > 0

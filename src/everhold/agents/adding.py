@@ -97,7 +97,7 @@ def plan_content(
 ) -> NewAgent:
     """Return the rows of an agent file's content, all validated; nothing of it has an id of the file."""
     now = clock.now()
-    values = content.agent.list_values()
+    values = content.agent.read_values()
     agent = make_agent(scope, name, {**values, "name": values["name"] or name}, now)
     shared_tools, tools = _match_tools(deps.records, agent, content.tools)
     session, messages = _place_messages(scope, agent, content.messages, draft_message)
@@ -114,7 +114,7 @@ def plan_content(
 
 
 def _make_block(scope: Scope, agent: Agent, part: BlockPart) -> Block:
-    values = part.list_values()
+    values = part.read_values()
     if values.pop("is_personal"):
         if scope.user is None:
             raise InvalidInput(
@@ -134,7 +134,7 @@ def _match_tools(records: Records, agent: Agent, parts: Sequence[ToolPart]) -> t
     shared: list[Tool] = []
     added: list[Tool] = []
     for part in parts:
-        values = part.list_values()
+        values = part.read_values()
         same = [tool for tool in stored if all(tool.__dict__[name] == value for name, value in values.items())]
         if same:
             shared.append(same[0])
@@ -155,7 +155,7 @@ def _place_messages(
     )
     placed: list[Message] = []
     for position, part in enumerate(parts):
-        values = {key: value for key, value in part.list_values().items() if key != "in_context" and value is not None}
+        values = {key: value for key, value in part.read_values().items() if key != "in_context" and value is not None}
         if not part.text and part.content == []:
             del values["content"]
         draft = draft_message(inside, values)
@@ -183,7 +183,7 @@ def _place_messages(
 def make_state(agent: Agent, part: StatePart) -> AgentState:
     """Return the row of an agent's state without a session."""
     owner = {"id": make_state_id(agent.id, None), "agent_id": agent.id}
-    return validate_row(AgentState, {**part.list_values(), **_make_stamps(agent), **owner})
+    return validate_row(AgentState, {**part.read_values(), **_make_stamps(agent), **owner})
 
 
 def copy_block(agent: Agent, block: Block) -> Block:

@@ -1,6 +1,6 @@
-"""What an agent file holds: strict models, without ids of other rows and without anything that the engine sets itself.
+"""The content of an agent file: strict models, without ids of other rows and without values that the engine sets.
 
-A file is not trusted. These models refuse what they do not name, and the rows made from them are checked again by the
+A file is not trusted. These models refuse unknown fields, and the rows made from them are checked again by the
 models of the tables.
 """
 
@@ -31,23 +31,23 @@ from everhold.model.fields import (
 )
 from everhold.model.validation import explain_errors
 
+# These limits let everything in a file fit into one commit on every store.
 MAX_BLOCKS = MAX_TOOLS = 1_000
 MAX_MESSAGES = MAX_MEMORIES = 5_000
-"""So that everything that a file holds fits into one commit on every store."""
 
 
 class FilePart(DeferredModel):
-    """A part of an agent file, which has no other fields than its own."""
+    """A part of an agent file; fields that it does not declare are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def list_values(self) -> dict[str, Any]:
+    def read_values(self) -> dict[str, Any]:
         """Return the values by field."""
         return dict(self.__dict__)
 
 
 class AgentPart(FilePart):
-    """The agent itself. Its id is a proposal, which a scope that names an agent overrides."""
+    """The agent itself. Its id is used unless the scope names an agent."""
 
     id: Id | None = None
     agent_type: Word100 | None = None
@@ -64,7 +64,7 @@ class AgentPart(FilePart):
 
 
 class BlockPart(FilePart):
-    """A block of the agent; one that is personal belongs to the user of the scope."""
+    """A block of the agent; a personal block belongs to the user of the scope."""
 
     label: Label
     value: Text
@@ -88,7 +88,7 @@ class ToolPart(FilePart):
 
 
 class StatePart(FilePart):
-    """The agent's state without a session."""
+    """The state that the agent has outside of sessions."""
 
     state: Json
     expires_at: Time | None = None
@@ -96,7 +96,7 @@ class StatePart(FilePart):
 
 
 class MessagePart(FilePart):
-    """A message of the agent; one that is in context is part of its window."""
+    """A message of the agent; a message `in_context` is part of its window."""
 
     role: Label
     text: Text | None = None

@@ -16,13 +16,16 @@ def check_length(label: str, length: int, limit: int) -> None:
 
 
 def append_text(block: Block, text: str) -> str:
-    """Return the block's text with another one after it, on a line of its own."""
-    needs_break = bool(block.value) and not block.value.endswith("\n")
-    return f"{block.value}\n{text}" if needs_break else block.value + text
+    """Return the block's text with `text` appended on a new line."""
+    needs_newline = bool(block.value) and not block.value.endswith("\n")
+    return f"{block.value}\n{text}" if needs_newline else block.value + text
 
 
 def replace_text(block: Block, old: str, new: str, *, every: bool) -> str:
-    """Return the block's text with `old` replaced; it must occur exactly once, or with `every` at least once."""
+    """Return the block's text with `old` replaced by `new`.
+
+    Raise InvalidInput if `old` does not occur, or if it occurs more than once and `every` is false.
+    """
     if not old:
         raise InvalidInput("old is empty", remedy="pass the text to replace")
     count = block.value.count(old)
@@ -57,11 +60,11 @@ def rewrite_lines(block: Block, first: int, last: int, text: str) -> str:
     lines = split_lines(block.value)
     if not 1 <= first <= last + 1 <= len(lines) + 1:
         raise InvalidInput(
-            f"block {block.label!r} has {len(lines)} lines, and lines {first} to {last} are not among them",
+            f"block {block.label!r} has {len(lines)} lines; it has no lines {first} to {last}",
             value=[first, last],
-            remedy=f"use lines 1 to {len(lines)}, or insert before line {first} with {first} and {first - 1}"
+            remedy=f"pass lines from 1 to {len(lines)}; to insert before line {first}, pass {first} and {first - 1}"
             if 1 <= first <= len(lines) + 1
-            else f"use lines 1 to {len(lines)}, or {len(lines) + 1} and {len(lines)} to add lines at the end",
+            else f"pass lines from 1 to {len(lines)}; to add lines at the end, pass {len(lines) + 1} and {len(lines)}",
         )
     lines[first - 1 : last] = split_lines(text)
     ending = "\n" if block.value.endswith("\n") and lines else ""

@@ -18,23 +18,25 @@ def choose_quotes(parts: Iterable[Iterable[Quote]], budget: int, count_tokens: C
     The best quote of each part comes first, then the second of each, so that a summary covers all parts as far as it
     can. A quote that repeats another one is left out.
     """
-    rounds = [
-        (place, *rank, quote)
+    # (0 for the best quote of a part, 1 for the second, …; how good it is; the quote)
+    candidates = [
+        (position, rank, quote)
         for part in parts
-        for place, (rank, quote) in enumerate(sorted(((_rank(quote), quote) for quote in part), key=itemgetter(0)))
+        for position, (rank, quote) in enumerate(sorted(((_rank(quote), quote) for quote in part), key=itemgetter(0)))
     ]
     chosen: list[Quote] = []
-    said: list[frozenset[str]] = []
-    for *_, quote in sorted(rounds, key=lambda entry: entry[:4]):
+    chosen_terms: list[frozenset[str]] = []
+    for _, _, quote in sorted(candidates, key=itemgetter(0, 1)):
         tokens = count_tokens(render_quote(quote)) + 1  # the line break
-        if tokens <= budget and not has_said(quote["text"], said):
+        if tokens <= budget and not has_said(quote["text"], chosen_terms):
             budget -= tokens
             chosen.append(quote)
-            said.append(frozenset(extract_terms(quote["text"])))
+            chosen_terms.append(frozenset(extract_terms(quote["text"])))
     return sorted(chosen, key=lambda quote: (quote["at"], quote["message"]))
 
 
 def _rank(quote: Quote) -> tuple[float, str, str]:
+    """Return a key that sorts quotes by their worth, best first."""
     return -quote["worth"], quote["at"], quote["text"]
 
 

@@ -1,7 +1,7 @@
-"""Summaries of several episodes, of a fixed size: of a section, a session or a period of time.
+"""Rollups: summaries of fixed size that cover the episodes of a section, a chapter, a session or a period of time.
 
-The rollup of a session or a period is changed in steps. The quotes of the parts that have changed are replaced, and the
-best of all are chosen again. So a change costs the same however much the rollup covers.
+The rollup of a session or a period is updated incrementally. The quotes of changed parts are replaced, and the best of
+all quotes are chosen again. So an update costs the same however much the rollup covers.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -21,17 +21,17 @@ ROLLUP_TOKENS = 400
 
 # How many episodes a section has, and sections a chapter.
 GROUP_SIZE = 16
-# The level that each group is made of.
+# The level of the parts of a section and of a chapter.
 GROUP_PARTS = {SECTION: EPISODE, CHAPTER: SECTION}
-# How many episodes each has.
+# How many episodes an entry of each level covers.
 EPISODE_COUNTS = {EPISODE: 1, SECTION: GROUP_SIZE, CHAPTER: GROUP_SIZE**2}
 
-# The level of the parts by which a period covers its time evenly. Days and sessions cover their episodes evenly.
+# The level of a period's parts. Quotes are chosen evenly from all parts. The parts of days and sessions are episodes.
 _PART_LEVELS = {WEEK: DAY, MONTH: DAY, YEAR: MONTH}
 
 
 class EpisodeChange(NamedTuple):
-    """An episode as it is stored, None if it is new, and as it should be."""
+    """An episode before a change, None if it is new, and after it."""
 
     before: Episode | None
     after: Episode
@@ -87,7 +87,10 @@ def update_period(
     changes: Sequence[EpisodeChange],
     now: datetime,
 ) -> EpisodeChange:
-    """Return the change of a period's rollup after some of its parts, and in them some episodes, have changed."""
+    """Return the change of a period's rollup.
+
+    `parts` are the parts of the period that have changed, and `changes` the episodes that have changed in them.
+    """
     values = {
         **make_owner_values(session, now),
         "id": period.make_id(session),
@@ -105,6 +108,7 @@ def _update(
     parts: Sequence[Episode],
     changes: Sequence[EpisodeChange],
 ) -> EpisodeChange:
+    """Return the change of a rollup: the new quotes of changed parts, and counts that are adjusted by the changes."""
     level = values["level"]
     changed = {part.id if part.level == EPISODE else part.name for part in parts}
     groups: dict[Hashable, list[Quote]] = {}
@@ -113,12 +117,14 @@ def _update(
         if part not in changed:
             groups.setdefault(part, []).append(quote)
     quotes = choose_quotes([*groups.values(), *map(list_quotes, parts)], ROLLUP_TOKENS, deps.count_tokens)
+    # A rollup whose messages are all gone still has their time span, which must not count.
     stored = [before] if before is not None and before.message_count else []
-    rows = [(1, row) for row in (*stored, *(change.after for change in changes))]
-    rows += [(-1, change.before) for change in changes if change.before is not None]
-    counts = [sum(sign * row.__dict__[name] for sign, row in rows) for name in ("message_count", "token_count")]
-    identity = {"number": 0, "parent_ids": [], "is_active": True}
-    return EpisodeChange(before, _make_rollup({**values, **identity}, [*stored, *parts], quotes, *counts))
+    added = [*stored, *(change.after for change in changes)]
+    replaced = [change.before for change in changes if change.before is not None]
+    messages = sum(row.message_count for row in added) - sum(row.message_count for row in replaced)
+    tokens = sum(row.token_count for row in added) - sum(row.token_count for row in replaced)
+    fixed = {"number": 0, "parent_ids": [], "is_active": True}
+    return EpisodeChange(before, _make_rollup({**values, **fixed}, [*stored, *parts], quotes, messages, tokens))
 
 
 def _find_part(quote: Quote, level: int, deps: EpisodeDeps) -> Hashable:
@@ -151,5 +157,5 @@ def _make_rollup(
 
 
 def list_speakers(quotes: Iterable[Quote]) -> list[str]:
-    """Return who says the quotes, each once."""
+    """Return the speakers of the quotes, each once, at most MAX_PARTICIPANTS."""
     return list(dict.fromkeys(quote["speaker"] for quote in quotes))[:MAX_PARTICIPANTS]

@@ -13,14 +13,15 @@ from everhold.model.episode import DAY, EPISODE, MONTH, YEAR
 from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 
-# The most episodes that are read of the first and of the last day. Of a day with more, the newest count.
+# The most episodes that are read of the first and of the last day: the newest.
 _MAX_EPISODES = 500
 
+# The level of the parts of each period.
 _BELOW = {YEAR: MONTH, MONTH: DAY, DAY: EPISODE}
 
 
 class _Stretch(NamedTuple):
-    """A span of time, and the level of the episodes that cover it; None is a span without an end."""
+    """A span of time, and the level of the episodes that cover it. Without a `start` or an `end`, it is open there."""
 
     level: int
     start: datetime | None
@@ -36,9 +37,11 @@ def summarise_span(
     """
     parts = []
     # A scope of one session has no periods. Its summary is made of its episodes.
-    stretches = [_Stretch(EPISODE, after, before)] if "session_id" in scope.limits else _cover(deps, after, before)
+    stretches = (
+        [_Stretch(EPISODE, after, before)] if "session_id" in scope.limits else _cover(YEAR, after, before, deps.zone)
+    )
     for stretch in stretches:
-        for episode in _read(deps, scope, stretch):
+        for episode in _read_episodes(deps, scope, stretch):
             quotes = [quote for quote in list_quotes(episode) if _is_within(quote["at"], after, before)]
             parts.append(quotes)
     return make_summary(deps, parts, budget)
@@ -49,14 +52,10 @@ def _is_within(at: str, after: datetime | None, before: datetime | None) -> bool
     return (after is None or moment >= after) and (before is None or moment < before)
 
 
-def _cover(deps: EpisodeDeps, after: datetime | None, before: datetime | None) -> Iterator[_Stretch]:
-    """Yield the stretches that make up a span: whole years in the middle, and smaller periods towards the ends."""
-    yield from _cover_by(YEAR, after, before, deps.zone)
-
-
-def _cover_by(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
+def _cover(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
+    """Yield the stretches that make up a span: whole periods of a level, and smaller periods before and after them."""
     start = after if after is None else _find_next_start(after, level, zone)
-    end = before if before is None else _to_time(find_start(find_day(before, zone), level), zone)
+    end = before if before is None else _make_midnight(find_start(find_day(before, zone), level), zone)
     if start is not None and end is not None and start >= end:  # no whole period of this level
         yield from _cover_smaller(level, after, before, zone)
         return
@@ -72,32 +71,32 @@ def _cover_smaller(level: int, after: datetime | None, before: datetime | None, 
     if below == EPISODE:
         yield _Stretch(EPISODE, after, before)
     else:
-        yield from _cover_by(below, after, before, zone)
+        yield from _cover(below, after, before, zone)
 
 
 def _find_next_start(moment: datetime, level: int, zone: tzinfo) -> datetime:
     """Return when the first period of a level begins at or after a time."""
     start = find_start(find_day(moment, zone), level)
-    if _to_time(start, zone) >= moment:
-        return _to_time(start, zone)
+    if _make_midnight(start, zone) >= moment:
+        return _make_midnight(start, zone)
     try:
         longest = {YEAR: 366, MONTH: 31, DAY: 1}[level]
-        return _to_time(find_start(start + timedelta(days=longest), level), zone)
+        return _make_midnight(find_start(start + timedelta(days=longest), level), zone)
     except OverflowError:  # in the last year of the calendar
-        return _to_time(date.max, zone)
+        return _make_midnight(date.max, zone)
 
 
-def _to_time(day: date, zone: tzinfo) -> datetime:
+def _make_midnight(day: date, zone: tzinfo) -> datetime:
     return datetime.combine(day, time(), zone)
 
 
-def _read(deps: EpisodeDeps, scope: Scope, stretch: _Stretch) -> list[Episode]:
+def _read_episodes(deps: EpisodeDeps, scope: Scope, stretch: _Stretch) -> list[Episode]:
     where = [*make_equalities(scope.limits), Where("level", Op.EQ, stretch.level)]
     if stretch.start is not None:
         # An episode of messages may have begun before the stretch. It ends on the day on which it begins.
         first = stretch.start
         if stretch.level == EPISODE:
-            first = _to_time(find_day(stretch.start, deps.zone), deps.zone)
+            first = _make_midnight(find_day(stretch.start, deps.zone), deps.zone)
         where.append(Where("span_from", Op.GE, first))
     if stretch.end is not None:
         where.append(Where("span_from", Op.LT, stretch.end))

@@ -46,7 +46,7 @@ class PurgeWork:
     commit: Callable[[Sequence[Operation]], None]
     add: Callable[[str, int], None]
     erase: Eraser
-    erase_told: MessageEraser = lambda messages, now: []
+    erase_derived: MessageEraser = lambda messages, now: []
     put_back: PutBack | None = None
     interface: str = "library"
     batch: int = 500
@@ -155,7 +155,7 @@ def _purge_rows(work: PurgeWork, entity: type[Row], organization: str, rows: Seq
         return
     if entity is Message:
         # First the derived memories: after a crash in between, the messages still lead the next run to the rest.
-        erasures = work.erase_told([row for row in rows if isinstance(row, Message)], work.now)
+        erasures = work.erase_derived([row for row in rows if isinstance(row, Message)], work.now)
         for start in range(0, len(erasures), work.size):
             work.commit(erasures[start : start + work.size])
     table = get_table(entity)

@@ -76,7 +76,7 @@ def _purge_deleted(parts: Parts, run: JobRun) -> None:
     purge.purge_deleted(_make_purge(parts, run))
 
 
-def _erase_told(parts: Parts, messages: Sequence[Message], now: datetime) -> list[Operation]:
+def _erase_derived(parts: Parts, messages: Sequence[Message], now: datetime) -> list[Operation]:
     """Return the operations that erase what was derived from purged messages: memories, and quotes in episodes."""
     erased = forget.make_message_eraser(parts.write_deps)(messages, now)
     return [*erased, *parts.retell_episodes(messages, now, are_restored=False)]
@@ -90,7 +90,7 @@ def _make_purge(parts: Parts, run: JobRun) -> PurgeWork:
         run.commit,
         run.add,
         erase=forget.make_eraser(parts.write_deps),
-        erase_told=partial(_erase_told, parts),
+        erase_derived=partial(_erase_derived, parts),
         put_back=partial(put_back_archives, parts.session_deps),
         interface=parts.settings.interface,
     )
@@ -104,27 +104,27 @@ def _count_trimmable(parts: Parts) -> Counts:
 
 
 def _trim_outbox(parts: Parts, run: JobRun) -> None:
-    batch = min(_TRIM_BATCH, parts.records.traits.commit_limit - 3)  # for the lease and for the note of the last line
+    batch = min(_TRIM_BATCH, parts.records.traits.commit_limit - 3)  # the rest is for the lease and `note_trimmed`
     outbox.trim(parts.records, run.commit, now=clock.now(), batch=batch, progress=partial(run.add, "outbox"))
 
 
 # a change of the embedding model
 
 
-def _find_embedding_threads(parts: Parts) -> list[Reembedding | Filling]:
+def _list_embedding_threads(parts: Parts) -> list[Reembedding | Filling]:
     """Return the engine's threads that embed in the background: for a new first model, and for models beside it."""
     change = [] if parts.reembedding is None else [parts.reembedding]
     return [*change, *(model.filling for model in parts.beside.values())]
 
 
 def _count_unembedded(parts: Parts) -> Counts:
-    progress = [thread.progress for thread in _find_embedding_threads(parts)]
+    progress = [thread.progress for thread in _list_embedding_threads(parts)]
     return {"memories": sum(each.total - each.done for each in progress)}
 
 
 def _finish_embedding(parts: Parts, run: JobRun) -> None:
     """Wait for the engine's embedding threads."""
-    for thread in _find_embedding_threads(parts):
+    for thread in _list_embedding_threads(parts):
         done = thread.progress.done
         while not thread.wait(_WAIT_SECONDS):
             if isinstance(thread.failure, EverholdError):

@@ -10,7 +10,7 @@ from everhold.maintenance.pipeline import Counts, JobRun
 from everhold.model import Session
 from everhold.parts import Parts
 from everhold.schema.operations import Condition
-from everhold.sessions.archive import put_back_deleted_users
+from everhold.sessions.archive import put_back_archives_with_deleted_users
 from everhold.sessions.archiving import archive_messages, make_archivable_conditions
 
 
@@ -27,7 +27,7 @@ def count_archivable(parts: Parts) -> Counts:
 
 
 def archive_sessions(parts: Parts, run: JobRun) -> None:
-    put_back_deleted_users(parts.session_deps)
+    put_back_archives_with_deleted_users(parts.session_deps)
     for session in parts.records.scan(Session, None, _make_conditions(parts)):
         try:
             _archive_session(parts, run, session)

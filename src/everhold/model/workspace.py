@@ -33,7 +33,7 @@ class WorkspaceFile(Entity):
 class Snapshot(Entity):
     """The content of every path of a workspace at one moment.
 
-    `manifest` names the pages that hold path, hash, size and mode of every file, and counts them.
+    `manifest` has the number of files and the ids of the pages that list the path, hash, size and mode of each file.
     """
 
     workspace_id: Id
@@ -45,7 +45,7 @@ class Snapshot(Entity):
 class Blob(Entity):
     """Bytes that are stored once, however many rows refer to them. The id is the hash.
 
-    A row is about this store's place for blobs, so it is moved with the bytes and is never exported.
+    The row describes where this store keeps the bytes. So it is moved together with them and is never exported.
     """
 
     sha256: Sha256
@@ -54,4 +54,4 @@ class Blob(Entity):
     generation: Count = 0
     """How often the bytes were stored again while they were being deleted."""
     is_leaving: Flag = False
-    """Whether the bytes are being deleted, so that no row may name them any more."""
+    """Whether the bytes are being deleted. A row must not refer to them any more."""

@@ -17,7 +17,7 @@ from everhold.ports.search_space import SearchSpace
 from everhold.recall.eligible import filter_rows, find_valid_rows, resolve_filter
 from everhold.recall.filters import mask_covered_rows
 from everhold.recall.image import Image, Mask
-from everhold.recall.images import SHARED, ImageCache, read_entries
+from everhold.recall.images import SHARED, ImageCache, read_entries, read_related
 from everhold.recall.linked import mask_seen_blocks
 from everhold.recall.question import Question
 from everhold.recall.request import RecallDeps, Request
@@ -175,6 +175,12 @@ def _list_few(rows: Iterator[tuple[Any, ...]]) -> list[str] | None:
 def _load_image_view(
     deps: RecallDeps, scope: Scope, request: Request, space: SearchSpace, ids: Sequence[str]
 ) -> ImageView:
+    candidates = dict.fromkeys(ids)
+    related = read_related(deps.records, space, candidates) if request.recipe.calibrated else {}
     image = Image(deps.embedder.dimensions, space.kind)
-    image.extend(list(read_entries(deps.records, space, list(dict.fromkeys(ids)))))
+    image.extend(list(read_entries(deps.records, space, list(candidates))))
+    # A memory that is related to a good hit may be one that no index proposes.
+    others = sorted(set().union(*related.values()) - candidates.keys())
+    image.extend(list(read_entries(deps.records, space, others, space.owners())))
+    image.link(related)
     return _make_image_view(deps.records, image, scope.confine_to(space.namespace), request, own=False)

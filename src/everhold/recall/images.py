@@ -174,7 +174,7 @@ class ImageCache:
         expected = self._count(space)
         image = Image(self._dimensions, space.kind)
         image.load(self._blocks(space), expected)
-        image.link(self._read_related(space, dict.fromkeys(image.owners)))
+        image.link(read_related(self._records, space, dict.fromkeys(image.owners)))
         entry.image = image
         entry.loaded = True
         logger.info("loaded the image of %d %s rows in %.3f s", image.size, space.kind, time.monotonic() - started)
@@ -194,7 +194,7 @@ class ImageCache:
             changed, entry.pending = list(entry.pending), set()
         try:
             entries = list(self._read_changed(space, changed))
-            related = self._read_related(space, changed)
+            related = read_related(self._records, space, changed)
         except EverholdError:  # the image has not been changed yet
             with self._lock:
                 entry.pending.update(changed)
@@ -203,22 +203,6 @@ class ImageCache:
         entry.image.replace(changed, entries)
         entry.image.link(related)
         entry.loaded = True
-
-    def _read_related(self, space: SearchSpace, changed: Iterable[str]) -> dict[str, set[str]]:
-        """Return the ids of the memories that are related to each of these."""
-        organization = space.organization_id
-        if space.kind != "memory" or not self._records.scan(Relationship, organization, limit=1):
-            return {}
-        ids = list(changed)
-        related: dict[str, set[str]] = {memory_id: set() for memory_id in ids}
-        for column, other in (("source_memory_id", "target_memory_id"), ("target_memory_id", "source_memory_id")):
-            for start in range(0, len(ids), _BATCH):
-                where = [Where(column, Op.IN, ids[start : start + _BATCH])]
-                names = (column, other, "relationship_type")
-                for memory_id, other_id, kind in self._records.columns(Relationship, organization, names, where):
-                    if kind not in _NOT_FOLLOWED:
-                        related[memory_id].add(other_id)
-        return related
 
     def _read_changed(self, space: SearchSpace, changed: list[str]) -> Iterator[ImageEntry]:
         """Yield the entries of changed owners. Those that do not belong in the image are left out."""
@@ -266,3 +250,20 @@ def entries(records: Records, space: SearchSpace, rows: Sequence[tuple[Any, ...]
         where = [Where("owner_id", Op.IN, list(owners)), *space._replace(users=None).chunks(closed=True)]
         for chunk in records.columns(Chunk, space.organization_id, CHUNK_COLUMNS, where):
             yield ImageEntry(chunk, owners[chunk[0]])
+
+
+def read_related(records: Records, space: SearchSpace, memory_ids: Iterable[str]) -> dict[str, set[str]]:
+    """Return, for each of these memories, the ids of the memories that it passes relevance on to."""
+    organization = space.organization_id
+    if space.kind != "memory" or not records.scan(Relationship, organization, limit=1):
+        return {}
+    ids = list(memory_ids)
+    related: dict[str, set[str]] = {memory_id: set() for memory_id in ids}
+    for column, other in (("source_memory_id", "target_memory_id"), ("target_memory_id", "source_memory_id")):
+        for start in range(0, len(ids), _BATCH):
+            where = [Where(column, Op.IN, ids[start : start + _BATCH])]
+            names = (column, other, "relationship_type")
+            for memory_id, other_id, kind in records.columns(Relationship, organization, names, where):
+                if kind not in _NOT_FOLLOWED:
+                    related[memory_id].add(other_id)
+    return related

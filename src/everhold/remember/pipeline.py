@@ -73,7 +73,7 @@ def remember(
 ) -> list[Memory]:
     """Store up to BATCH memories in one commit and return each as it is stored now.
 
-    `cycle_id` names the cycle of a run that they belong to. `also` is that of `store`.
+    `cycle_id` is the cycle of a run that they belong to. `also` is passed to `store`.
     """
     now = clock.now()
     all_drafts = [make_draft(scope, item, now, deps.text_bytes, cycle_id) for item in items]
@@ -218,8 +218,8 @@ def _make_operations(
         if draft.memory.id in known:
             repeats[known[draft.memory.id]].append(draft)
             continue
-        united = draft._replace(tags=_unite_tags(draft, drafts, known)) if known else draft
-        operations += make_additions(deps, scope, united, chunks[draft.memory.id], now)
+        tagged = draft._replace(tags=_merge_tags(draft, drafts, known)) if known else draft
+        operations += make_additions(deps, scope, tagged, chunks[draft.memory.id], now)
         source_id = draft.source_id
         if source_id is None and draft.memory.provenance:
             source_id = _find_named_source(deps.records, scope, draft.memory)
@@ -234,11 +234,11 @@ def _make_operations(
 
 def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
     """Return the id of the memory that a caller's provenance names as its source, if it has the same user."""
-    named = memory.source_id
-    if named is None:
+    source_id = memory.source_id
+    if source_id is None:
         return None
-    source = records.get(Memory, scope.organization, [named]).get(named)
-    return named if source is not None and source.user_id == memory.user_id else None
+    source = records.get(Memory, scope.organization, [source_id]).get(source_id)
+    return source_id if source is not None and source.user_id == memory.user_id else None
 
 
 def _link_restated_facts(records: Records, scope: Scope, plan: WritePlan, now: datetime) -> list[Operation]:
@@ -283,7 +283,7 @@ def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: dat
     return operations
 
 
-def _unite_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]) -> tuple[str, ...]:
+def _merge_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]) -> tuple[str, ...]:
     """Return the tags of a draft and of its duplicates in the same batch."""
     repeats = [draft for draft in drafts if known.get(draft.memory.id) == first.memory.id]
     return tuple(dict.fromkeys(tag for draft in (first, *repeats) for tag in draft.tags))
@@ -384,7 +384,7 @@ def _read_stored(records: Records, scope: Scope, plan: WritePlan) -> list[Memory
     missing = [name for name in names if name not in by_id]
     if missing:
         raise NotFound(
-            f"memory {missing[0]!r} was kept under this idempotency key and purged since",
+            f"memory {missing[0]!r} was stored with this idempotency key and has been purged",
             value=missing[0],
             remedy="use a new key",
         )

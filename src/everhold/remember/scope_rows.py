@@ -11,20 +11,19 @@ from everhold.model.announcement import make_announcement
 from everhold.model.base import Row
 from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
-from everhold.schema.operations import Ensure, Operation, Put
+from everhold.schema.operations import Ensure, Operation, Put, Require
 
 # The most scopes that are remembered, so that a process that serves many users does not grow without limit.
 _KNOWN_MOST = 100_000
 
-# How long a scope is trusted to exist. Another process may delete its rows in the meantime.
+# How long a scope is trusted to exist. Another process may delete its rows in the meantime; then the commit fails.
 _TRUSTED_SECONDS = 5.0
 
 
 class ScopeRows:
-    """Remembers which scopes have usable rows, so that a write need not read them again.
+    """Remembers for a few seconds which scopes have usable rows, so that a write need not read them again.
 
-    Every write through a session is checked here: a session of another user, project or agent is refused. Because
-    another process may delete a user, the rows are read again after a few seconds.
+    Every write through a session is checked here: a session of another user, project or agent is refused.
     """
 
     def __init__(self, records: Records, *, strict: bool, timezone: str) -> None:
@@ -37,13 +36,14 @@ class ScopeRows:
     def make_missing_rows(self, scope: Scope, now: datetime) -> list[Operation]:
         """Return the operations that add the missing rows of a scope.
 
-        Raise NotFound for a deleted row, for a missing row in strict mode, and for a session that the scope may not
-        use, with the same message as for a session that does not exist.
+        For a scope that is trusted to exist, return operations that let the commit fail with BrokenReference if it does
+        not. Raise NotFound for a deleted row, for a missing row in strict mode, and for a session that the scope may
+        not use, with the same message as for a session that does not exist.
         """
         # Read without the lock: a lookup in a dictionary is atomic, and an answer that is just out of date is no worse
         # than a row that is deleted right after it was read.
         if self._known.get(scope, 0.0) > time.monotonic():
-            return []
+            return _require_rows(scope)
         operations: list[Operation] = []
         for row, word in self._make_rows(scope, now):
             if not self._exists(scope, row, word):
@@ -105,3 +105,19 @@ class ScopeRows:
             )
             rows.append((session, "session"))
         return rows
+
+
+class AddedScopeRows(ScopeRows):
+    """For a write whose further operations add the rows of its scope themselves."""
+
+    def make_missing_rows(self, scope: Scope, now: datetime) -> list[Operation]:
+        return []
+
+
+def _require_rows(scope: Scope) -> list[Operation]:
+    """Return the operations that require the rows of a scope, in the commit itself and without a query before it."""
+    names: dict[type[Row], str | None] = {
+        User: scope.user, Agent: scope.agent, Project: scope.project, Session: scope.session,
+    }  # fmt: skip
+    rows = [Require(entity, (scope.organization, name)) for entity, name in names.items() if name]
+    return [Require(Organization, (scope.organization,)), *rows]

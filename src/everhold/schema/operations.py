@@ -125,7 +125,15 @@ class Delete:
     key: tuple[Any, ...]
 
 
-Operation = Put | Ensure | Patch | Increment | Hide | Unhide | Delete
+@dataclass(frozen=True)
+class Require:
+    """Change nothing. BrokenReference if no live row has this key, so that nothing is added to a deleted row."""
+
+    entity: type[Row]
+    key: tuple[Any, ...]
+
+
+Operation = Put | Ensure | Patch | Increment | Hide | Unhide | Delete | Require
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from everhold.errors import StaleVersion
 from everhold.model.base import Row
 from everhold.schema import rules
 from everhold.schema.catalog import TABLES, get_key, get_table
-from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Unhide
+from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Require, Unhide
 from everhold.schema.rows import Key, Rows, copy_row
 from everhold.schema.rules import Reader, TableRow
 from everhold.schema.table import Table
@@ -86,6 +86,10 @@ class _Plan:
                     self._replace(restored, {**stamp, "version": restored.row.__dict__["version"] + 1})
             case Delete(entity, key):
                 self._purge(get_table(entity), tuple(key))
+            case Require(entity, key):
+                required = self.get(get_table(entity), tuple(key))
+                is_live = required is not None and not required.__dict__.get("is_deleted")
+                rules.check_live(get_table(entity), key, is_live)
 
     def _set(self, table: Table, key: Key, row: Row | None) -> None:
         if (table.name, key) not in self._before:

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 from everhold.model.base import Row
 from everhold.schema.catalog import TABLES, get_key, get_table
-from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Unhide
+from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Require, Unhide
 from everhold.schema.rows import Key
 from everhold.schema.rules import find_problems, get_child_values, get_target_values, is_storable, list_referrers
 from everhold.schema.table import TENANT, Table
 
 _Shape = tuple[str, tuple[str, ...]]
-_CHECKED = 2048  # rows that are checked together: few queries, bounded memory
+_CHECK_BATCH = 2048  # rows that are checked together: few queries, bounded memory
 
 
 class BatchReader(Protocol):
@@ -70,7 +70,7 @@ class Prefetch:
                     if not table.generated:
                         self._expect(table, {name: row.__dict__[name] for name in table.key})
                     self.predict_rules(table, row)
-                case Patch() | Increment() | Hide() | Delete():
+                case Patch() | Increment() | Hide() | Delete() | Require():
                     table = get_table(operation.entity)
                     self._expect(table, dict(zip(table.key, operation.key, strict=True)))
                 case Unhide():
@@ -113,7 +113,7 @@ class Prefetch:
 def find_problems_in_batches(store: BatchReader, table: Table, rows: Iterable[Row]) -> Iterator[str]:
     """Yield what is wrong with these rows of a table, with few queries for many rows."""
     rest = iter(rows)
-    while batch := list(islice(rest, _CHECKED)):
+    while batch := list(islice(rest, _CHECK_BATCH)):
         reader = Prefetch(store)
         for row in batch:
             reader.predict_rules(table, row)

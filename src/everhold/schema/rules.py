@@ -228,6 +228,14 @@ def check_references(reader: Reader, table: Table, row: Row) -> None:
             )
 
 
+def check_live(table: Table, key: Sequence[Any], is_live: bool) -> None:
+    """Raise BrokenReference if a required row is not live."""
+    if not is_live:
+        raise BrokenReference(
+            f"{table.name} {key[-1]!r} does not exist or has been deleted", remedy="restore it or use another id"
+        )
+
+
 def check_still_referred(reader: Reader, table: Table, before: Row, after: Row) -> None:
     """Raise BrokenReference if a change removes values that other rows refer to."""
     for child, reference in list_referrers(table.name):

@@ -24,10 +24,11 @@ from everhold.schema.operations import (
     Page,
     Patch,
     Put,
+    Require,
     Unhide,
     Where,
 )
-from everhold.schema.rules import check_changes, check_fields, check_row_rules, find_rules, list_descendants
+from everhold.schema.rules import check_changes, check_fields, check_live, check_row_rules, find_rules, list_descendants
 from everhold.schema.sql import Dialect, quote, quote_names
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
@@ -124,6 +125,17 @@ class Compiler:
                 yield SqlStatement(
                     f"DELETE FROM {quote(get_table(entity).name)} WHERE {self._match_key(get_table(entity))}", key
                 )
+            case Require(entity, key):
+                yield self._require(entity, key)
+
+    def _require(self, entity: type[Row], key: Sequence[Any]) -> SqlStatement:
+        table = get_table(entity)
+        live = f' AND "is_deleted" = {self.dialect.false}' if table.soft else ""
+        return SqlStatement(
+            f"SELECT count(*) FROM {quote(table.name)} WHERE {self._match_key(table)}{live}",
+            key,
+            check=lambda counted: check_live(table, tuple(key), counted[0] > 0),
+        )
 
     def _insert(self, codec: Codec[Any]) -> str:
         marks = ", ".join([self.dialect.placeholder] * len(codec.written_columns))

@@ -2,8 +2,8 @@
 
     read the content → commit the rows and delete the archive
 
-Whatever needs an archived message puts it back first, so everything else knows only the table. Only an export and
-`doctor` read archives as they are.
+Code that needs an archived message puts it back first, so all other code reads only the table. Only an export and
+`doctor` read archives directly.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ def require_readable_session(deps: SessionDeps, scope: Scope) -> Session:
     return require_session(deps.records, scope)
 
 
-def put_back_own(deps: SessionDeps, scope: Scope) -> bool:
+def put_back_scope_session(deps: SessionDeps, scope: Scope) -> bool:
     """Put back the archived messages of the session that the scope names; return whether there were any."""
     if scope.session is None:
         return False
@@ -70,7 +70,7 @@ def put_back_own(deps: SessionDeps, scope: Scope) -> bool:
     return put_back_messages(deps, session.organization_id, session.id) > 0
 
 
-def put_back_named(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -> bool:
+def put_back_sessions_with_messages(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -> bool:
     """Put back the sessions with these messages that the scope may use; return whether any was archived."""
     is_archived = False
     for message_id in message_ids:
@@ -88,8 +88,8 @@ def put_back_messages(deps: SessionDeps, organization: str, session_id: str) -> 
     return put_back_archives(deps, organization, where)
 
 
-def put_back_of_user(deps: SessionDeps, organization: str, user_id: str) -> None:
-    """Put back the sessions of others with messages of a user, before the user is deleted with these messages."""
+def put_back_sessions_with_user(deps: SessionDeps, organization: str, user_id: str) -> None:
+    """Put back sessions of other users that have messages of this user, before both are deleted."""
     where = [Where("user_ids", Op.CONTAINS, user_id)]
     rows = deps.records.columns(SessionArchive, organization, ("session_id",), where, deleted=True)
     names = sorted({session_id for (session_id,) in rows})
@@ -99,10 +99,10 @@ def put_back_of_user(deps: SessionDeps, organization: str, user_id: str) -> None
             put_back_messages(deps, organization, session.id)
 
 
-def put_back_without_agent(deps: SessionDeps, organization: str) -> None:
+def put_back_sessions_without_agent(deps: SessionDeps, organization: str) -> None:
     """Put back the sessions without an agent, before an agent is deleted with its messages in some of them.
 
-    An archive does not tell whose agents' messages it holds.
+    An archive does not list the agents whose messages it holds.
     """
     where = [Where("agent_id", Op.EQ, None), Where("archived_messages", Op.GT, 0)]
     for (session_id,) in list(deps.records.columns(Session, organization, ("id",), where, deleted=True)):
@@ -143,6 +143,7 @@ def _put_back(deps: SessionDeps, organization: str, archive_id: str, _: int) -> 
     }
     files = deps.find_archive_files() if archive.address is not None else None
     operations: list[Operation] = [
+        # Delete does not check the version. The patch before it fails if another process has changed the archive.
         Patch(SessionArchive, (organization, archive.id), {"updated_at": now}, archive.version),
         Delete(SessionArchive, (organization, archive.id)),
         Patch(Session, (organization, session.id), changes, session.version),
@@ -202,12 +203,12 @@ def _read_content(deps: SessionDeps, archive: SessionArchive) -> bytes:
 
 
 def _find_models(records: Records) -> set[str]:
-    """Return the names of the models that the store's chunks are made by."""
+    """Return the names of the embedding models that the store's chunks must have."""
     return {model.name for model in records.scan(EmbeddingModel, None) if model.status != "leaving"}
 
 
 def _apply_deletions(records: Records, archive: SessionArchive, messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield the messages that still exist, as deleted as the archive or as their owners are."""
+    """Yield the messages whose owners exist. A message is marked as deleted if the archive or an owner is."""
     listed = list(messages)
     owners: dict[str, dict[str, Entity]] = {}
     for column, entity in _OWNERS.items():
@@ -265,7 +266,7 @@ def find_archive_problems(deps: SessionDeps) -> Iterator[str]:
         yield f"{count} {'archive' if count == 1 else 'archives'} of messages cannot be read; {first}"
 
 
-def put_back_deleted_users(deps: SessionDeps) -> int:
+def put_back_archives_with_deleted_users(deps: SessionDeps) -> int:
     """Put back the archives with messages of users who were deleted while the messages were being archived.
 
     Deleting a user puts the user's messages in other sessions back first, so there are none otherwise.

@@ -14,7 +14,7 @@ from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey
 from everhold.retries import CONFLICTS, retry
 from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhide
-from everhold.sessions.archive import put_back_named
+from everhold.sessions.archive import put_back_sessions_with_messages
 from everhold.sessions.deps import SessionDeps, is_message_of, require_session
 
 # Returns the operations that purge the memories that were derived from these messages and from nothing else.
@@ -111,7 +111,7 @@ def _commit(deps: SessionDeps, message: Message, make_operations: Callable[[date
 def _require_message(deps: SessionDeps, scope: Scope, message_id: str, *, deleted: bool) -> Message:
     """Return a message that the scope may read; raise NotFound without revealing whether another scope has it."""
     message = deps.records.get(Message, scope.organization, [message_id], deleted=deleted).get(message_id)
-    if message is None and put_back_named(deps, scope, [message_id]):
+    if message is None and put_back_sessions_with_messages(deps, scope, [message_id]):
         message = deps.records.get(Message, scope.organization, [message_id], deleted=deleted).get(message_id)
     if message is None or not _can_read(deps.records, scope, message):
         raise NotFound(

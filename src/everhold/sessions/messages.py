@@ -9,7 +9,7 @@ from everhold.model import Memory, Message, Scope, Session
 from everhold.model.fields import is_id
 from everhold.model.page import ResultPage
 from everhold.schema.operations import Op, Page, Where
-from everhold.sessions.archive import put_back_named, require_readable_session
+from everhold.sessions.archive import put_back_sessions_with_messages, require_readable_session
 from everhold.sessions.deps import SessionDeps, is_message_of, make_message_conditions
 from everhold.sessions.working import NEWEST, is_complete, read_working_memory
 
@@ -116,7 +116,9 @@ def find_readable(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -
     """Return the messages with these ids that exist and that the scope may read."""
     names = list(dict.fromkeys(name for name in message_ids if is_id(name)))
     rows = deps.records.get(Message, scope.organization, names) if names else {}
-    if len(rows) < len(names) and put_back_named(deps, scope, [name for name in names if name not in rows]):
+    if len(rows) < len(names) and put_back_sessions_with_messages(
+        deps, scope, [name for name in names if name not in rows]
+    ):
         rows = deps.records.get(Message, scope.organization, names)
     return tuple(rows[name] for name in names if name in rows and scope.can_read(rows[name]))
 

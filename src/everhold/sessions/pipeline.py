@@ -32,7 +32,7 @@ from everhold.ports.session_cache import SessionKey, Step
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
-from everhold.sessions.archive import put_back_messages, put_back_named
+from everhold.sessions.archive import put_back_messages, put_back_sessions_with_messages
 from everhold.sessions.content import read_content
 from everhold.sessions.conversations import make_missing_conversation
 from everhold.sessions.deps import SessionDeps, find_session, is_message_of, make_row_key, make_session_key
@@ -208,7 +208,7 @@ def draft_message(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) ->
 
 def _require_retry(deps: SessionDeps, scope: Scope, session: Session, draft: Message) -> Message:
     """Return the message if it was stored before the session ended; raise Conflict otherwise."""
-    put_back_named(deps, scope, [draft.id] if session.archived_messages else [])
+    put_back_sessions_with_messages(deps, scope, [draft.id] if session.archived_messages else [])
     retried = _find_retried(deps.records, scope, draft)
     if retried is None:
         raise Conflict(

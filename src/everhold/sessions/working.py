@@ -14,7 +14,7 @@ from everhold.model.base import Tracked
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey, Stamp, WorkingMemory
 from everhold.schema.operations import Op, Where
-from everhold.sessions.archive import put_back_own, require_readable_session
+from everhold.sessions.archive import put_back_scope_session, require_readable_session
 from everhold.sessions.deps import SessionDeps, is_message_of, make_message_conditions, make_session_key
 
 # The column that orders messages: `say` gives later messages of a session later times.
@@ -48,7 +48,7 @@ def is_complete(deps: SessionDeps, working: WorkingMemory) -> bool:
 def read_last_messages(deps: SessionDeps, scope: Scope, limit: int) -> list[Message]:
     """Return the last messages of the scope's session, newest first."""
     messages = _scan(deps, scope, limit, deleted=False)
-    if not messages and put_back_own(deps, scope):
+    if not messages and put_back_scope_session(deps, scope):
         messages = _scan(deps, scope, limit, deleted=False)
     return messages
 

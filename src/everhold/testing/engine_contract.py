@@ -54,9 +54,14 @@ class EngineContract:
     def other_alice(self, other_engine: Everhold, organization: str) -> View:
         return other_engine.scope(organization=organization, user="alice")
 
-    # first, because a store that checks tenant by tenant has few tenants now
+    @pytest.fixture
+    def session_views(self, engine: Everhold, other_engine: Everhold, organization: str) -> list[View]:
+        """One session of alice, as two processes see it."""
+        return [each.scope(organization=organization, user="alice", session="s1") for each in (engine, other_engine)]
 
-    def test_nothing_is_wrong(self, engine: Everhold, other_engine: Everhold, alice: View) -> None:
+    # First, while there are few organizations: on some stores the doctor checks one after the other.
+
+    def test_doctor_finds_no_problems(self, engine: Everhold, other_engine: Everhold, alice: View) -> None:
         alice.forget(alice.remember("Gone soon").id)
         alice.remember("Stays", tags=["one"])
         other_engine.maintain()
@@ -65,13 +70,13 @@ class EngineContract:
 
     # remember and recall
 
-    def test_what_is_remembered_is_recalled_with_why(self, alice: View) -> None:
+    def test_recall_finds_a_memory_and_explains_why(self, alice: View) -> None:
         alice.remember_many(["Prefers green tea in the morning", "Drives a blue car", "Lives near the river"])
         [first, *_] = alice.recall("tea in the morning", minimum=0)
         assert first.memory.text == "Prefers green tea in the morning"
         assert "tea" in first.why.matched
 
-    def test_a_vector_of_ones_own_is_found_by_it_and_survives_changes(self, alice: View, other_alice: View) -> None:
+    def test_a_vector_of_the_caller_is_searched_and_survives_changes(self, alice: View, other_alice: View) -> None:
         dimensions = alice._parts.recall_deps.embedder.dimensions
         east, north = ([float(at == axis) for at in range(dimensions)] for axis in (0, 1))
         alice.remember_many(["Sails to the islands", {"text": "Walks to the pole", "vector": north}])
@@ -84,12 +89,12 @@ class EngineContract:
                 [hit] = view.recall("", vector=vector, k=1, minimum=0, recipe="meaning")
                 assert (hit.memory.text, hit.why.similarity) == (text, 1.0)
 
-    def test_another_process_finds_it_at_once(self, alice: View, other_alice: View) -> None:
+    def test_another_process_finds_a_new_memory_at_once(self, alice: View, other_alice: View) -> None:
         for number in range(5):
             memory = alice.remember(f"Ship {number} carries amber")
             assert memory.id in {hit.memory.id for hit in other_alice.recall("amber ship", minimum=0)}
 
-    def test_a_key_makes_a_retry_the_same_memory(self, alice: View, other_alice: View) -> None:
+    def test_a_retry_with_the_same_key_adds_nothing(self, alice: View, other_alice: View) -> None:
         first = alice.remember("Signed the lease", idempotency_key="once")
         retry = other_alice.remember("Signed the lease", idempotency_key="once")
         assert first.id == retry.id
@@ -103,19 +108,19 @@ class EngineContract:
             assert "violin" not in {word for hit in view.recall("violin", minimum=0) for word in hit.why.matched}
         assert [revision.value["text"] for revision in alice.history(memory.id)] == ["Plays the violin"]
 
-    def test_the_past_can_still_be_asked(self, alice: View) -> None:
+    def test_recall_as_of_an_earlier_time(self, alice: View) -> None:
         memory = alice.remember("Works in Oslo")
         then = clock.now()
         alice.revise(memory.id, text="Works in Lima")
         assert read_texts(alice.recall("works where", as_of=then, minimum=0)) == ["Works in Oslo"]
         assert read_texts(alice.recall("works where", minimum=0)) == ["Works in Lima"]
 
-    def test_what_takes_anothers_place_is_found_instead_of_it(self, alice: View, other_alice: View) -> None:
+    def test_a_superseding_memory_is_found_instead_of_the_old_one(self, alice: View, other_alice: View) -> None:
         old = alice.remember("The meeting is on Monday")
         other_alice.supersede(old.id, "The meeting is on Friday")
         assert read_texts(alice.recall("when is the meeting", minimum=0)) == ["The meeting is on Friday"]
 
-    def test_forgotten_is_gone_for_all_until_undone(self, alice: View, other_alice: View) -> None:
+    def test_a_forgotten_memory_is_not_found_until_undo(self, alice: View, other_alice: View) -> None:
         memory = alice.remember("Is afraid of spiders")
         other_alice.recall("spiders", minimum=0)
         alice.forget(memory.id)
@@ -125,7 +130,7 @@ class EngineContract:
         for view in (alice, other_alice):
             assert read_texts(view.recall("spiders", minimum=0)) == ["Is afraid of spiders"]
 
-    def test_purged_is_gone_for_good(self, alice: View, other_alice: View) -> None:
+    def test_a_purged_memory_cannot_be_restored(self, alice: View, other_alice: View) -> None:
         memory = alice.remember("A secret about the vault")
         other_alice.forget(memory.id, hard=True)
         assert not alice.recall("secret vault", minimum=0)
@@ -134,12 +139,12 @@ class EngineContract:
         with pytest.raises((NotFound, Conflict)):
             alice.undo(memory.id)
 
-    def test_what_has_expired_is_not_found(self, alice: View) -> None:
+    def test_an_expired_memory_is_not_found(self, alice: View) -> None:
         alice.remember("The code is seven", expires_at=clock.now() - timedelta(seconds=1))
         alice.remember("The code is nine", expires_at=clock.now() + timedelta(days=1))
         assert read_texts(alice.recall("what is the code", minimum=0)) == ["The code is nine"]
 
-    def test_filters_come_before_the_search(self, alice: View) -> None:
+    def test_filters_apply_before_the_best_are_chosen(self, alice: View) -> None:
         alice.remember_many(f"tea and rain {number}" for number in range(30))
         alice.remember_many(
             [
@@ -152,7 +157,7 @@ class EngineContract:
         condition = {"metadata.place": "harbour"}
         assert read_texts(alice.recall("tea and rain", k=1, where=condition, minimum=0)) == ["rain on stone"]
 
-    def test_pages_repeat_and_leave_out_nothing(self, alice: View) -> None:
+    def test_pages_neither_repeat_nor_skip_hits(self, alice: View) -> None:
         alice.remember_many(f"tea number {number}" for number in range(23))
         seen: list[str] = []
         cursor = None
@@ -196,6 +201,16 @@ class EngineContract:
         other_engine.restore("user", "alice", organization=organization)
         assert [hit.memory.id for hit in organization_view.recall("walnut bread", minimum=0)] == [memory.id]
 
+    def test_nothing_is_added_to_a_user_that_another_engine_deleted(
+        self, engine: Everhold, other_engine: Everhold, alice: View, other_alice: View, organization: str
+    ) -> None:
+        other_alice.remember("Has a red bicycle")
+        engine.delete_user("alice", organization=organization)
+        for remember in (other_alice.remember, alice.remember):
+            with pytest.raises(NotFound, match="user 'alice' has been deleted"):
+                remember("Has a blue bicycle")
+        assert not engine.scope(organization=organization).recall("bicycle", minimum=0)
+
     def test_a_purged_organization_is_gone(self, engine: Everhold, other_engine: Everhold, organization: str) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")
         view.remember("Owns a lighthouse")
@@ -208,21 +223,16 @@ class EngineContract:
 
     # sessions
 
-    def test_what_is_said_is_read_by_all_in_its_order(
-        self, engine: Everhold, other_engine: Everhold, organization: str
-    ) -> None:
-        views = [
-            reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, other_engine)
-        ]
+    def test_both_processes_read_messages_in_order(self, session_views: list[View]) -> None:
         for number in range(8):
-            views[number % 2].say(f"line {number}", role="assistant" if number % 2 else "user")
-            for view in views:
+            session_views[number % 2].say(f"line {number}", role="assistant" if number % 2 else "user")
+            for view in session_views:
                 assert view.messages(limit=1)[0].text == f"line {number}"
-        for view in views:
+        for view in session_views:
             assert [message.text for message in view.messages(oldest_first=True)] == [f"line {n}" for n in range(8)]
             assert [message.text for message in view.session().history][:2] == ["line 7", "line 6"]
 
-    def test_what_is_known_of_a_session_is_known_to_all(
+    def test_both_processes_see_changes_of_a_session(
         self, engine: Everhold, other_engine: Everhold, organization: str
     ) -> None:
         first_view, second_view = (
@@ -251,10 +261,8 @@ class EngineContract:
         other_engine.restore("session", "s1", organization=organization)
         assert [message.text for message in first_view.messages()] == [message.text for message in messages_before]
 
-    def test_a_deleted_message_is_not_read(self, engine: Everhold, other_engine: Everhold, organization: str) -> None:
-        first_view, second_view = (
-            reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, other_engine)
-        )
+    def test_a_deleted_message_is_not_read(self, session_views: list[View]) -> None:
+        first_view, second_view = session_views
         added = first_view.add([{"text": "I live in Lisbon.", "id": "m1"}, {"text": "Good night", "id": "m2"}])
         assert [memory.message_ids for memory in added.memories] == [("m1",)]
         assert [message.id for message in second_view.session().history] == ["m2", "m1"]
@@ -272,7 +280,7 @@ class EngineContract:
             assert [message.id for message in view.messages()] == ["m2"]
             assert not view.recall("Lisbon", among=["memory", "message"])
 
-    def test_what_is_said_is_recalled_with_the_scores_of_the_reference(
+    def test_messages_are_recalled_with_the_scores_of_the_reference(
         self, engine: Everhold, other_engine: Everhold, reference: Everhold, organization: str
     ) -> None:
         scopes = [{"user": "alice"}, {"user": "alice", "session": "s1"}, {"session": "s1"}, {}]
@@ -316,7 +324,7 @@ class EngineContract:
         for view in (alice, other_alice):
             assert not view.recall("lighthouse", among="message", minimum=0)
 
-    def test_a_session_reads_what_its_user_wrote_in_others(
+    def test_a_session_reads_memories_of_the_users_other_sessions(
         self, engine: Everhold, other_engine: Everhold, reference: Everhold, organization: str
     ) -> None:
         answers: list[list[Any]] = [[], [], []]
@@ -334,6 +342,7 @@ class EngineContract:
                     hits = view.recall("lamp oil", k=20, minimum=0, **arguments)
                     answers[number].append([(hit.id, hit.score, hit.why.contributions) for hit in hits])
         assert answers[0] == answers[1] == answers[2]
+        # Each scope asks 12 times: 3 namespaces × 2 values of `only` × 2 of `include`.
         found_ids = [[hit[0] for hit in hits] for hits in answers[0]]
         assert found_ids[0] == ["mem_s2", "mem_s1"]
         assert found_ids[2] == ["mem_s2"]
@@ -354,7 +363,7 @@ class EngineContract:
         alice.undo(note.id)
         assert read_texts(other_alice.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
 
-    def test_the_context_for_a_prompt_has_both(self, engine: Everhold, organization: str) -> None:
+    def test_a_context_has_memories_and_messages(self, engine: Everhold, organization: str) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")
         view.remember("Prefers green tea", pinned=True)
         view.say("What should I drink?")
@@ -364,7 +373,7 @@ class EngineContract:
 
     # export, log and random use
 
-    def test_a_bundle_brings_everything_along(
+    def test_a_bundle_restores_a_deleted_organization(
         self, engine: Everhold, other_engine: Everhold, organization: str, tmp_path: Path
     ) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")
@@ -377,7 +386,7 @@ class EngineContract:
         assert len(reopened.recall("tea", k=20, tags="t", minimum=0)) == 12
         assert [message.text for message in reopened.messages()] == ["and this was said"]
 
-    def test_the_log_tells_what_was_done(self, engine: Everhold, alice: View, organization: str) -> None:
+    def test_the_access_log_records_each_operation(self, engine: Everhold, alice: View, organization: str) -> None:
         memory = alice.remember("Wears a hat")
         alice.recall("hat", minimum=0)
         alice.forget(memory.id)

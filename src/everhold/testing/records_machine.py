@@ -1,25 +1,26 @@
 """Random operations on a store of record and on the reference in memory, compared after every step.
 
-    run_machine(lambda: MyRecords(fresh_folder()), examples=40, steps=50)
+    run_machine(lambda: MyRecords(fresh_folder()), operations=2000)
 
 The universe is small on purpose, so that keys collide, references break, and deletions overlap.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from everhold.adapters.in_memory import InMemoryRecords
-from everhold.errors import AlreadyExists, Conflict, InvalidInput
+from everhold.errors import AlreadyExists, Conflict, EverholdError, InvalidInput
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import get_key, get_table
-from everhold.schema.operations import Condition, Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put
+from everhold.schema.operations import Condition, Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put, Require
 from everhold.testing.records_following import read_feed
 from everhold.testing.records_universe import (
     ENTITIES,
@@ -34,11 +35,18 @@ from everhold.testing.records_universe import (
 T = TypeVar("T")
 ComparableRow = dict[str, Any]
 
+# How many operations a sequence of 50 steps performs on average.
+_OPERATIONS_PER_EXAMPLE = 50
+# Hypothesis begins each round with the simplest sequences, so a round has several; and it remembers all sequences of a
+# round, so a long run has several rounds.
+_MIN_EXAMPLES, _MAX_EXAMPLES = 5, 100
+
 
 class RecordsMachine(RuleBasedStateMachine):
     """Runs the same operations on both and compares their answers and contents."""
 
     make_records: ClassVar[Callable[[], Records]]
+    permanent: ClassVar[Sequence[type[Row]]] = ()
     performed: ClassVar[int] = 0
 
     def __init__(self) -> None:
@@ -73,6 +81,9 @@ class RecordsMachine(RuleBasedStateMachine):
 
     def _commit(self, batch: Sequence[Operation]) -> None:
         type(self).performed += len(batch)
+        if any(isinstance(operation, Delete) and operation.entity in self.permanent for operation in batch):
+            self._refuse(batch)
+            return
         result, expected_result = (attempt(records, batch) for records in (self.store, self.reference))
         assert result == expected_result, f"the store says {result}, the reference {expected_result}, after {batch}"
         named = {_get_entity(operation) for operation in batch}
@@ -81,6 +92,17 @@ class RecordsMachine(RuleBasedStateMachine):
             if entity in named or expected != before:
                 stored = read_contents(entity, self.store)
                 assert stored == expected, f"the store holds {stored}, the reference {expected}, after {batch}"
+
+    def _refuse(self, batch: Sequence[Operation]) -> None:
+        """Check that the store refuses a batch that deletes a permanent row, and that nothing of it is stored."""
+        try:
+            self.store.commit([_resolve_rank(operation, self.store) for operation in batch])
+        except EverholdError:
+            for entity in filter(None, map(_get_entity, batch)):
+                stored = read_contents(entity, self.store)
+                assert stored == self.expected[entity], f"the store holds {stored} after it refused {batch}"
+        else:
+            raise AssertionError(f"the store deleted a permanent row in {batch}")
 
     @rule(
         data=st.data(),
@@ -160,7 +182,7 @@ def _get_entity(operation: Operation) -> type[Row] | None:
     match operation:
         case Put(row) | Ensure(row):
             return type(row)
-        case Patch(entity) | Increment(entity) | Delete(entity) | Hide(entity):
+        case Patch(entity) | Increment(entity) | Delete(entity) | Hide(entity) | Require(entity):
             return entity
     return None
 
@@ -194,28 +216,39 @@ def sort_rows(rows: Any) -> list[str]:
 
 
 def run_machine(
-    make_records: Callable[[], Records], *, examples: int = 40, steps: int = 50, shrink: bool = False
+    make_records: Callable[[], Records],
+    *,
+    operations: int = 2000,
+    steps: int = 50,
+    permanent: Sequence[type[Row]] = (),
+    shrink: bool = False,
 ) -> int:
-    """Run `examples` random sequences of at most `steps` steps; return the number of operations.
+    """Run random sequences of at most `steps` steps until they have performed `operations`; return how many they did.
 
-    `make_records` returns an open, empty store each time; the machine closes it. To `shrink` a failure to its smallest
-    form takes minutes.
+    `make_records` returns an open, empty store each time; the machine closes it. The store must refuse to delete rows
+    of the `permanent` entities. To `shrink` a failure to its smallest form takes minutes.
     """
 
     class Machine(RecordsMachine):
         pass
 
     Machine.make_records = staticmethod(make_records)
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            derandomize=True,
-            deadline=None,
-            phases=[Phase.generate, *([Phase.shrink] if shrink else [])],
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    Machine.permanent = permanent
+    for number in itertools.count():
+        missing = operations - Machine.performed
+        if missing <= 0:
+            break
+        examples = min(max(missing // _OPERATIONS_PER_EXAMPLE, _MIN_EXAMPLES), _MAX_EXAMPLES)
+        run_state_machine_as_test(seed(number)(Machine), settings=_make_settings(examples, steps, shrink))
     return Machine.performed
+
+
+def _make_settings(examples: int, steps: int, shrink: bool) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        phases=[Phase.generate, *([Phase.shrink] if shrink else [])],
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )

@@ -37,6 +37,7 @@ from everhold.schema.operations import (
     Operation,
     Patch,
     Put,
+    Require,
     Unhide,
     Where,
 )
@@ -164,7 +165,7 @@ def changes(draw: st.DrawFn, entity: type[Row]) -> dict[str, Any]:
 @st.composite
 def operations(draw: st.DrawFn) -> Operation:
     make: Callable[[st.DrawFn], Operation] = draw(
-        st.sampled_from([_put, _put, _put, _ensure, _patch, _patch, _increment, _hide, _unhide, _delete])
+        st.sampled_from([_put, _put, _put, _ensure, _patch, _patch, _increment, _hide, _unhide, _delete, _require])
     )
     return make(draw)
 
@@ -206,6 +207,11 @@ def _delete(draw: st.DrawFn) -> Operation:
     if entity is Organization and draw(st.integers(0, 3)):
         entity = Memory
     return Delete(entity, draw(keys(entity)))
+
+
+def _require(draw: st.DrawFn) -> Operation:
+    entity = draw(st.sampled_from([entity for entity in ENTITIES if "id" in get_table(entity).key]))
+    return Require(entity, draw(keys(entity)))
 
 
 _deletions: Values = st.sampled_from(["del-1", "del-2", "del-3"])

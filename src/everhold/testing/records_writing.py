@@ -16,7 +16,7 @@ from everhold.errors import (
 from everhold.model import Agent, Block, BlockAgent, Lease, Memory, Organization, ProjectionState, Session, Tag
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Unhide
+from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Require, Unhide
 from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, minutes_after_noon
 
 MEMORY = ("org", "m")
@@ -36,6 +36,11 @@ FAILURES: dict[str, tuple[Operation, type[Exception]]] = {
     "key": (Put(make_row(Memory, "org", "m")), AlreadyExists),
     "unique": (Put(make_row(Memory, "org", "x", hash=b"1" * 16)), AlreadyExists),
     "reference": (Put(make_row(Memory, "org", "x", user_id="nowhere")), BrokenReference),
+    "unique before reference": (
+        Put(make_row(Memory, "org", "x", hash=b"1" * 16, user_id="nowhere")),
+        AlreadyExists,
+    ),
+    "required": (Require(Memory, ("org", "gone")), BrokenReference),
     "version": (Patch(Memory, MEMORY, {"text": "x"}, version=99), StaleVersion),
     "check": (Patch(Memory, MEMORY, {"importance": 2.0}), InvalidInput),
     "absent": (Patch(Memory, MEMORY, {"text": None}), InvalidInput),
@@ -50,6 +55,18 @@ class WritingContract:
     def test_an_empty_commit_does_nothing(self, records: Records) -> None:
         records.commit([])
         assert records.count(Organization, None) == 0
+
+    def test_a_required_row_must_be_live(self, records: Records) -> None:
+        put_memory(records)
+        records.commit([Require(Organization, ("org",)), Require(Memory, MEMORY), Put(make_row(Memory, "org", "n"))])
+        assert records.count(Memory, "org") == 2
+        records.commit([Hide(Memory, MEMORY, "del", NOON)])
+        for name in ("m", "gone"):
+            with pytest.raises(BrokenReference, match=f"memories '{name}' does not exist or has been deleted"):
+                records.commit([Require(Memory, ("org", name)), Put(make_row(Memory, "org", "x"))])
+        assert records.count(Memory, "org") == 1
+        records.commit([Unhide("org", "del"), Require(Memory, MEMORY)])
+        assert records.count(Memory, "org") == 2
 
     def test_a_commit_sees_its_own_earlier_operations(self, records: Records) -> None:
         records.commit(

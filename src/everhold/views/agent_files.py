@@ -107,7 +107,7 @@ class AgentFileVerbs(ScopedView):
         content, skipped = read_agent_file(Path(path), source)
         content, unusable = _drop_unusable_tools(content)
         for part in (content.agent, *content.blocks, *content.tools):
-            check_text_sizes(part.list_values(), self._parts.settings.text_bytes)
+            check_text_sizes(part.read_values(), self._parts.settings.text_bytes)
         name = self.scope.agent or content.agent.id or clock.make_id("agt")
         deps = make_agent_deps(self._parts)
         # An agent that only other scopes have named is theirs: the file must not decide what it becomes.
@@ -124,7 +124,7 @@ class AgentFileVerbs(ScopedView):
         from everhold.agents.adding import find_implicit, make_operations
         from everhold.agents.reading import drop_links
         from everhold.remember.pipeline import remember
-        from everhold.remember.scope_rows import ScopeRows
+        from everhold.remember.scope_rows import AddedScopeRows
 
         deps, parts, agent = make_agent_deps(self._parts), self._parts, new.agent
         owner = Scope(organization=self.scope.organization, project=self.scope.project, user=self.scope.user)
@@ -138,10 +138,9 @@ class AgentFileVerbs(ScopedView):
             return [*make_operations(deps, owner, new, implicit, self._cut), line]
 
         scope = owner.narrow(agent=agent.id)
-        rows = ScopeRows(parts.records, strict=False, timezone=parts.settings.timezone)
-        rows.confirm(scope)  # its rows are among the operations of the agent
+        rows = AddedScopeRows(parts.records, strict=False, timezone=parts.settings.timezone)
         items: list[Mapping[str, Any]] = [
-            {**memory.list_values(), "provenance": drop_links(memory.provenance)} for memory in memories
+            {**memory.read_values(), "provenance": drop_links(memory.provenance)} for memory in memories
         ]
         try:
             remember(replace(parts.write_deps, scope_rows=rows), scope, items, also=make_agent_operations)

@@ -1,7 +1,7 @@
-"""How a verb becomes a coroutine function with the same parameters.
+"""Turns a verb into a coroutine function with the same parameters.
 
-A verb runs in a bounded pool of threads, so the event loop never waits. Cancelling a call stops waiting for it: if it
-had not begun it never will, and if it had, it completes.
+The verb runs in a bounded pool of threads, so that the event loop is never blocked. Cancelling a call drops work that
+has not started yet; work that has started runs to its end.
 """
 
 import functools
@@ -18,15 +18,15 @@ R = TypeVar("R")
 
 
 class AsyncFacade:
-    """The object whose verbs are awaited, and the threads they run in."""
+    """Base of the asynchronous classes: holds the synchronous object and the threads in which its verbs run."""
 
     def __init__(self, target: object, pool: "ThreadPoolExecutor") -> None:
         self._target = target
         self._pool = pool
 
     async def _run(self, work: Callable[[], R]) -> R:
-        """Do some work in a thread of the pool and return its result."""
-        import asyncio  # slow to import: programs without a loop load this module, too
+        """Run `work` in a thread of the pool and return its result."""
+        import asyncio  # slow to import, and synchronous programs load this module, too
 
         try:
             future = asyncio.get_running_loop().run_in_executor(self._pool, work)
@@ -58,8 +58,8 @@ class Awaited(Generic[P, R]):
         return call
 
 
-def run_in_thread(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Make a coroutine function of a function that belongs to no engine."""
+def make_async(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Return a coroutine function that runs `function` in a thread. For functions that need no open engine."""
 
     @functools.wraps(function)
     async def call(*args: P.args, **keywords: P.kwargs) -> R:

@@ -11,7 +11,7 @@ from everhold.parts import Parts
 from everhold.remember import forget
 from everhold.retries import CONFLICTS, retry
 from everhold.schema.operations import Op, Operation, Put, Where
-from everhold.sessions.archive import put_back_messages, put_back_of_user, put_back_without_agent
+from everhold.sessions.archive import put_back_messages, put_back_sessions_with_user, put_back_sessions_without_agent
 from everhold.sessions.working import find_sessions_under
 from everhold.tenancy import deletion
 
@@ -101,9 +101,9 @@ def _retell_episodes(
 def _put_back_messages(parts: Parts, kind: str, organization: str, name: str, *, hard: bool) -> None:
     """Put archived messages back that are deleted by themselves, or that memories to be erased were read from."""
     if kind == "user":
-        put_back_of_user(parts.session_deps, organization, name)
+        put_back_sessions_with_user(parts.session_deps, organization, name)
     elif kind == "agent":
-        put_back_without_agent(parts.session_deps, organization)
+        put_back_sessions_without_agent(parts.session_deps, organization)
     elif kind == "session" and hard:
         put_back_messages(parts.session_deps, organization, name)
 

@@ -28,7 +28,7 @@ from everhold.recall.request import Request
 from everhold.remember.forget import make_message_eraser
 from everhold.remember.message_facts import remember_facts
 from everhold.schema.operations import Op, Where
-from everhold.sessions.archive import put_back_own
+from everhold.sessions.archive import put_back_scope_session
 from everhold.sessions.deletion import delete_message, restore_message
 from everhold.sessions.messages import Added, Messages, list_messages
 from everhold.sessions.neighbours import list_recent, read_around, read_neighbours
@@ -167,7 +167,7 @@ class MessageVerbs(ScopedView):
         where, after, before.
         """
         scope, wanted = self._narrow(only), make_filter(**filters, among=_MESSAGES)
-        put_back_own(self._parts.session_deps, self.scope)
+        put_back_scope_session(self._parts.session_deps, self.scope)
         if conversation is not None:
             own = Where("conversation_id", Op.EQ, conversation)
             wanted = replace(wanted, conditions=(*wanted.conditions, own))

@@ -1,4 +1,4 @@
-"""Check that files and contents are what the rows say."""
+"""Compare the files and the stored contents of a workspace with the hashes in its rows."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,8 @@ from everhold.workspaces.manifests import ManifestChange
 from everhold.workspaces.paths import find_path_fault
 from everhold.workspaces.snapshots import list_snapshots, load_manifest
 
-_ALL = 1_000_000
+# A limit that no number of snapshots reaches.
+_NO_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -29,17 +30,17 @@ class VerifiedWorkspace:
 
 
 def verify_workspace(area: WorkArea) -> VerifiedWorkspace:
-    """Read every file and every content that a file or a snapshot names, and compare their hashes."""
+    """Read every file, and every content that a file or a snapshot mentions, and compare their hashes."""
     problems: list[str] = []
-    named: dict[str, str] = {}
+    mentions: dict[str, str] = {}  # the hash of each content, and where it is mentioned first
     where = [Where("workspace_id", Op.EQ, area.workspace.id)]
     rows = area.deps.records.scan(WorkspaceFile, area.workspace.organization_id, where)
     for row in rows:
-        named.setdefault(row.sha256, f"file {row.path!r}")
-        problem = _check_file(area, row)
+        mentions.setdefault(row.sha256, f"file {row.path!r}")
+        problem = _find_file_problem(area, row)
         if problem is not None:
             problems.append(problem)
-    snapshots = list_snapshots(area.deps, area.workspace, _ALL)
+    snapshots = list_snapshots(area.deps, area.workspace, _NO_LIMIT)
     pages: dict[str, ManifestChange] = {}
     for snapshot in snapshots:
         try:
@@ -48,16 +49,16 @@ def verify_workspace(area: WorkArea) -> VerifiedWorkspace:
             problems.append(f"snapshot {snapshot.id}: {error.fact}")
             continue
         for path, entry in manifest.items():
-            named.setdefault(entry.sha256, f"file {path!r} of snapshot {snapshot.id}")
-    for sha256, place in named.items():
+            mentions.setdefault(entry.sha256, f"file {path!r} of snapshot {snapshot.id}")
+    for sha256, mention in mentions.items():
         try:
             area.load(sha256)
         except EverholdError as error:
-            problems.append(f"{place}: {error.fact}")
-    return VerifiedWorkspace(len(rows), len(snapshots), len(named), tuple(problems))
+            problems.append(f"{mention}: {error.fact}")
+    return VerifiedWorkspace(len(rows), len(snapshots), len(mentions), tuple(problems))
 
 
-def _check_file(area: WorkArea, row: WorkspaceFile) -> str | None:
+def _find_file_problem(area: WorkArea, row: WorkspaceFile) -> str | None:
     fault = find_path_fault(row.path)
     if fault is not None:
         return f"file {row.path!r} {fault}"
@@ -65,4 +66,6 @@ def _check_file(area: WorkArea, row: WorkspaceFile) -> str | None:
         content, _ = area.place.files.read(tuple(row.path.split("/")), area.limits.max_file_bytes)
     except EverholdError as error:
         return f"file {row.path!r}: {error.fact}"
-    return None if hash_content(content) == row.sha256 else f"file {row.path!r} was changed; scan() takes it in"
+    if hash_content(content) != row.sha256:
+        return f"file {row.path!r} was changed; call scan() to record the change"
+    return None

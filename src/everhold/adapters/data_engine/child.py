@@ -1,4 +1,4 @@
-"""The process that runs one query: it reads an order, takes away its own rights, runs the statement, writes the rows.
+"""The process that runs one query: it reads a request, takes away its own rights, runs the statement, writes the rows.
 
 It is started in a clean interpreter with an empty environment, in an empty folder, and ends after one query. It writes
 lines of JSON: the columns, batches of rows, and the end or an error.
@@ -43,7 +43,7 @@ Read = Callable[[Mapping[str, Any]], RowStream]
 
 
 def main(dialect: str) -> None:
-    """Run the order that arrives on standard input, if one arrives."""
+    """Run the request that arrives on standard input, if one arrives."""
     with _claim_output() as output:
         _answer(dialect, output)
 
@@ -66,19 +66,19 @@ def _answer(dialect: str, output: BinaryIO) -> None:
     line = sys.stdin.buffer.readline()
     if not line:
         return
-    order = json.loads(line)
+    request = json.loads(line)
     started = time.perf_counter()
     try:
-        _write_rows(output, read(order), order, started)
+        _write_rows(output, read(request), request, started)
     except QueryFailure as failure:
         _write(output, {"error": failure.kind, "message": failure.message})
     except MemoryError:
         _write(output, {"error": "memory", "message": ""})
 
 
-def _write_rows(output: BinaryIO, rows: RowStream, order: Mapping[str, Any], started: float) -> None:
+def _write_rows(output: BinaryIO, rows: RowStream, request: Mapping[str, Any], started: float) -> None:
     _write(output, {"columns": rows.columns})
-    room, count, most = order["limits"]["result_megabytes"] << 20, 0, order["limits"]["rows"]
+    room, count, most = request["limits"]["result_megabytes"] << 20, 0, request["limits"]["rows"]
     for batch in rows.batches:
         kept = batch[: most - count]
         count += len(kept)

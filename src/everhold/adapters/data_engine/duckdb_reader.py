@@ -1,4 +1,4 @@
-"""Parquet files read by DuckDB, which can reach no other file once the first byte of the statement is parsed."""
+"""Runs a SELECT on Parquet files with DuckDB, which loses access to all other files before it parses the statement."""
 
 import datetime
 import re
@@ -14,9 +14,10 @@ from everhold.adapters.data_engine import confinement
 from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
 
 _THREADS: Final = 2
-# Less if the disk may take the rest: DuckDB needs memory beyond its limit while it writes there.
-_SHARE_WITH_DISK: Final = 0.4
-_SHARE_OF_MEMORY: Final = 0.6  # what DuckDB's own accounting may use, so that it fails before the process does
+# The share of the process's memory that DuckDB may use by its own count, so that it fails before the process does.
+_MEMORY_SHARE: Final = 0.6
+# The share if DuckDB may spill to disk: while it spills, it uses memory that it does not count.
+_MEMORY_SHARE_WITH_DISK: Final = 0.4
 # Reading these types makes DuckDB import Python modules, which it cannot do once files are restricted.
 _WARM_UP: Final = """
     SELECT DATE '2000-01-01', TIME '00:00', TIMESTAMP '2000-01-01', TIMESTAMPTZ '2000-01-01 00:00:00+00',
@@ -29,13 +30,13 @@ _TYPES: Final = (
 )  # fmt: skip
 
 
-def read_rows(order: Mapping[str, Any]) -> RowStream:
-    """Return the rows of the order's statement."""
-    limits, files = order["limits"], order["data"]["files"]
-    _answer_time_zones()
+def read_rows(request: Mapping[str, Any]) -> RowStream:
+    """Return the rows of the statement in the request."""
+    limits, files = request["limits"], request["data"]["files"]
+    _install_pytz_stub()
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], limits["disk_megabytes"])
     memory = confinement.MemoryLimit(limits["megabytes"])
-    share = _SHARE_WITH_DISK if limits["disk_megabytes"] else _SHARE_OF_MEMORY
+    share = _MEMORY_SHARE_WITH_DISK if limits["disk_megabytes"] else _MEMORY_SHARE
     # No thread yet: Landlock restricts the thread that calls it, and those that it starts later.
     connection = duckdb.connect(":memory:", config={
         "threads": 1, "async_threads": 0, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
@@ -48,16 +49,16 @@ def read_rows(order: Mapping[str, Any]) -> RowStream:
     try:
         is_confined = confinement.restrict_files(paths, scratch)
         _open_tables(connection, files, is_confined)
-        _lock(connection, paths if is_confined else [], scratch, limits["disk_megabytes"])
+        _lock_settings(connection, paths if is_confined else [], scratch, limits["disk_megabytes"])
     except (duckdb.Error, OSError) as error:
-        raise QueryFailure("unavailable", _first_line(error)) from error
+        raise QueryFailure("unavailable", _take_first_line(error)) from error
     confinement.refuse_calls()
     memory.apply()
-    return _execute(connection, order["sql"])
+    return _execute(connection, request["sql"])
 
 
 def _open_tables(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[str]], is_confined: bool) -> None:
-    """Make a view of each table. Without Landlock, DuckDB could also write the files of a view, so they are loaded."""
+    """Create a view of each table's files. Without Landlock, DuckDB could write to them, so they are copied instead."""
     kind = "VIEW" if is_confined else "TABLE"
     for name, paths in files.items():
         listed = ", ".join(_quote_text(path) for path in paths)
@@ -65,11 +66,13 @@ def _open_tables(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list
         connection.execute(f'CREATE {kind} "{quoted}" AS SELECT * FROM read_parquet([{listed}])')
 
 
-def _lock(connection: duckdb.DuckDBPyConnection, paths: list[str], scratch: str | None, megabytes: int) -> None:
+def _lock_settings(
+    connection: duckdb.DuckDBPyConnection, paths: list[str], scratch: str | None, spill_limit: int
+) -> None:
     # The order matters: with a temporary folder still set, turning external access off would leave that folder open.
     connection.execute(f"SET temp_directory = {_quote_text(f'{scratch}/spill' if scratch else '')}")
     if scratch:
-        connection.execute(f"SET max_temp_directory_size = '{megabytes}MB'")
+        connection.execute(f"SET max_temp_directory_size = '{spill_limit}MB'")
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(f"SET threads = {_THREADS}")
@@ -83,7 +86,7 @@ def _execute(connection: duckdb.DuckDBPyConnection, sql: str) -> RowStream:
     try:
         statements = connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise QueryFailure("failed", "only one SELECT is run")
+            raise QueryFailure("failed", "the statement is not a single SELECT")
         cursor = connection.execute(statements[0])
         columns = [(str(name), _name_type(str(kind))) for name, kind, *_ in cursor.description or ()]
     except duckdb.Error as error:
@@ -101,21 +104,21 @@ def _fetch(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]
 def _translate(error: duckdb.Error) -> QueryFailure:
     if isinstance(error, duckdb.OutOfMemoryException) or "bad_alloc" in str(error):
         return QueryFailure("memory", "")
-    return QueryFailure("failed", _first_line(error))
+    return QueryFailure("failed", _take_first_line(error))
 
 
-def _first_line(error: Exception) -> str:
+def _take_first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:300]
 
 
-def _name_type(written: str) -> str:
-    if written.endswith("]"):
+def _name_type(duckdb_type: str) -> str:
+    if duckdb_type.endswith("]"):  # a list or an array
         return "json"
-    return next((name for pattern, name in _TYPES if re.match(rf"({pattern})(?![A-Z])", written)), "unknown")
+    return next((name for pattern, name in _TYPES if re.match(rf"({pattern})(?![A-Z])", duckdb_type)), "unknown")
 
 
 class _Utc(datetime.tzinfo):
-    """The only time zone of the session, with the method that DuckDB expects of a zone of pytz."""
+    """UTC, the only time zone of the session, with the method `localize` of the zones of pytz, which DuckDB calls."""
 
     def utcoffset(self, moment: datetime.datetime | None) -> datetime.timedelta:
         return datetime.timedelta(0)
@@ -130,8 +133,8 @@ class _Utc(datetime.tzinfo):
         return moment.replace(tzinfo=datetime.UTC)
 
 
-def _answer_time_zones() -> None:
-    """Stand in for the package pytz, which DuckDB asks for the zone of a timestamp and which is not required here."""
+def _install_pytz_stub() -> None:
+    """Install a stub of pytz. DuckDB imports it to read a timestamp with a time zone, and we do not depend on it."""
     module, zone = types.ModuleType("pytz"), _Utc()
     module.__dict__.update(timezone=lambda _: zone, utc=zone)
     sys.modules["pytz"] = module

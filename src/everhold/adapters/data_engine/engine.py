@@ -85,13 +85,13 @@ class SandboxedDataEngine:
 
     def _run(self, data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> tuple[QueryResult, int]:
         rows = min(limits.rows, statement.row_limit)
-        order = {
+        request = {
             "sql": statement.sql,
             "data": _describe(data, statement),
             "limits": {**asdict(limits), "rows": rows},
         }
         process = self._take_process(data.dialect)
-        answer = process.run(order, limits.seconds, (limits.result_megabytes << 20) + _OVERHEAD_BYTES)
+        answer = process.run(request, limits.seconds, (limits.result_megabytes << 20) + _OVERHEAD_BYTES)
         self._prepare_spare(data.dialect)
         return _read_answer(answer, limits), len(answer.output)
 

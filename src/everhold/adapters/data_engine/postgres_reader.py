@@ -33,9 +33,9 @@ _LOADERS: Final[Mapping[str, type[Loader]]] = {
 }  # fmt: skip
 
 
-def read_rows(order: Mapping[str, Any]) -> RowStream:
-    """Return the rows of the order's statement."""
-    limits, data = order["limits"], order["data"]
+def read_rows(request: Mapping[str, Any]) -> RowStream:
+    """Return the rows of the statement in the request."""
+    limits, data = request["limits"], request["data"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
     memory = confinement.MemoryLimit(limits["megabytes"])
     try:
@@ -46,7 +46,7 @@ def read_rows(order: Mapping[str, Any]) -> RowStream:
     confinement.restrict_files([])
     confinement.refuse_calls()
     memory.apply()
-    return _execute(connection, order["sql"])
+    return _execute(connection, request["sql"])
 
 
 def _connect(url: str, seconds: float) -> psycopg.Connection[tuple[Any, ...]]:

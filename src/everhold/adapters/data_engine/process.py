@@ -1,4 +1,4 @@
-"""Starts the process of a query, sends it the order, reads its answer, and ends it at the deadline."""
+"""Starts the process of a query, sends it the request, reads its answer, and ends it at the deadline."""
 
 import json
 import os
@@ -38,7 +38,7 @@ class ChildAnswer:
 
 
 class QueryProcess:
-    """A clean interpreter that waits for one order. It inherits no variable, no file and no folder of this process."""
+    """A clean interpreter that waits for one request. It inherits no variables, files or folders of this process."""
 
     def __init__(self, dialect: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="everhold-query-")
@@ -64,11 +64,11 @@ class QueryProcess:
     def is_waiting(self) -> bool:
         return self._process.poll() is None
 
-    def run(self, order: Mapping[str, Any], seconds: float, most_bytes: int) -> ChildAnswer:
-        """Send the order and return what the process wrote until it ended or was ended."""
+    def run(self, request: Mapping[str, Any], seconds: float, most_bytes: int) -> ChildAnswer:
+        """Send the request and return what the process wrote until it ended or was ended."""
         deadline = time.monotonic() + seconds
         try:
-            output, is_late = self._exchange(json.dumps(order).encode("ascii") + b"\n", deadline, most_bytes)
+            output, is_late = self._exchange(json.dumps(request).encode("ascii") + b"\n", deadline, most_bytes)
             is_too_long = len(output) > most_bytes
             is_late = is_late or not (is_too_long or self._wait(deadline))
         finally:
@@ -76,15 +76,15 @@ class QueryProcess:
         code = self._process.returncode
         return ChildAnswer(bytes(output), -code if code < 0 else 0, is_late, is_too_long)
 
-    def _exchange(self, order: bytes, deadline: float, most_bytes: int) -> tuple[bytearray, bool]:
+    def _exchange(self, request: bytes, deadline: float, most_bytes: int) -> tuple[bytearray, bool]:
         """Write and read alternately, so that neither side blocks the other."""
-        orders, answers = self._process.stdin, self._process.stdout
-        assert orders is not None
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
         assert answers is not None
-        output, remaining = bytearray(), memoryview(order)
-        os.set_blocking(orders.fileno(), False)
+        output, remaining = bytearray(), memoryview(request)
+        os.set_blocking(requests.fileno(), False)
         with selectors.DefaultSelector() as selector:
-            selector.register(orders, selectors.EVENT_WRITE)
+            selector.register(requests, selectors.EVENT_WRITE)
             selector.register(answers, selectors.EVENT_READ)
             while selector.get_map() and len(output) <= most_bytes:
                 left = deadline - time.monotonic()
@@ -97,9 +97,9 @@ class QueryProcess:
                         if not chunk:
                             return output, False
                     else:
-                        remaining = remaining[_write_part(orders.fileno(), remaining) :]
+                        remaining = remaining[_write_part(requests.fileno(), remaining) :]
                         if not remaining:
-                            selector.unregister(orders)
+                            selector.unregister(requests)
         return output, False
 
     def _wait(self, deadline: float) -> bool:

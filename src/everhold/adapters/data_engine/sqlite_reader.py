@@ -40,9 +40,9 @@ _LIMITS: Final[Mapping[int, int]] = {
 _TYPES: Final[Mapping[type, str]] = {int: "integer", float: "float", str: "text", bytes: "bytes"}
 
 
-def read_rows(order: Mapping[str, Any]) -> RowStream:
-    """Return the rows of the order's statement."""
-    limits, path = order["limits"], order["data"]["path"]
+def read_rows(request: Mapping[str, Any]) -> RowStream:
+    """Return the rows of the statement in the request."""
+    limits, path = request["limits"], request["data"]["path"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
     memory = confinement.MemoryLimit(limits["megabytes"])
     try:
@@ -54,7 +54,7 @@ def read_rows(order: Mapping[str, Any]) -> RowStream:
     memory.apply()
     deadline = time.monotonic() + limits["seconds"]
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
-    return _execute(connection, order["sql"])
+    return _execute(connection, request["sql"])
 
 
 def _open(path: str, limits: Mapping[str, Any]) -> sqlite3.Connection:

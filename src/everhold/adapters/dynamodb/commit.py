@@ -13,13 +13,13 @@ from everhold.adapters.dynamodb.client import ITEM_BYTES, MAX_TRANSACTION_ITEMS,
 from everhold.adapters.dynamodb.head import STAGES, Head, Stage, make_head_update, make_stage_check, read_head
 from everhold.adapters.dynamodb.items import LAYOUTS, Item, ItemKey, Layout, get_item_key, measure
 from everhold.adapters.dynamodb.staging import (
-    GONE,
     ITEMS_BYTES,
+    TOMBSTONES,
     BlobKey,
-    Contents,
-    Sides,
-    find_unneeded_blobs,
+    ItemChange,
+    ItemChanges,
     get_blob,
+    list_discarded_blobs,
     make_blob_tombstone,
     put_or_delete,
     read_manifest,
@@ -33,8 +33,8 @@ from everhold.ports.blobs import Blobs
 from everhold.schema.planning import RowChange
 from everhold.schema.table import TENANT
 
-# Bytes of a row above which it is stored as a blob. A third of an item, because a staged item contains two rows.
-_SPILL = ITEM_BYTES // 3
+# A larger row is stored as a blob. A third of an item, because a staged item contains two rows.
+_MAX_ROW_BYTES = ITEM_BYTES // 3
 
 
 class Writer:
@@ -46,35 +46,35 @@ class Writer:
         self._blobs = blobs
 
     def write(self, seen: Head, changes: Sequence[RowChange], generated: Mapping[str, int]) -> Head:
-        """Commit the changes and return the new head. Overtaken if the head is no longer `seen`.
+        """Commit the changes and return the new head. Raise Overtaken if the head has changed since it was `seen`.
 
-        `seen` names no commit, or the one that it was reserved for (see `reserve`).
+        If `seen` was reserved (see `reserve`), this is the commit that it was reserved for.
         """
         name = make_id("commit") if seen.stage is None else seen.stage.name
-        contents = self._build_contents(name, changes)
-        gone = [blob for sides in contents.values() if (blob := get_blob(sides.before))]
-        actions = [put_or_delete(item_key, sides.after) for item_key, sides in contents.items()]
-        actions += [{"Put": {"Item": make_blob_tombstone(blob)}} for blob in gone]
+        item_changes = self._build_item_changes(name, changes)
+        old_blobs = [blob for change in item_changes.values() if (blob := get_blob(change.before))]
+        actions = [put_or_delete(item_key, change.after) for item_key, change in item_changes.items()]
+        actions += [{"Put": {"Item": make_blob_tombstone(blob)}} for blob in old_blobs]
         try:
-            if len(actions) < MAX_TRANSACTION_ITEMS and _measure_contents(contents) < ITEMS_BYTES:
+            if len(actions) < MAX_TRANSACTION_ITEMS and _measure_changes(item_changes) < ITEMS_BYTES:
                 head = seen.make_next(name, generated)
                 self._transact([make_head_update(seen, head), *actions], name)
-                self._sweep(gone)
+                self._sweep(old_blobs)
             else:
-                head = self._write_staged(name, seen, contents, generated)
+                head = self._write_staged(name, seen, item_changes, generated)
         except Overtaken:
-            self._delete([blob for sides in contents.values() if (blob := get_blob(sides.after))])
+            self._delete_blobs([blob for change in item_changes.values() if (blob := get_blob(change.after))])
             raise
         return head
 
     def reserve(self, seen: Head) -> Head:
-        """Return the head after reserving it for one commit. Other commits wait until this one is made or settled."""
+        """Reserve the head for one commit and return it. Other commits wait until this one is committed or settled."""
         return self._replace_head(seen, seen.make_staging(make_id("commit"), self._lease_seconds))
 
     # contents of items
 
-    def _build_contents(self, name: str, changes: Sequence[RowChange]) -> Contents:
-        """Return the items of the rows and of their guards, before and after the commit."""
+    def _build_item_changes(self, name: str, changes: Sequence[RowChange]) -> ItemChanges:
+        """Return the items of the rows and of their guards (see `items.py`), before and after the commit."""
         befores: dict[ItemKey, Item] = {}
         afters: dict[ItemKey, Item] = {}
         for change in changes:
@@ -87,11 +87,11 @@ class Writer:
             if change.after is not None:
                 afters[item_key] = self._build_after(layout, change.after, item_key, name)
                 afters.update(dict.fromkeys(layout.make_guards(change.after), guard))
-        return {item_key: Sides(befores.get(item_key), afters.get(item_key)) for item_key in {**befores, **afters}}
+        return {item_key: ItemChange(befores.get(item_key), afters.get(item_key)) for item_key in {**befores, **afters}}
 
     def _read_before(self, layout: Layout, row: Row, item_key: ItemKey) -> Item:
         body = layout.encode(row)
-        if measure(body) <= _SPILL:
+        if measure(body) <= _MAX_ROW_BYTES:
             return {**layout.make_index_keys(row, item_key), **body}
         stored = self._dynamo.get(item_key)
         if stored is None:
@@ -100,19 +100,18 @@ class Writer:
 
     def _build_after(self, layout: Layout, row: Row, item_key: ItemKey, name: str) -> Item:
         index_keys, body = layout.make_index_keys(row, item_key), layout.encode(row)
-        if measure(body) <= _SPILL:
+        if measure(body) <= _MAX_ROW_BYTES:
             return {**index_keys, **body}
         binary = {column: value for column, value in body.items() if column != "row"}
-        if measure(binary) > _SPILL:
+        if measure(binary) > _MAX_ROW_BYTES:
             raise BatchTooLarge(
-                f"a row has {measure(binary)} bytes of binary content; an item holds at most {_SPILL}",
+                f"a row has {measure(binary)} bytes of binary content; an item holds at most {_MAX_ROW_BYTES}",
                 remedy="store less binary content in one row",
             )
-        whose = str(row.__dict__.get(TENANT, "*"))
-        address = self._blobs.put(
-            whose, f"{name}\n{body['row']['S']}".encode()
-        )  # The commit's name makes the content unique, so that deleting one commit's blob never deletes another's.
-        return {**index_keys, **binary, "blob": {"S": address}, "organization": {"S": whose}}
+        organization = str(row.__dict__.get(TENANT, "*"))
+        # The commit's name makes the content unique, so that deleting one commit's blob never deletes another's.
+        address = self._blobs.put(organization, f"{name}\n{body['row']['S']}".encode())
+        return {**index_keys, **binary, "blob": {"S": address}, "organization": {"S": organization}}
 
     # one transaction
 
@@ -135,33 +134,36 @@ class Writer:
 
     # several transactions
 
-    def _write_staged(self, name: str, seen: Head, contents: Contents, generated: Mapping[str, int]) -> Head:
-        staging = seen
+    def _write_staged(self, name: str, seen: Head, changes: ItemChanges, generated: Mapping[str, int]) -> Head:
+        staged_head = seen
         if seen.stage is None:
-            staging = self._replace_head(seen, seen.make_staging(name, self._lease_seconds))
+            staged_head = self._replace_head(seen, seen.make_staging(name, self._lease_seconds))
         try:
-            for actions in stage_in_batches(name, contents):
-                self._dynamo.transact([make_stage_check(_require_stage(staging)), *actions], make_id("part"))
-                staging = self._extend_lease(staging)
-            done = staging.make_next(name, generated).make_staging(name, self._lease_seconds, "done")
-            self._transact([make_head_update(staging, done)], name)
+            for actions in stage_in_batches(name, changes):
+                self._dynamo.transact([make_stage_check(_require_stage(staged_head)), *actions], make_id("part"))
+                staged_head = self._extend_lease(staged_head)
+            done = staged_head.make_next(name, generated).make_staging(name, self._lease_seconds, "done")
+            self._transact([make_head_update(staged_head, done)], name)
         except (EverholdError, Overtaken):
             with suppress(StoreError, Overtaken):
-                self.settle(staging)
+                self.settle(staged_head)
             raise
         with suppress(StoreError, Overtaken):  # it is committed; the next writer settles the rest
             return self.settle(done)
         return done
 
-    def _extend_lease(self, staging: Head) -> Head:
+    def _extend_lease(self, staged_head: Head) -> Head:
         """Extend the lease if half of it has passed."""
-        stage = _require_stage(staging)
+        stage = _require_stage(staged_head)
         if stage.left > self._lease_seconds / 2:
-            return staging
-        return self._replace_head(staging, staging.make_staging(stage.name, self._lease_seconds))
+            return staged_head
+        return self._replace_head(staged_head, staged_head.make_staging(stage.name, self._lease_seconds))
 
     def settle(self, head: Head) -> Head:
-        """End the commit that the head names: undo it unless it is committed. Other processes may do the same."""
+        """Settle all items of the commit that the head names, and undo it unless it is committed.
+
+        Several processes may do this at the same time.
+        """
         stage = _require_stage(head)
         if stage.outcome == "open":
             head = self._replace_head(head, head.make_staging(stage.name, self._lease_seconds, "undone"))
@@ -172,28 +174,29 @@ class Writer:
     def _settle_part(self, stage: Stage, manifest: Item) -> None:
         item_keys = read_manifest(manifest)
         while items := [item for item in self._dynamo.get_many(item_keys) if item.get("stage") == {"S": stage.name}]:
-            gone = find_unneeded_blobs(items, stage)
-            self._dynamo.write([make_blob_tombstone(blob) for blob in gone], ())
+            discarded = list_discarded_blobs(items, stage)
+            self._dynamo.write([make_blob_tombstone(blob) for blob in discarded], ())
             with suppress(Overtaken):  # another process settles it too; the next round sees what is left
                 for part in split_batches(
                     ((item, measure(item)) for item in items), MAX_TRANSACTION_ITEMS, ITEMS_BYTES
                 ):
                     self._dynamo.transact([settle_item(item, stage) for item in part], make_id("part"))
-            self._sweep(gone)
+            self._sweep(discarded)
         self._dynamo.write((), [get_item_key(manifest)])
 
     # blobs
 
     def sweep(self) -> None:
-        """Delete the blobs that no row refers to any more."""
-        self._sweep([BlobKey(item["organization"]["S"], item["blob"]["S"]) for item in self._dynamo.query(GONE)])
+        """Delete the blobs that have tombstones, because no row refers to them."""
+        self._sweep([BlobKey(item["organization"]["S"], item["blob"]["S"]) for item in self._dynamo.query(TOMBSTONES)])
 
-    def _sweep(self, gone: Sequence[BlobKey]) -> None:
-        if self._delete(gone):
+    def _sweep(self, blobs: Sequence[BlobKey]) -> None:
+        """Delete blobs, then their tombstones."""
+        if self._delete_blobs(blobs):
             with suppress(StoreError):
-                self._dynamo.write((), [get_item_key(make_blob_tombstone(blob)) for blob in gone])
+                self._dynamo.write((), [get_item_key(make_blob_tombstone(blob)) for blob in blobs])
 
-    def _delete(self, blobs: Sequence[BlobKey]) -> bool:
+    def _delete_blobs(self, blobs: Sequence[BlobKey]) -> bool:
         """Delete blobs and return whether all are deleted. If not, maintenance tries again."""
         try:
             for blob in blobs:
@@ -208,5 +211,5 @@ def _require_stage(head: Head) -> Stage:
     return head.stage
 
 
-def _measure_contents(contents: Contents) -> int:
-    return sum(sides.size for sides in contents.values())
+def _measure_changes(changes: ItemChanges) -> int:
+    return sum(change.size for change in changes.values())

@@ -1,8 +1,8 @@
 """Staged items: how a commit of several transactions becomes visible at once.
 
 A staged item has the commit's name, its old content and its new content (`next`). A reader takes the new content if the
-commit's outcome is "done", otherwise the old one. When the outcome is decided, every item is settled: it gets the
-new content, or only the old one again. A manifest, written together with the items, lists their keys.
+commit's outcome is "done", otherwise the old one. After the outcome is decided, every item is settled: it gets
+the content that the outcome selects. A manifest, written together with the items, lists their keys.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,19 +12,19 @@ from everhold.adapters.dynamodb.client import MAX_TRANSACTION_ITEMS, TRANSACTION
 from everhold.adapters.dynamodb.head import STAGES, Stage
 from everhold.adapters.dynamodb.items import Item, ItemKey, get_item_key, measure
 
-# Bytes of a transaction for items. The rest is for the head and for what `measure` does not count.
+# The bytes of a transaction that items may use. The rest is for the head and for what `measure` does not count.
 ITEMS_BYTES = TRANSACTION_BYTES - 64 * 1024
 
 # Actions of a transaction in addition to the staged items: the check of the head, and the manifest.
 _OTHER_ACTIONS = 2
 
-# The maximum that an item adds to the manifest: twice the length of the longest key.
+# The most bytes that one staged item adds to the manifest: twice the length of the longest key.
 _MANIFEST_BYTES = 1024
 
 Action = dict[str, Any]
 
 
-class Sides(NamedTuple):
+class ItemChange(NamedTuple):
     """The content of an item, without its key, before and after a commit; None if the item does not exist."""
 
     before: Item | None
@@ -32,10 +32,11 @@ class Sides(NamedTuple):
 
     @property
     def size(self) -> int:
-        return max(measure(side) for side in self if side is not None) + 256
+        """The bytes that the item takes in a transaction, with some to spare for its key."""
+        return max(measure(content) for content in self if content is not None) + 256
 
 
-Contents = Mapping[ItemKey, Sides]
+ItemChanges = Mapping[ItemKey, ItemChange]
 
 
 def put_or_delete(item_key: ItemKey, content: Item | None) -> Action:
@@ -45,26 +46,26 @@ def put_or_delete(item_key: ItemKey, content: Item | None) -> Action:
 # staging
 
 
-def _make_staged_item(item_key: ItemKey, sides: Sides, name: str) -> Item:
+def _make_staged_item(item_key: ItemKey, change: ItemChange, name: str) -> Item:
     stage: Item = {"stage": {"S": name}}
-    if sides.before is None:
-        return {**item_key.key, **(sides.after or {}), **stage}
-    following = {"NULL": True} if sides.after is None else {"M": sides.after}
-    return {**item_key.key, **sides.before, **stage, "next": following}
+    if change.before is None:
+        return {**item_key.key, **(change.after or {}), **stage}
+    next_content = {"NULL": True} if change.after is None else {"M": change.after}
+    return {**item_key.key, **change.before, **stage, "next": next_content}
 
 
-def stage_in_batches(name: str, contents: Contents) -> Iterator[list[Action]]:
-    """Yield the actions that stage the contents, as many at a time as fit one transaction."""
-    items = [_make_staged_item(item_key, sides, name) for item_key, sides in contents.items()]
+def stage_in_batches(name: str, changes: ItemChanges) -> Iterator[list[Action]]:
+    """Yield the actions that stage the changes of a commit, as many at a time as fit one transaction."""
+    items = [_make_staged_item(item_key, change, name) for item_key, change in changes.items()]
     sized = [(item, measure(item) + _MANIFEST_BYTES) for item in items]
     for number, part in enumerate(split_batches(sized, MAX_TRANSACTION_ITEMS - _OTHER_ACTIONS, ITEMS_BYTES)):
         keys = [{"M": {"p": item["p"], "s": item["s"]}} for item in part]
-        manifest = {**ItemKey(STAGES, f"{name}#{number:06d}").key, "places": {"L": keys}}
+        manifest = {**ItemKey(STAGES, f"{name}#{number:06d}").key, "keys": {"L": keys}}
         yield [{"Put": {"Item": item}} for item in (manifest, *part)]
 
 
 def read_manifest(manifest: Item) -> list[ItemKey]:
-    return [get_item_key(entry["M"]) for entry in manifest["places"]["L"]]
+    return [get_item_key(entry["M"]) for entry in manifest["keys"]["L"]]
 
 
 # reading
@@ -76,8 +77,8 @@ def choose_version(item: Item, *, is_committed: bool) -> Item | None:
         return _remove_stage(item) if is_committed else None
     if not is_committed:
         return _remove_stage(item)
-    following = item["next"].get("M")
-    return None if following is None else {"p": item["p"], "s": item["s"], **following}
+    next_content = item["next"].get("M")
+    return None if next_content is None else {"p": item["p"], "s": item["s"], **next_content}
 
 
 def _remove_stage(item: Item) -> Item:
@@ -103,22 +104,22 @@ def settle_item(item: Item, stage: Stage) -> Action:
 
 
 class BlobKey(NamedTuple):
-    """The key of the blob with a row that is too large for an item: an organization and an address."""
+    """The key of a blob, which holds a row that is too large for an item."""
 
     organization: str
     address: str
 
 
-# The partition with a tombstone for each blob that is no longer needed, until it is deleted.
-GONE = "*gone"
+# The partition with a tombstone for each blob that is to be deleted.
+TOMBSTONES = "*gone"
 
 
 def get_blob(item: Item | None) -> BlobKey | None:
     return BlobKey(item["organization"]["S"], item["blob"]["S"]) if item is not None and "blob" in item else None
 
 
-def find_unneeded_blobs(items: Sequence[Item], stage: Stage) -> list[BlobKey]:
-    """Return the blobs of the versions that these staged items do not keep."""
+def list_discarded_blobs(items: Sequence[Item], stage: Stage) -> list[BlobKey]:
+    """Return the blobs of the contents that are dropped when these staged items are settled."""
     blobs = (get_blob(choose_version(item, is_committed=stage.outcome != "done")) for item in items)
     return [blob for blob in blobs if blob is not None]
 
@@ -126,7 +127,7 @@ def find_unneeded_blobs(items: Sequence[Item], stage: Stage) -> list[BlobKey]:
 def make_blob_tombstone(blob: BlobKey) -> Item:
     """Return the tombstone of a blob. A blob belongs to one commit, so no later commit can need it again."""
     return {
-        **ItemKey(GONE, f"{blob.address}#{blob.organization}").key,
+        **ItemKey(TOMBSTONES, f"{blob.address}#{blob.organization}").key,
         "organization": {"S": blob.organization},
         "blob": {"S": blob.address},
     }

@@ -161,7 +161,10 @@ BEGIN
 END $$"""
     yield restrict_function(f"{function}()")
     watched = [*columns, "is_deleted"] if table.soft else columns
-    yield f"""CREATE TRIGGER {function} AFTER INSERT OR DELETE OR UPDATE OF {quote_names(watched)}
+    # Triggers fire in the order of their names. This one must precede the checks of references, which PostgreSQL calls
+    # RI_ConstraintTrigger…: a row that breaks both rules gets the same error as with a unique index.
+    trigger = quote(f"1_keep_{table.name}_{unique.name}")
+    yield f"""CREATE TRIGGER {trigger} AFTER INSERT OR DELETE OR UPDATE OF {quote_names(watched)}
 ON {quote(table.name)} FOR EACH ROW EXECUTE FUNCTION {function}()"""
 
 

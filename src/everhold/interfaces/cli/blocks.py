@@ -37,9 +37,9 @@ def read_block_fields(
     metadata: Object = None,
 ) -> dict[str, Any]:
     """Return the fields of a block that were passed."""
-    others = {"limit": limit, "description": description, "template_name": template_name}
-    given = {name: value for name, value in others.items() if value is not None}
-    return given if metadata is None else {**given, "metadata": parse_object(metadata, "--metadata")}
+    options = {"limit": limit, "description": description, "template_name": template_name}
+    fields: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    return fields if metadata is None else {**fields, "metadata": parse_object(metadata, "--metadata")}
 
 
 def read_edit_options(
@@ -59,9 +59,11 @@ def create(
     label: Annotated[str | None, typer.Argument(metavar="LABEL", help="Such as human, persona or system.")] = None,
     value: Annotated[str | None, typer.Argument(metavar="TEXT", help="- reads standard input.")] = None,
     template: Annotated[str | None, typer.Option(metavar="NAME", help="The template to copy.")] = None,
-    is_template: Annotated[bool, typer.Option("--as-template", help="Make a template, which no prompt shows.")] = False,
+    is_template: Annotated[
+        bool, typer.Option("--as-template", help="Make a template, which is not part of prompts.")
+    ] = False,
     own_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Your own id: repeating it adds nothing.")
+        str | None, typer.Option("--id", metavar="ID", help="Your own id: a second call with it adds nothing.")
     ] = None,
     *,
     fields: dict[str, Any],
@@ -133,7 +135,7 @@ def replace(
     name: BlockArgument,
     old: Annotated[str, typer.Argument(metavar="OLD", help="The text to replace.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="The text to put there.")],
-    every: Annotated[bool, typer.Option("--every", help="Also if it occurs several times.")] = False,
+    every: Annotated[bool, typer.Option("--every", help="Replace all occurrences.")] = False,
     *,
     options: dict[str, Any],
 ) -> CommandResult:
@@ -164,7 +166,7 @@ def update(call: Call, name: BlockArgument, *, options: dict[str, Any], fields: 
 @command(app, "attach")
 def attach(call: Call, name: BlockArgument) -> CommandResult:
     """Put a block into the prompts of the --agent."""
-    view, agent = _leave_agent(call)
+    view, agent = _separate_agent(call)
     block = view.attach_block(name, agent=agent)
     return _show_changed(block, f"block {block.label} is attached to agent {agent}")
 
@@ -173,11 +175,11 @@ def attach(call: Call, name: BlockArgument) -> CommandResult:
 def detach(call: Call, name: BlockArgument) -> CommandResult:
     """Take a block out of the prompts of the --agent."""
     block = call.view.detach_block(name)
-    return _show_changed(block, f"block {block.label} is not attached to agent {call.scope.get('agent')} any more")
+    return _show_changed(block, f"block {block.label} is no longer attached to agent {call.scope.get('agent')}")
 
 
-def _leave_agent(call: Call) -> "tuple[View, str | None]":
-    """Return a view that also sees blocks of other agents, and the agent that --agent names."""
+def _separate_agent(call: Call) -> "tuple[View, str | None]":
+    """Return a view that is not limited to the --agent, so that it finds blocks of other agents, and that agent."""
     scope = {name: value for name, value in call.scope.items() if name != "agent"}
     return call.engine.scope(**scope), call.scope.get("agent")
 
@@ -188,10 +190,10 @@ def show_history(call: Call, name: BlockArgument) -> CommandResult:
     revisions = call.view.block_history(name)
     table = show.make_table("version", "known", "reason", "value")
     for revision in revisions:
-        known = f"{format_local(revision.known_from, call.zone)}\n{format_local(revision.known_to, call.zone)}"
+        period = f"{format_local(revision.known_from, call.zone)}\n{format_local(revision.known_to, call.zone)}"
         table.add_row(
             str(revision.revision),
-            known,
+            period,
             show.render_text(revision.reason or ""),
             show.render_text(revision.value["value"], _MAX_VALUE_LENGTH),
         )
@@ -233,7 +235,7 @@ def restore(call: Call, name: BlockArgument) -> CommandResult:
 
 @command(app, "render")
 def render(
-    call: Call, numbered: Annotated[bool, typer.Option("--numbered", help="With the numbers of lines.")] = False
+    call: Call, numbered: Annotated[bool, typer.Option("--numbered", help="Number the lines.")] = False
 ) -> CommandResult:
     """Print the blocks of the --agent and the --user as a section of a prompt."""
     text = call.view.render_blocks(numbered=numbered)

@@ -100,7 +100,7 @@ def read_identity(
     tag: Tags = None,
     own_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Your own id for it.")] = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Your name for this write: repeating it adds nothing.")
+        str | None, typer.Option(metavar="KEY", help="Your key for this write: a second call with it adds nothing.")
     ] = None,
     created_at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was made, for imports.")] = None,
 ) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from everhold.interfaces.cli.sessions import InConversation, make_messages_table
 from everhold.interfaces.shared.inputs import parse_object
 from everhold.interfaces.shared.times import format_local, parse_time
 
-app = typer.Typer()
+app = typer.Typer()  # for the command `add`, which belongs to no group
 group = typer.Typer(help="Single messages of a session.")
 
 
@@ -50,9 +50,9 @@ def add(
 
     Each line is a message in JSON, such as {"role": "assistant", "content": "Hello"}, or a text that the user says.
     """
-    items = [_read_line(call, number, line) for number, line in enumerate(_read_lines(file), 1)]
+    items = [_parse_line(call, number, line) for number, line in enumerate(_read_lines(file), 1)]
     if not items:
-        raise InvalidInput("there are no messages to add", remedy="give a file, or lines on standard input")
+        raise InvalidInput("there are no messages to add", remedy="pass a file, or lines on standard input")
     added = call.view.add(items, conversation=conversation)
     parts = [
         make_messages_table(added.messages),
@@ -66,7 +66,9 @@ def _read_lines(file: str) -> list[str]:
     if file == _STANDARD_INPUT:
         return read_standard_input()
     if not Path(file).is_file():
-        raise InvalidInput(f"there is no file {file!r}", value=file, remedy="name one, or - for standard input")
+        raise InvalidInput(
+            f"there is no file {file!r}", value=file, remedy="pass the path of a file, or - for standard input"
+        )
     try:
         text = Path(file).read_text("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -74,7 +76,7 @@ def _read_lines(file: str) -> list[str]:
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
-def _read_line(call: Call, number: int, line: str) -> str | dict[str, Any]:
+def _parse_line(call: Call, number: int, line: str) -> str | dict[str, Any]:
     if not line.startswith("{"):
         return line
     fields = parse_object(line, f"message {number}")
@@ -102,8 +104,8 @@ def search(
     parts: list[RenderableType] = []
     for hit in hits:
         said_at = format_local(hit.message.created_at, call.zone)
-        place = f"{hit.score:.2f} · #{hit.message.position} of session {hit.message.session_id} · {said_at}"
-        parts += [Text(place, style="bold"), make_messages_table(hit.turns), Text()]
+        heading = f"{hit.score:.2f} · #{hit.message.position} of session {hit.message.session_id} · {said_at}"
+        parts += [Text(heading, style="bold"), make_messages_table(hit.turns), Text()]
     if hits.cursor:
         parts.append(render_cursor(hits.cursor))
     shown = Group(*parts) if hits else Text("no messages found", style="dim")
@@ -124,23 +126,23 @@ def recent(
 def delete(
     call: Call,
     names: Ids,
-    hard: Annotated[bool, typer.Option("--hard", help="For good, with the memories derived from it alone.")] = False,
+    hard: Annotated[bool, typer.Option("--hard", help="Purge them, and the memories derived only from them.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> CommandResult:
-    """Delete messages. Asks first if it is for good."""
-    what = "this message" if len(names) == 1 else f"these {len(names)} messages"
-    if hard and not yes and not confirm(f"Delete {what} for good, with the memories derived from it alone?"):
+    """Delete messages. With --hard it asks first."""
+    messages, them = ("this message", "it") if len(names) == 1 else (f"these {len(names)} messages", "them")
+    if hard and not yes and not confirm(f"Purge {messages}, and the memories derived only from {them}?"):
         return CommandResult({"messages": []}, Text("nothing was deleted"), 1)
     return _show_messages([call.view.delete_message(name, hard=hard) for name in dict.fromkeys(names)], "deleted")
 
 
 @command(group, "restore")
 def restore(call: Call, names: Ids) -> CommandResult:
-    """Restore messages that were deleted, but not for good."""
+    """Restore messages that were deleted without --hard."""
     return _show_messages([call.view.restore_message(name) for name in dict.fromkeys(names)], "restored")
 
 
-def _show_messages(messages: Iterable[Message], what: str) -> CommandResult:
+def _show_messages(messages: Iterable[Message], action: str) -> CommandResult:
     rows = list(messages)
-    heading = Text(f"{len(rows)} {'message' if len(rows) == 1 else 'messages'} {what}", style="bold")
+    heading = Text(f"{len(rows)} {'message' if len(rows) == 1 else 'messages'} {action}", style="bold")
     return CommandResult({"messages": rows}, Group(heading, make_messages_table(rows)))

@@ -43,7 +43,7 @@ def read_message_fields(
     sender: Annotated[str | None, typer.Option(metavar="ID", help="Who of several speaks.")] = None,
     conversation: InConversation = None,
     own_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Your own id: repeating it adds nothing.")
+        str | None, typer.Option("--id", metavar="ID", help="Your own id: a second call with it adds nothing.")
     ] = None,
     content: Annotated[str | None, typer.Option(metavar="JSON", help="Parts or an object, kept as it is.")] = None,
     tool_calls: Items = None,
