@@ -51,6 +51,10 @@ VERBATIM_SIMILARITY = 0.9
 OUTDATED_GAP = 1.0
 
 
+# What a candidate gains among few if it clearly states the attribute asked for, in log odds.
+ATTRIBUTE_LIFT = 2.5
+
+
 class Bounds(NamedTuple):
     """The lowest score that is returned, and the lowest share of the best score."""
 
@@ -152,7 +156,7 @@ def judge(candidates: Candidates, profile: QuestionProfile, weights: Weights = W
     measures = measure_chance(candidates, profile, shares, topic, chain, still_valid)
     weighed = sum_weighted(measures, weights.chance) + weights.base
     judged = _put_in_order(weighed, chain)
-    signal_log_odds = _put_in_order(candidates.signal_log_odds, chain)
+    signal_log_odds = _put_in_order(candidates.signal_log_odds + ATTRIBUTE_LIFT * measures["attribute"], chain)
     explicit = np.minimum(candidates.explicit, np.maximum(signal_log_odds - judged, 0.0))
     weight = compute_judging_weight(len(topic))
     totals = judged + explicit

@@ -5,7 +5,7 @@ They are computed from what an image holds: signals, vectors, terms, text featur
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ _NOT_CORE = GENERAL_TERMS | TIME_TERMS
 _FEW_TERMS = 2
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
+# A text states an attribute clearly from this evidence on.
+_CLEAR = 0.75
 
 # The group of each measure in `why`.
 GROUPS: Mapping[str, str] = {
@@ -32,6 +34,7 @@ GROUPS: Mapping[str, str] = {
     "first": "rank", "similarity": "meaning", "core": "words", "terms": "words", "unknown": "words", "names": "names",
     "only_names": "names", "has_value": "values", "lacks_value": "values", "lacks_head": "words", "lists": "list",
     "date": "time", "anchor": "time", "is_update": "update", "is_outdated": "update", "still_valid": "update",
+    "attribute": "attribute",
 }  # fmt: skip
 
 
@@ -54,6 +57,8 @@ class Candidates(NamedTuple):
     asks: Numbers
     vectors: NDArray[np.float32]
     anchor: Numbers
+    evidence: Numbers
+    rare: NDArray[Any]
     holds: Numbers
 
 
@@ -160,6 +165,7 @@ def measure_topic(candidates: Candidates, profile: QuestionProfile, shares: Shar
         "lacks_value": shares.lacks_value,
         "anchor": candidates.anchor if profile.anchored else 0.0,
         "later": _measure_later(candidates) if profile.anchored else 0.0,
+        "attribute": candidates.evidence[:, 0] * candidates.evidence[:, 2],
     }
 
 
@@ -175,6 +181,9 @@ def measure_update(
     """Return measures of whether each of the newer candidates is an update of the old one."""
     features, names, has_value = candidates.features[newer], shares.names, shares.has_value
     intent, age = profile.intent, max(0, profile.now - int(candidates.when[old])) / DAY
+    old_is_clear = min(float(candidates.evidence[old, 0]) / _CLEAR, 1.0)
+    clear, apart, things = candidates.evidence[newer].T
+    linked = _measure_linked(candidates, old, newer)
     return {
         "similarity_of_both": candidates.vectors[newer] @ candidates.vectors[old],
         "behind": topic[old] - topic[newer],
@@ -199,7 +208,19 @@ def measure_update(
         "confirms": float(intent.confirms),
         "happened": float(intent.happened),
         "timed": float(profile.timed),
+        "attribute": clear * np.maximum(things, linked) * old_is_clear,
+        "apart": apart * old_is_clear,
+        "linked": linked,
     }
+
+
+def _measure_linked(candidates: Candidates, old: int, newer: NDArray[np.int64]) -> Numbers:
+    """Return 1 for each of the newer candidates that repeats a name, a number or an unusual word of the old one."""
+    terms = candidates.rare[old]
+    linked: Numbers = np.zeros(len(newer))
+    if terms:
+        linked[:] = [not terms.isdisjoint(rare) for rare in candidates.rare[newer]]
+    return linked
 
 
 def measure_chance(
@@ -240,6 +261,7 @@ def measure_chance(
         "is_update": update,
         "is_outdated": outdated,
         "still_valid": 1.0 - outdated * (1.0 - valid),
+        "attribute": candidates.evidence[:, 0] * candidates.evidence[:, 2],
     }
 
 

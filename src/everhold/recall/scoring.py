@@ -6,7 +6,7 @@ has the same score in every image.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, repeat
 from typing import NamedTuple
 
@@ -57,6 +57,7 @@ class PreparedQuestion(NamedTuple):
     recipe: Recipe
     now: int = 0
     thesaurus: Thesaurus = NO_THESAURUS
+    read_texts: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
 
 
 class Pool(NamedTuple):
