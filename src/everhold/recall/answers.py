@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.ports.search_indexes import Statistics
-from everhold.recall.asked_attribute import measure_evidence
+from everhold.recall.asked_attribute import NO_EVIDENCE, measure_evidence
 from everhold.recall.image import Image
 from everhold.recall.intent import Intent
 from everhold.recall.judging import MAX_JUDGED, ONE_ANSWER, Bounds, Verdict, find_bounds, judge
@@ -32,7 +32,6 @@ from everhold.recall.scoring import (
 )
 from everhold.recall.signals import Signal, find_similar_rows
 from everhold.recall.text_reading import read_text
-
 
 _NO_TERMS: frozenset[str] = frozenset()
 
@@ -197,11 +196,13 @@ def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: Prepa
     )
 
 
-def _measure_attribute(image: Image, rows: NDArray[np.int32], prepared: PreparedQuestion) -> tuple[Numbers, NDArray[Any]]:
+def _measure_attribute(
+    image: Image, rows: NDArray[np.int32], prepared: PreparedQuestion
+) -> tuple[Numbers, NDArray[Any]]:
     """Return how clearly each row states what the question asks for, and the rare terms of its text."""
     intent = prepared.question.intent
     if not intent.asked.attributes or intent.lists or intent.past:
-        return np.zeros((len(rows), 3)), np.full(len(rows), _NO_TERMS, object)
+        return np.zeros((len(rows), len(NO_EVIDENCE))), np.full(len(rows), _NO_TERMS, object)
     readings, row_list = image.readings, rows.tolist()
     unread = [row for row in row_list if row not in readings]
     if unread:

@@ -2,10 +2,19 @@
 
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from everhold.recall.lexicon import expand_contractions, get_lexicon, matches
-from everhold.recall.text_reading import POSSESSIVE, RELATIVES, UNKNOWN, ClauseReading, TextReading, extract_people, split_sentence
+from everhold.recall.text_reading import (
+    POSSESSIVE,
+    RELATIVES,
+    UNKNOWN,
+    ClauseReading,
+    TextReading,
+    extract_people,
+    split_sentence,
+)
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import STOP_WORDS, extract_terms, stem
 
@@ -74,15 +83,20 @@ def _find_allowed(query: str) -> int:
 
 
 class Evidence(NamedTuple):
-    """How clearly a text states the attribute asked for, from 0 to 1; `apart` if of another person, or as a plan, a
-    wish or the past. `things` is the share of the things asked about that it has."""
+    """How clearly a text states the attribute asked for, from 0 to 1.
 
-    clear: float
+    `stated` leaves words of change out, and `changed` counts them too. `apart` is the evidence that it states the
+    attribute of another person, or as a plan, a wish or the past. `things` is the share of the things asked about that
+    the text has.
+    """
+
+    stated: float
+    changed: float
     apart: float
     things: float
 
 
-NO_EVIDENCE = Evidence(0.0, 0.0, 0.0)
+NO_EVIDENCE = Evidence(0.0, 0.0, 0.0, 0.0)
 
 
 def measure_evidence(reading: TextReading, asked: AskedAttribute) -> Evidence:
@@ -90,24 +104,25 @@ def measure_evidence(reading: TextReading, asked: AskedAttribute) -> Evidence:
     if asked.people and asked.people.isdisjoint(reading.terms):
         return NO_EVIDENCE
     right = [clause for clause in reading.clauses if _counts(clause, asked)]
-    clear = _measure_windows(right, asked.attributes)
-    apart = _measure_windows(reading.clauses, asked.attributes) if len(right) < len(reading.clauses) else 0.0
+    stated, changed = _measure_windows(right, asked.attributes)
+    apart = _measure_windows(reading.clauses, asked.attributes)[1] if len(right) < len(reading.clauses) else 0.0
     things = len(asked.things & reading.terms) / len(asked.things) if asked.things else 1.0
-    return Evidence(clear, apart if apart > clear else 0.0, things)
+    return Evidence(stated, changed, apart if apart > changed else 0.0, things)
 
 
-def _measure_windows(clauses: Sequence[ClauseReading], attributes: int) -> float:
+def _measure_windows(clauses: Sequence[ClauseReading], attributes: int) -> tuple[float, float]:
+    """Return the evidence of the best sentences, without and with words of change."""
+    best = (0.0, 0.0)
     if not clauses:
-        return 0.0
-    best = 0.0
+        return best
     for start in range(clauses[0].sentence, max(clauses[-1].sentence - _WINDOW + 1, clauses[0].sentence) + 1):
         window = [clause for clause in clauses if start <= clause.sentence < start + _WINDOW]
         if window:
-            best = max(best, _measure_window(window, attributes))
+            best = max(best, _measure_window(window, attributes), key=itemgetter(1))
     return best
 
 
-def _measure_window(window: Sequence[ClauseReading], attributes: int) -> float:
+def _measure_window(window: Sequence[ClauseReading], attributes: int) -> tuple[float, float]:
     states = hints = many = 0
     for clause in window:
         states |= clause.states
@@ -115,15 +130,15 @@ def _measure_window(window: Sequence[ClauseReading], attributes: int) -> float:
         hints |= clause.hints
     relevant = attributes & (states | hints)
     if not relevant:
-        return 0.0
+        return 0.0, 0.0
     values = frozenset[str]().union(*(clause.values for clause in window))
     changes = any(clause.changes for clause in window)
     best = 0.0
     for bit, types in get_lexicon().values.items():
         if bit & relevant:
             cue = _STATED if bit & states else _MANY_HINTS if bit & many else _ONE_HINT
-            best = max(best, cue * (_CUE + _VALUE * (not types.isdisjoint(values)) + _CHANGE * changes))
-    return best
+            best = max(best, cue * (_CUE + _VALUE * (not types.isdisjoint(values))))
+    return best / (1 - _CHANGE), best + _CHANGE * changes * best / (1 - _CHANGE)
 
 
 def _counts(clause: ClauseReading, asked: AskedAttribute) -> bool:

@@ -1,6 +1,7 @@
 """The lexicon of attributes: with which phrases people ask for, state and change their employer, home, car and so on.
 
-attributes.json has the phrases. They are compared as stems. In a phrase, `_` stands for up to three words, `@` for a
+attributes.json has the phrases, and those of any change (`changes`) and of plans, wishes, the past and additions
+(`unreal`). They are compared as stems. In a phrase, `_` stands for up to three words, `@` for a
 name and `0` for a number. An attribute is a bit; several attributes are a mask.
 """
 
@@ -38,7 +39,7 @@ _CONTRACTIONS = (
 )
 
 
-class Word(NamedTuple):
+class TextWord(NamedTuple):
     """A word of a text: as it is written, its stem, and whether it is a name or has a digit."""
 
     text: str
@@ -66,6 +67,8 @@ class Lexicon(NamedTuple):
     asks: PhraseIndex
     states: PhraseIndex
     hints: PhraseIndex
+    changes: PhraseIndex
+    unreal: PhraseIndex
     values: Mapping[int, frozenset[str]]
     attributes: Mapping[str, int]
     stems: Mapping[int, frozenset[str]]
@@ -74,18 +77,20 @@ class Lexicon(NamedTuple):
 @cache
 def get_lexicon() -> Lexicon:
     """Return the lexicon, which is read at its first use."""
-    document = json.loads(Path(__file__).with_name("attributes.json").read_text("utf-8"))
+    whole = json.loads(Path(__file__).with_name("attributes.json").read_text("utf-8"))
+    document = whole["attributes"]
     attributes = {name: 1 << index for index, name in enumerate(document)}
-    indexes = [
+    asks, states, hints = (
         _index_phrases({attributes[name]: entry[use] for name, entry in document.items()})
         for use in ("asks", "states", "hints")
-    ]
+    )
+    changes, unreal = (_index_phrases({0: whole[use]}) for use in ("changes", "unreal"))
     values = {attributes[name]: frozenset(entry["values"]) for name, entry in document.items()}
     stems = {
         attributes[name]: frozenset(part for phrase in entry["states"] for part in split_phrase(phrase))
         for name, entry in document.items()
     }
-    return Lexicon(*indexes, values, attributes, stems)
+    return Lexicon(asks, states, hints, changes, unreal, values, attributes, stems)
 
 
 def _index_phrases(phrases: Mapping[int, Sequence[str]]) -> PhraseIndex:
@@ -123,7 +128,7 @@ def find_spans(text: str) -> Iterator[re.Match[str]]:
     return _WORD.finditer(text)
 
 
-def find_phrases(words: Sequence[Word], index: PhraseIndex) -> Iterator[Phrase]:
+def find_phrases(words: Sequence[TextWord], index: PhraseIndex) -> Iterator[Phrase]:
     """Yield the phrases of the index that occur in the words."""
     for start, word in enumerate(words):
         for phrase in index.get(word.stem, ()):
@@ -135,7 +140,7 @@ def find_phrases(words: Sequence[Word], index: PhraseIndex) -> Iterator[Phrase]:
                     yield phrase
 
 
-def matches(words: Sequence[Word], start: int, rest: Sequence[str]) -> bool:
+def matches(words: Sequence[TextWord], start: int, rest: Sequence[str]) -> bool:
     """Return whether the rest of a phrase is found in the words from `start` on."""
     for index, expected in enumerate(rest):
         if expected == _GAP:
@@ -147,9 +152,5 @@ def matches(words: Sequence[Word], start: int, rest: Sequence[str]) -> bool:
     return True
 
 
-def _is_expected(word: Word, expected: str) -> bool:
-    return (
-        word.stem == expected
-        or (expected == _NAME and word.is_name)
-        or (expected == _NUMBER and word.has_digit)
-    )
+def _is_expected(word: TextWord, expected: str) -> bool:
+    return word.stem == expected or (expected == _NAME and word.is_name) or (expected == _NUMBER and word.has_digit)

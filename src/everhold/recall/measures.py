@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from everhold.recall.asked_attribute import Evidence
 from everhold.recall.intent import GENERAL_TERMS, TIME_TERMS, Intent
 from everhold.recall.postings import Rows
 from everhold.recall.question import Question
@@ -22,11 +23,11 @@ Measures = Mapping[str, Numbers | float]
 
 _VALUES = NUMBER | LONG_NUMBER | CODE | DATE
 _NOT_CORE = GENERAL_TERMS | TIME_TERMS
+# The columns of evidence.
+STATED, CHANGED, APART, THINGS = range(len(Evidence._fields))
 _FEW_TERMS = 2
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
-# A text states an attribute clearly from this evidence on.
-_CLEAR = 0.75
 
 # The group of each measure in `why`.
 GROUPS: Mapping[str, str] = {
@@ -60,6 +61,12 @@ class Candidates(NamedTuple):
     evidence: Numbers
     rare: NDArray[Any]
     holds: Numbers
+
+    @property
+    def attribute(self) -> Numbers:
+        """How clearly each candidate states the attribute asked for, of the thing asked about."""
+        attribute: Numbers = self.evidence[:, STATED] * self.evidence[:, THINGS]
+        return attribute
 
 
 class QuestionProfile(NamedTuple):
@@ -165,7 +172,7 @@ def measure_topic(candidates: Candidates, profile: QuestionProfile, shares: Shar
         "lacks_value": shares.lacks_value,
         "anchor": candidates.anchor if profile.anchored else 0.0,
         "later": _measure_later(candidates) if profile.anchored else 0.0,
-        "attribute": candidates.evidence[:, 0] * candidates.evidence[:, 2],
+        "attribute": candidates.attribute,
     }
 
 
@@ -181,8 +188,7 @@ def measure_update(
     """Return measures of whether each of the newer candidates is an update of the old one."""
     features, names, has_value = candidates.features[newer], shares.names, shares.has_value
     intent, age = profile.intent, max(0, profile.now - int(candidates.when[old])) / DAY
-    old_is_clear = min(float(candidates.evidence[old, 0]) / _CLEAR, 1.0)
-    clear, apart, things = candidates.evidence[newer].T
+    _, changed, _, things = candidates.evidence[newer].T
     linked = _measure_linked(candidates, old, newer)
     return {
         "similarity_of_both": candidates.vectors[newer] @ candidates.vectors[old],
@@ -208,8 +214,7 @@ def measure_update(
         "confirms": float(intent.confirms),
         "happened": float(intent.happened),
         "timed": float(profile.timed),
-        "attribute": clear * np.maximum(things, linked) * old_is_clear,
-        "apart": apart * old_is_clear,
+        "attribute": changed * np.maximum(things, linked) * candidates.evidence[old, STATED],
         "linked": linked,
     }
 
@@ -261,7 +266,7 @@ def measure_chance(
         "is_update": update,
         "is_outdated": outdated,
         "still_valid": 1.0 - outdated * (1.0 - valid),
-        "attribute": candidates.evidence[:, 0] * candidates.evidence[:, 2],
+        "attribute": candidates.attribute * (1.0 - outdated),
     }
 
 

@@ -5,11 +5,17 @@ A reading is a hint for ranking. It need not be complete: a text that it does no
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from everhold.facts.words import JOBS, LANGUAGES, NOT_NAMES, RELATIONS
-from everhold.recall.lexicon import Word, expand_contractions, find_phrases, find_spans, get_lexicon, reduce_word, split_phrase
+from everhold.recall.lexicon import (
+    TextWord,
+    expand_contractions,
+    find_phrases,
+    find_spans,
+    get_lexicon,
+    reduce_word,
+)
 from everhold.text.chunking import SENTENCE_END
 from everhold.text.common_words import get_common_terms
 from everhold.text.date_words import MONTHS, NUMBERS, WEEKDAYS, split_words
@@ -28,34 +34,8 @@ UNKNOWN = "?"
 # Marks the owner of something among the terms of a person: "Tara's new boss".
 POSSESSIVE = "'s"
 
-FIRST_PERSON = frozenset("i me my mine myself we us our ours ourselves".split())
-THIRD_PERSON = frozenset("he she they his her their him them hers theirs".split())
-_OWN_CHANGE = """
-    now|these days|nowadays|currently|from now on|as of|from today|from monday|new|newly|no longer|any more|anymore
-    |any longer|instead|finally|officially|at last|switched|changed|swapped|moved|replaced|traded|quit|left|stopped
-    |gave up|given up|dropped|ended|over|sold|bought|started|joined|signed|opened|closed|cancelled|canceled|upgraded
-    |updated|reset|renewed|rescheduled|postponed|pushed|raised|went up|goes up|gone up|down to|bumped|transferred
-    |migrated|renamed|promoted|retired|died|passed away|broke|broke up|split|divorced|married|adopted|became|turned
-    |took over|takes over|taking over|took up|taken up|done with|finished|correction|actually|update|turns out|not until
-    |first day|day one|ditched|got rid of|goodbye|farewell|bye|for good|again|back to|back on|settled|since then
-    |these past|of late|lately|recently|today|this week|since last|latest|went with|got a|got the|found a|picked up
-"""
-_UNREAL = """
-    might|maybe|perhaps|possibly|thinking of|thinking about|think about|considering|consider|wish|would|could|if|dreamt
-    |dreamed|dream|dreaming|imagine|plan to|planning to|plans to|want to|wants to|would like|would love|one day
-    |some day|someday|hope to|hoping|hopes to|tempted|toying with|offered|offer|had a look|looked at|looking at|almost
-    |nearly|rumour|rumor|asked me to|said no|declined|turned down|turned it down|decided against|not taking|no thanks
-    |applied|applying|application|interview at|interviewed|interview with|if only|unless|whether|wonder|wondering
-    |suppose|pretend|joked|joking|kidding|supposedly|apparently|in theory|suggested|suggests|recommended|recommends
-    |should|eventually|next year|let us see|fantasise|fantasize|daydream|in another life|going to look|tried out
-    |trial|tour of|viewing|viewed|visited|visiting|visit|spent the weekend|weekend in|for a weekend|for a week
-    |for the weekend|for the day|for a day|just for now|temporarily|temporary|meanwhile|in the meantime|for the time being
-    |borrowed|borrow|lent me|rental|loaner|courtesy car|while mine|while my|while our|while it|stand-in
-    |standing in|filling in|substitute|covering for|on holiday|just this once|only today|yesterday i had|as a guest
-    |also|as well|in addition|additionally|on top of|second|another|spare|besides|a backup|too
-    |used to|before that|back then|years ago|in the past|formerly|former|my old|our old|previous|previously|once had
-    |as a kid|as a child|when i was|grew up|in my twenties|at the time
-"""
+FIRST_PERSON = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours", "ourselves"])
+THIRD_PERSON = frozenset(["he", "she", "they", "his", "her", "their", "him", "them", "hers", "theirs"])
 _VERBS = split_words(
     """
     is has have had was were got gets just now will wants went took takes gave gives bought sold left quit began
@@ -70,24 +50,47 @@ _LEAD_IN = lazy_pattern(
     re.IGNORECASE,
 )
 RELATIVES = frozenset(stem(fold(word)) for word in RELATIONS) | frozenset(
-    map(stem, split_words("parents grandparents kids children ex buddy pal mate workmate classmate in-laws stepdad"
-                          " stepmum stepmom stepson stepdaughter granny nan gran mummy daddy papa mama girlfriend"
-                          " boyfriend landlord landlady boss team-mate teammate godson goddaughter neighbours neighbors"))
+    map(
+        stem,
+        split_words(
+            """
+            parents grandparents kids children ex buddy pal mate workmate classmate in-laws stepdad stepmum stepmom
+            stepson stepdaughter granny nan gran mummy daddy papa mama landlord landlady team-mate teammate godson
+            goddaughter neighbours neighbors
+            """
+        ),
+    )
 )
 # In "my dentist appointment", these do not tell whose it is.
-_PROFESSIONALS = frozenset(map(stem, split_words("boss manager teacher mentor therapist doctor dentist coach landlord landlady")))
-_BARE_RELATIVES = split_words("mum mom dad mother father granny grandma grandpa gran nan papa mama mummy daddy")
-_TITLES = frozenset(map(stem, JOBS)) | frozenset(
-    map(stem, split_words("manager director head chief lead leader supervisor coordinator officer assistant associate"
-                          " partner principal specialist executive president deputy captain sergeant intern trainee"
-                          " apprentice freelancer retired owner founder operator foreman inspector agent planner"))
+_PROFESSIONALS = frozenset(
+    map(stem, split_words("boss manager teacher mentor therapist doctor dentist coach landlord landlady"))
 )
-_LANGUAGES = frozenset(map(str.lower, LANGUAGES))
-_DATES = frozenset(MONTHS) | frozenset(WEEKDAYS) | frozenset(f"{day}s" for day in WEEKDAYS if len(day) > 4)
-_TIMES = split_words("noon midnight am pm a.m p.m o'clock oclock tomorrow morning afternoon evening tonight")
-_ARTICLES = split_words("a an few couple several")
+_BARE_RELATIVES = split_words("mum mom dad mother father granny grandma grandpa gran nan papa mama mummy daddy")
+_OWNERS = split_words("my our his her their")
+_TITLES = frozenset(map(stem, JOBS)) | frozenset(
+    map(
+        stem,
+        split_words(
+            """
+            manager director head chief lead leader supervisor coordinator officer assistant associate partner principal
+            specialist executive president deputy captain sergeant intern trainee apprentice freelancer retired owner
+            founder operator foreman inspector agent planner
+            """
+        ),
+    )
+)
+_VALUES_BY_WORD: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(set(NUMBERS) - {"a", "an"}, ("number", "time")),
+    **dict.fromkeys(split_words("noon midnight am pm tomorrow morning afternoon evening tonight"), ("time",)),
+    **dict.fromkeys((*MONTHS, *WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)), ("date",)),
+    **dict.fromkeys(map(str.lower, LANGUAGES), ("language",)),
+}
+_DATE = ("date",)
+_NOT_DIGITS = lazy_pattern(r"\D+")
+_LETTER = lazy_pattern(r"[^\W\d_]")
 _CLAUSE_END = lazy_pattern(
-    r"[,;:—–]\s+|\s[—–-]\s|\s(?=(?:but|so|because|although|though|while|whereas|and (?:i|we|my|our|he|she|they|it|now))\s)",
+    r"[,;:—–]\s+|\s[—–-]\s"
+    r"|\s(?=(?:but|so|because|although|though|while|whereas|and (?:i|we|my|our|he|she|they|it|now))\s)",
     re.IGNORECASE,
 )
 _CONDITION = lazy_pattern(r"\b(?:if|unless|whether|in case)\b", re.IGNORECASE)
@@ -122,19 +125,6 @@ class TextReading(NamedTuple):
     rare: frozenset[str] = frozenset()
 
 
-@lru_cache(maxsize=1)
-def _split_markers() -> tuple[dict[str, list[tuple[str, ...]]], dict[str, list[tuple[str, ...]]]]:
-    """Return the words of change and of what is not real, by their first stem."""
-    indexes = []
-    for source in (_OWN_CHANGE, _UNREAL):
-        index: dict[str, list[tuple[str, ...]]] = {}
-        for phrase in source.split("|"):
-            stems = split_phrase(phrase.strip())
-            index.setdefault(stems[0], []).append(stems)
-        indexes.append(index)
-    return indexes[0], indexes[1]
-
-
 def read_text(text: str) -> TextReading:
     """Return what each clause of a text tells."""
     text = expand_contractions(text[:MAX_LENGTH])
@@ -156,12 +146,12 @@ def read_text(text: str) -> TextReading:
     return TextReading(tuple(clauses), frozenset(stems), frozenset(rare))
 
 
-def _is_rare(word: Word) -> bool:
+def _is_rare(word: TextWord) -> bool:
     return word.is_name or word.has_digit or (len(word.text) > 3 and _is_unusual(word.stem, word.text))
 
 
 def _read_clause(
-    clause: str, words: Sequence[Word], sentence: int, people: frozenset[str], *, is_sure: bool
+    clause: str, words: Sequence[TextWord], sentence: int, people: frozenset[str], *, is_sure: bool
 ) -> ClauseReading:
     lexicon = get_lexicon()
     states = hints = many_hints = 0
@@ -170,30 +160,31 @@ def _read_clause(
     for phrase in find_phrases(words, lexicon.hints):
         many_hints |= hints & phrase.attribute
         hints |= phrase.attribute
-    change, unreal = _split_markers()
-    is_real = is_sure and not _has_marker(words, unreal)
+    is_real = is_sure and not any(find_phrases(words, lexicon.unreal))
     values = _find_values(clause, words)
     return ClauseReading(
-        sentence, states, hints, many_hints, values, _has_marker(words, change), is_real, people
+        sentence, states, hints, many_hints, values, any(find_phrases(words, lexicon.changes)), is_real, people
     )
 
 
-def split_sentence(sentence: str) -> list[Word]:
+def split_sentence(sentence: str) -> list[TextWord]:
     """Return the words of a sentence. A word with a capital is a name if it does not merely begin the sentence."""
     spans = list(find_spans(sentence))
     has_capitals = any(span[0][0].isupper() for span in spans)
-    words: list[Word] = []
+    words: list[TextWord] = []
     for index, span in enumerate(spans):
         text = span[0]
         own_stem = reduce_word(text.lower())
         if text[0].isupper():
             begins = index == 0 or sentence[: span.start()].rstrip()[-1:] in (".", ":", "!", "?")
-            is_name = text not in NOT_NAMES and text.lower() not in _DATES and (
-                not begins or _is_unusual(own_stem, text)
+            is_name = (
+                text not in NOT_NAMES
+                and _VALUES_BY_WORD.get(text.lower()) != _DATE
+                and (not begins or _is_unusual(own_stem, text))
             )
         else:
             is_name = not has_capitals and len(text) > 3 and _is_unusual(own_stem, text)
-        words.append(Word(text, own_stem, is_name, any(map(str.isdigit, text))))
+        words.append(TextWord(text, own_stem, is_name, any(map(str.isdigit, text))))
     return words
 
 
@@ -210,83 +201,76 @@ def _is_unusual(own_stem: str, text: str) -> bool:
     )
 
 
-def _has_marker(words: Sequence[Word], index: dict[str, list[tuple[str, ...]]]) -> bool:
-    for start, word in enumerate(words):
-        for stems in index.get(word.stem, ()):
-            if tuple(other.stem for other in words[start : start + len(stems)]) == stems:
-                return True
-    return False
-
-
-def _find_values(sentence: str, words: Sequence[Word]) -> frozenset[str]:
-    """Return the types of value that a sentence has."""
+def _find_values(clause: str, words: Sequence[TextWord]) -> frozenset[str]:
+    """Return the types of value that a clause has."""
     values = {"none"}
     digits = 0
     for word in words:
         lower = word.text.lower()
+        values.update(_VALUES_BY_WORD.get(lower, ()))
         if word.is_name:
             values.update(("name", "person", "place"))
-        if word.has_digit:
-            count = sum(map(str.isdigit, word.text))
-            digits += count if count == len(word.text.replace("-", "").replace(".", "")) else 0
-            values.update(("number", "dose"))
-            if count >= _MIN_CODE_DIGITS or count < len(word.text):
-                values.add("code")
-            if _ORDINAL.fullmatch(lower):
-                values.add("date")
-            values.add("time")
-        elif lower in NUMBERS and lower not in _ARTICLES:
-            values.update(("number", "dose", "time"))
-        if lower in _DATES:
-            values.add("date")
-        if lower in _TIMES:
-            values.add("time")
         if word.stem in _TITLES:
             values.add("title")
-        if lower in _LANGUAGES:
-            values.add("language")
-        if "@" in word.text and len(word.text) > 1:
-            values.add("email")
-        if "-" in word.text[1:]:
+        if word.has_digit:
+            values.update(_classify_number(lower))
+            digits += len(_NOT_DIGITS.sub("", lower)) if not _LETTER.search(lower) else 0
+        elif "-" in lower:
             values.add("code")
+        if "@" in lower[1:]:
+            values.add("email")
     if digits >= _PHONE_DIGITS:
         values.add("phone")
-    if _QUOTED.search(sentence):
+    if _QUOTED.search(clause):
         values.update(("name", "code", "title"))
     return frozenset(values)
 
 
-def _find_people(clause: str, words: Sequence[Word], before: frozenset[str], *, begins: bool) -> frozenset[str]:
+def _classify_number(word: str) -> set[str]:
+    values = {"number", "time"}
+    count = len(_NOT_DIGITS.sub("", word))
+    if count >= _MIN_CODE_DIGITS or count < len(word):
+        values.add("code")
+    if _ORDINAL.fullmatch(word):
+        values.add("date")
+    return values
+
+
+def _find_people(clause: str, words: Sequence[TextWord], before: frozenset[str], *, begins: bool) -> frozenset[str]:
     """Return the terms of the person that a clause is about, empty if that is the speaker.
 
     `before` are those of the clause before it, and `begins` says whether the clause begins a sentence.
     """
     lead = _LEAD_IN.match(clause)
-    skipped = len(list(find_spans(clause[: lead.end()]))) if lead else 0
-    rest = words[skipped:]
+    rest = words[len(list(find_spans(clause[: lead.end()]))) if lead else 0 :]
     if not rest:
         return frozenset()
-    first = rest[0].text.lower()
-    if first in ("my", "our", "his", "her", "their"):
+    people = _find_subject(rest, before)
+    if people is not None:
+        return people
+    # A fragment without a subject of its own is about the person before it.
+    is_fragment = not begins or FIRST_PERSON.isdisjoint(word.text.lower() for word in words)
+    return before if is_fragment else frozenset()
+
+
+def _find_subject(words: Sequence[TextWord], before: frozenset[str]) -> frozenset[str] | None:
+    """Return the terms of the person that the first words name; None if they name no person."""
+    first = words[0].text.lower()
+    if first in _OWNERS:
         for index in (1, 2):
-            if index < len(rest) and rest[index].stem in RELATIVES:
-                return _take_names(rest, index)
-        return frozenset() if first in FIRST_PERSON else before or frozenset((UNKNOWN,))
+            if index < len(words) and words[index].stem in RELATIVES:
+                return _take_names(words, index)
     if first in FIRST_PERSON:
         return frozenset()
-    if first in _BARE_RELATIVES:
-        return _take_names(rest, 0)
     if first in THIRD_PERSON:
+        # "They" may be nobody in particular: "They reset the door code".
         return before if first.startswith("the") else before or frozenset((UNKNOWN,))
-    if rest[0].is_name:
-        named = _read_named_subject(rest)
-        if named is not None:
-            return named
-    # A fragment without a subject of its own is about the person before it.
-    return before if not begins or FIRST_PERSON.isdisjoint(word.text.lower() for word in words) else frozenset()
+    if first in _BARE_RELATIVES:
+        return _take_names(words, 0)
+    return _read_named_subject(words) if words[0].is_name else None
 
 
-def _take_names(words: Sequence[Word], index: int) -> frozenset[str]:
+def _take_names(words: Sequence[TextWord], index: int) -> frozenset[str]:
     """Return the word at this index and the names that follow it."""
     terms = {words[index].stem}
     for word in words[index + 1 :]:
@@ -296,7 +280,7 @@ def _take_names(words: Sequence[Word], index: int) -> frozenset[str]:
     return frozenset(terms)
 
 
-def _read_named_subject(words: Sequence[Word]) -> frozenset[str] | None:
+def _read_named_subject(words: Sequence[TextWord]) -> frozenset[str] | None:
     """Return the terms of a name that begins a clause and has a verb; None if it has none.
 
     The result is empty if the speaker is part of the subject.
