@@ -82,7 +82,7 @@ def _find_allowed(query: str) -> int:
     return sum(lexicon.values)
 
 
-class Evidence(NamedTuple):
+class AttributeEvidence(NamedTuple):
     """How clearly a text states the attribute asked for, from 0 to 1.
 
     `stated` leaves words of change out, and `changed` counts them too. `apart` is the evidence that it states the
@@ -96,10 +96,10 @@ class Evidence(NamedTuple):
     things: float
 
 
-NO_EVIDENCE = Evidence(0.0, 0.0, 0.0, 0.0)
+NO_EVIDENCE = AttributeEvidence(0.0, 0.0, 0.0, 0.0)
 
 
-def measure_evidence(reading: TextReading, asked: AskedAttribute) -> Evidence:
+def measure_evidence(reading: TextReading, asked: AskedAttribute) -> AttributeEvidence:
     """Return how clearly a text states the attribute asked for."""
     if asked.people and asked.people.isdisjoint(reading.terms):
         return NO_EVIDENCE
@@ -107,7 +107,7 @@ def measure_evidence(reading: TextReading, asked: AskedAttribute) -> Evidence:
     stated, changed = _measure_windows(right, asked.attributes)
     apart = _measure_windows(reading.clauses, asked.attributes)[1] if len(right) < len(reading.clauses) else 0.0
     things = len(asked.things & reading.terms) / len(asked.things) if asked.things else 1.0
-    return Evidence(stated, changed, apart if apart > changed else 0.0, things)
+    return AttributeEvidence(stated, changed, apart if apart > changed else 0.0, things)
 
 
 def _measure_windows(clauses: Sequence[ClauseReading], attributes: int) -> tuple[float, float]:

@@ -35,7 +35,7 @@ class Intent(NamedTuple):
     `lists`: all that belong, not one answer. `joins`: it asks two things. `past`: what was before. `happened`: what
     someone did or was. `confirms`: a yes or a no. `values`: an answer has at least one of these features; 0 if any
     answer will do. `names`: the terms of the names that it mentions. `head`: the term of the thing asked for, such as
-    "type" in "What is my blood type?"; empty if none is named.
+    "type" in "What is my blood type?"; empty if none is named. `asked`: the attribute of a person that it asks for.
     """
 
     lists: bool = False

@@ -3,11 +3,12 @@
     best candidates → how well each fits the topic → which were updated later → the chance that each is an answer
 
 The signals of one memory cannot tell an answer from a text on a similar subject, or a fact from its newer version.
-Comparing the best candidates can. Judging reads only what images hold (measures.py), so it is fast and gives the same
-result on every store. Turns of a conversation are not judged: the weights of their signals are fitted to conversations.
+Comparing the best candidates can. Judging reads only what images hold (measures.py) and, for questions about a known
+attribute, what the texts state (asked_attribute.py), so it is fast and gives the same result on every store. Turns of a
+conversation are not judged: the weights of their signals are fitted to conversations.
 
-All weights are fitted to test data ("lives", docs/evaluation.md). They are in answers.json, with the command that made
-them.
+The weights are fitted to test data ("lives", docs/evaluation.md), except those of attributes, which are set by hand.
+They are in answers.json, with the command that made them.
 """
 
 import json

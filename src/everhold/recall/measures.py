@@ -1,6 +1,7 @@
 """Compute the measures by which the best candidates for a question are judged (judging.py).
 
-They are computed from what an image holds: signals, vectors, terms, text features and times. No text is read.
+They are computed from what an image holds: signals, vectors, terms, text features and times. Texts are read only for
+questions about a known attribute, and only once.
 """
 
 import math
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.recall.asked_attribute import Evidence
+from everhold.recall.asked_attribute import AttributeEvidence
 from everhold.recall.intent import GENERAL_TERMS, TIME_TERMS, Intent
 from everhold.recall.postings import Rows
 from everhold.recall.question import Question
@@ -24,7 +25,7 @@ Measures = Mapping[str, Numbers | float]
 _VALUES = NUMBER | LONG_NUMBER | CODE | DATE
 _NOT_CORE = GENERAL_TERMS | TIME_TERMS
 # The columns of evidence.
-STATED, CHANGED, APART, THINGS = range(len(Evidence._fields))
+STATED, CHANGED, APART, THINGS = range(len(AttributeEvidence._fields))
 _FEW_TERMS = 2
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
@@ -46,6 +47,8 @@ class Candidates(NamedTuple):
     what a candidate gains because a user has linked it: by an alias, a supersession or a relationship. `holds` has a
     row for each term of the question: 1 for candidates with the term, less for those with a similar one. For a question
     with "before" or "after", `anchor` is the share of the following terms that a candidate has.
+    `evidence` has the columns of AttributeEvidence, and `rare` the names, numbers and unusual words of each text; both
+    are empty if the question asks for no known attribute.
     """
 
     totals: Numbers

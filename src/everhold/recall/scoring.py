@@ -51,7 +51,10 @@ class ImageView(NamedTuple):
 
 
 class PreparedQuestion(NamedTuple):
-    """A question with the recipe that weighs its signals, the time of asking in microseconds, and a thesaurus."""
+    """A question with the recipe that weighs its signals, the time of asking in microseconds, and a thesaurus.
+
+    `read_texts` returns the texts of memories by their ids.
+    """
 
     question: Question
     recipe: Recipe
