@@ -76,10 +76,10 @@ def test_hostile_texts_are_read_within_their_length(text: str) -> None:
 
 
 def test_the_stemmer_keeps_no_long_words() -> None:
-    terms_module._stem.cache_clear()
+    terms_module.stem.cache_clear()
     for number in range(100):
         extract_terms(f"{'x' * 40_000}{number}")
-    assert terms_module._stem.cache_info().currsize == 1
+    assert terms_module.stem.cache_info().currsize == 1
 
 
 def test_long_runs_of_marks_are_cut_before_they_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,8 @@ def make_candidates(**changed: Any) -> Candidates:
     made = Candidates(
         totals=totals, signal_log_odds=totals, explicit=nothing, similarity=similarity, dates=nothing,
         features=features,
-        when=when, asks=nothing, vectors=vectors, anchor=nothing, holds=holds,
+        when=when, asks=nothing, vectors=vectors, anchor=nothing,
+        evidence=np.zeros((SIZE, 4)), rare=np.full(SIZE, frozenset(), object), holds=holds,
     )  # fmt: skip
     return made._replace(**changed)
 
@@ -64,6 +65,38 @@ def test_a_newer_candidate_that_says_the_same_takes_the_first_place() -> None:
     old, new = (Verdict(judgement, place, [f"m{place}" for place in range(SIZE)]) for place in (0, 1))
     assert (old.outdated_by, old.updates, new.updates, new.outdated_by) == ("m1", None, "m0", None)
     assert Verdict(judgement, 5, [""] * SIZE).updates is None
+
+
+def state_attribute(**evidence: tuple[float, float, float, float]) -> Candidates:
+    """Candidates of which the second shares nothing with the first but the attribute that both state."""
+    vectors = make_candidates().vectors.copy()
+    vectors[1] = vectors[2]
+    similarity = make_candidates().similarity.copy()
+    similarity[1] = 0.1
+    table = np.zeros((SIZE, 4))
+    for index, name in enumerate(("old", "new")):
+        table[index] = evidence.get(name, (0.0, 0.0, 0.0, 0.0))
+    return make_candidates(vectors=vectors, similarity=similarity, evidence=table)
+
+
+def test_a_newer_candidate_that_states_the_attribute_takes_the_first_place() -> None:
+    old, new = (1.0, 0.75, 0.0, 1.0), (1.0, 1.0, 0.0, 1.0)
+    assert judge(state_attribute(), make_profile()).chain == [0]
+    judgement = judge(state_attribute(old=old, new=new), make_profile())
+    assert judgement.chain == [0, 1]
+    assert judgement.totals[1] == max(judgement.totals)
+
+
+def test_a_newer_candidate_about_another_person_outdates_nothing() -> None:
+    old, apart = (1.0, 0.75, 0.0, 1.0), (0.0, 0.0, 1.0, 1.0)
+    table = state_attribute(old=old, new=apart).evidence
+    assert judge(make_candidates(), make_profile()).chain == [0, 1]
+    similarity = make_candidates().similarity.copy()
+    similarity[1] = 0.3
+    vectors = make_candidates().vectors.copy()
+    vectors[1] = 0.7 * vectors[0] + 0.7 * vectors[2]
+    judgement = judge(make_candidates(evidence=table, similarity=similarity, vectors=vectors), make_profile())
+    assert judgement.chain == [0]
 
 
 def test_what_is_older_outdates_nothing() -> None:

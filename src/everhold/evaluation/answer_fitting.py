@@ -80,12 +80,14 @@ def _ask(engine: Everhold, life: Life) -> Iterator[Example]:
 def fit(examples: Sequence[Example]) -> dict[str, Any]:
     """Return weights as answers.json has them."""
     names = judging.FITTED
+    by_hand = judging.SET_BY_HAND
     topic = _fit_topic(examples, tuple(names["topic"]))
-    update = _fit_update(examples, topic, tuple(names["update"]))
-    chance, base = _fit_chance(examples, topic, update, tuple(names["chance"]))
+    whole_topic = {**topic, **by_hand["topic"]}
+    update = _fit_update(examples, whole_topic, tuple(names["update"]))
+    chance, base = _fit_chance(examples, whole_topic, {**update, **by_hand["update"]}, tuple(names["chance"]))
     parts: dict[str, Mapping[str, float]] = {"topic": topic, "update": update, "chance": chance}
     rounded = {part: {name: round(value, 4) for name, value in own.items()} for part, own in parts.items()}
-    return {"made_by": names["made_by"], **rounded, "base": round(base, 4)}
+    return {"made_by": names["made_by"], **rounded, "base": round(base, 4), "set_by_hand": by_hand}
 
 
 # topic: right and outdated memories rank above the others

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.ports.search_indexes import Statistics
+from everhold.recall.asked_attribute import NO_EVIDENCE, measure_evidence
 from everhold.recall.image import Image
 from everhold.recall.intent import Intent
 from everhold.recall.judging import MAX_JUDGED, ONE_ANSWER, Bounds, Verdict, find_bounds, judge
@@ -30,6 +31,9 @@ from everhold.recall.scoring import (
     rank_key,
 )
 from everhold.recall.signals import Signal, find_similar_rows
+from everhold.recall.text_reading import read_text
+
+_NO_TERMS: frozenset[str] = frozenset()
 
 
 def rank_answers(
@@ -187,8 +191,27 @@ def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: Prepa
         _take(signals, "asking", rows),
         image.vectors.take(rows, axis=0),
         _compute_held_share(prepared.question.anchor, rows, image),
+        *_measure_attribute(image, rows, prepared),
         find_terms(rows, pool.words, lambda term: find_similar_rows(image, term, prepared.thesaurus)),
     )
+
+
+def _measure_attribute(
+    image: Image, rows: NDArray[np.int32], prepared: PreparedQuestion
+) -> tuple[Numbers, NDArray[Any]]:
+    """Return how clearly each row states what the question asks for, and the rare terms of its text."""
+    intent = prepared.question.intent
+    if not intent.asked.attributes or intent.lists or intent.past:
+        return np.zeros((len(rows), len(NO_EVIDENCE))), np.full(len(rows), _NO_TERMS, object)
+    readings, row_list = image.readings, rows.tolist()
+    unread = [row for row in row_list if row not in readings]
+    if unread:
+        texts = prepared.read_texts([image.owners[row] for row in unread])
+        for row in unread:
+            readings[row] = read_text(texts.get(image.owners[row], ""))
+    rare = np.empty(len(rows), object)
+    rare[:] = [readings[row].rare for row in row_list]
+    return np.array([measure_evidence(readings[row], intent.asked) for row in row_list]), rare
 
 
 def _take(signals: Mapping[str, Signal], name: str, rows: NDArray[np.int32]) -> Numbers:

@@ -17,6 +17,7 @@ from everhold.model.searchable import OWNER_COLUMNS
 from everhold.recall.postings import Postings
 from everhold.recall.question import map_speaker_names
 from everhold.recall.text_features import find_features, find_row_features
+from everhold.recall.text_reading import TextReading
 from everhold.recall.threads import Threads
 from everhold.text.terms import extract_terms
 
@@ -57,6 +58,8 @@ class Image:
         self.links: dict[str, frozenset[str]] = {}
         self.sources: dict[str, str] = {}
         self._aliases: dict[str, tuple[frozenset[str], ...]] = {}
+        # What the texts of judged rows state (text_reading.py), by row.
+        self.readings: dict[int, TextReading] = {}
         self._dated = False
         self._cached: dict[str, tuple[Any, Any]] = {}
         self._codes: dict[str, dict[Any, int]] = {name: {None: 0} for name in CODED}
@@ -248,6 +251,7 @@ class Image:
         self.owners = [self.owners[row] for row in kept]
         self.size = self.alive_rows = len(kept)
         self._cached.clear()
+        self.readings.clear()
         self.postings = Postings()
         self.postings.extend(texts)
 

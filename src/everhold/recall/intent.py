@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from everhold.recall.asked_attribute import AskedAttribute, read_asked_attribute
 from everhold.recall.text_features import CODE, DATE, DATE_TERMS, LONG_NUMBER, NUMBER
 from everhold.text.dates import is_time
 from everhold.text.lazy_pattern import lazy_pattern
@@ -25,13 +26,16 @@ TIME_TERMS = DATE_TERMS | frozenset(
 )
 
 
+_NOT_THINGS = GENERAL_TERMS | TIME_TERMS
+
+
 class Intent(NamedTuple):
     """What kind of answer a question wants.
 
     `lists`: all that belong, not one answer. `joins`: it asks two things. `past`: what was before. `happened`: what
     someone did or was. `confirms`: a yes or a no. `values`: an answer has at least one of these features; 0 if any
     answer will do. `names`: the terms of the names that it mentions. `head`: the term of the thing asked for, such as
-    "type" in "What is my blood type?"; empty if none is named.
+    "type" in "What is my blood type?"; empty if none is named. `asked`: the attribute of a person that it asks for.
     """
 
     lists: bool = False
@@ -42,6 +46,7 @@ class Intent(NamedTuple):
     values: int = 0
     names: frozenset[str] = frozenset()
     head: str = ""
+    asked: AskedAttribute = AskedAttribute()
 
 
 # Characters. The intents of longer questions are not kept, or they would fill the memory.
@@ -110,6 +115,7 @@ def _read(query: str) -> Intent:
     for pattern, features in _VALUES:
         if pattern.search(folded):
             values |= features
+    names = _read_names(query)
     return Intent(
         lists=_LISTS.match(query.strip()) is not None,
         joins=_JOINS.search(folded) is not None,
@@ -117,8 +123,9 @@ def _read(query: str) -> Intent:
         happened=_HAPPENED.search(query) is not None,
         confirms=_CONFIRMS.match(query) is not None,
         values=values,
-        names=_read_names(query),
+        names=names,
         head=_read_head(folded),
+        asked=read_asked_attribute(query, names, _NOT_THINGS),
     )
 
 

@@ -3,24 +3,29 @@
     best candidates → how well each fits the topic → which were updated later → the chance that each is an answer
 
 The signals of one memory cannot tell an answer from a text on a similar subject, or a fact from its newer version.
-Comparing the best candidates can. Judging reads only what images hold (measures.py), so it is fast and gives the same
-result on every store. Turns of a conversation are not judged: the weights of their signals are fitted to conversations.
+Comparing the best candidates can. Judging reads only what images hold (measures.py) and, for questions about a known
+attribute, what the texts state (asked_attribute.py), so it is fast and gives the same result on every store. Turns of a
+conversation are not judged: the weights of their signals are fitted to conversations.
 
-All weights are fitted to test data ("lives", docs/evaluation.md). They are in answers.json, with the command that made
-them.
+The weights are fitted to test data ("lives", docs/evaluation.md), except those of attributes, which are set by hand.
+They are in answers.json, with the command that made them.
 """
 
 import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everhold.recall.intent import Intent
 from everhold.recall.measures import (
+    APART,
+    CHANGED,
     GROUPS,
+    STATED,
     Candidates,
     Measures,
     Numbers,
@@ -44,11 +49,21 @@ MAX_UPDATES = 3
 # A newer candidate replaces an older one if the chance that it is an update of it is at least this.
 MIN_UPDATE_CHANCE = 0.3
 
+_MIN_UPDATE_LOGIT = math.log(MIN_UPDATE_CHANCE / (1 - MIN_UPDATE_CHANCE))
+
 # A question this similar to a candidate repeats its text, so it asks for that candidate, not for a later version.
 VERBATIM_SIMILARITY = 0.9
 
+# What a newer candidate loses, in log odds, if it tells of another person, a plan or the past. It is set by hand: the
+# lives have few texts that look like an update and are none.
+APART_LOSS = 4.0
+
 # The minimum distance, in log odds, of an outdated candidate from the newest version.
 OUTDATED_GAP = 1.0
+
+
+# What a candidate gains among few if it clearly states the attribute asked for, in log odds.
+ATTRIBUTE_LIFT = 2.5
 
 
 class Bounds(NamedTuple):
@@ -79,7 +94,17 @@ class Weights(NamedTuple):
 
 
 FITTED = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))
-WEIGHTS = Weights(FITTED["topic"], FITTED["update"], FITTED["chance"], FITTED["base"])
+# Weights that the fit does not change. The lives ask for too few attributes to fit them together with the others.
+SET_BY_HAND: Mapping[str, Mapping[str, float]] = FITTED["set_by_hand"]
+
+
+def make_weights(fitted: Mapping[str, Any]) -> Weights:
+    """Return the fitted weights together with those that are set by hand."""
+    topic, update, chance = ({**fitted[part], **SET_BY_HAND[part]} for part in ("topic", "update", "chance"))
+    return Weights(topic, update, chance, fitted["base"])
+
+
+WEIGHTS = make_weights(FITTED)
 
 
 class Judgement(NamedTuple):
@@ -152,7 +177,7 @@ def judge(candidates: Candidates, profile: QuestionProfile, weights: Weights = W
     measures = measure_chance(candidates, profile, shares, topic, chain, still_valid)
     weighed = sum_weighted(measures, weights.chance) + weights.base
     judged = _put_in_order(weighed, chain)
-    signal_log_odds = _put_in_order(candidates.signal_log_odds, chain)
+    signal_log_odds = _put_in_order(candidates.signal_log_odds + ATTRIBUTE_LIFT * candidates.attribute, chain)
     explicit = np.minimum(candidates.explicit, np.maximum(signal_log_odds - judged, 0.0))
     weight = compute_judging_weight(len(topic))
     totals = judged + explicit
@@ -201,7 +226,7 @@ def _follow_updates(
         newer = np.flatnonzero(candidates.when > candidates.when[chain[-1]])
         if not len(newer):
             break
-        logits = sum_weighted(measure_update(candidates, profile, shares, topic, chain[-1], newer), weights)
+        logits = _weigh_updates(candidates, profile, shares, topic, weights, chain[-1], newer)
         shift = max(float(logits.max()), 0.0)
         still_valid = math.exp(-shift)
         updates = np.exp(logits - shift)
@@ -210,7 +235,46 @@ def _follow_updates(
         if float(updates.max()) * (1 - MIN_UPDATE_CHANCE) < still_valid * MIN_UPDATE_CHANCE:
             break
         chain.append(int(newer[int(logits.argmax())]))
+    if len(chain) == 1:
+        outdated = _find_outdated(candidates, profile, shares, topic, weights, chain[0])
+        if outdated is not None:
+            return [outdated, chain[0]], first_still_valid
     return chain, first_still_valid
+
+
+def _weigh_updates(
+    candidates: Candidates,
+    profile: QuestionProfile,
+    shares: Shares,
+    topic: Numbers,
+    weights: Mapping[str, float],
+    old: int,
+    newer: NDArray[np.int64],
+) -> Numbers:
+    """Return the log odds that each of the newer candidates is an update of the old one, relative to none."""
+    logits = sum_weighted(measure_update(candidates, profile, shares, topic, old, newer), weights)
+    apart: Numbers = candidates.evidence[newer, APART] * candidates.evidence[old, STATED]
+    return logits - APART_LOSS * apart
+
+
+def _find_outdated(
+    candidates: Candidates,
+    profile: QuestionProfile,
+    shares: Shares,
+    topic: Numbers,
+    weights: Mapping[str, float],
+    newest: int,
+) -> int | None:
+    """Return the candidate that the best one replaces, if both state the attribute asked for."""
+    if not candidates.evidence[newest, CHANGED]:
+        return None
+    is_older = (candidates.when < candidates.when[newest]) & (candidates.attribute > 0)
+    is_older &= candidates.similarity < VERBATIM_SIMILARITY
+    if not is_older.any():
+        return None
+    old = int(np.where(is_older, topic, -np.inf).argmax())
+    [logit] = _weigh_updates(candidates, profile, shares, topic, weights, old, np.array([newest]))
+    return old if logit > _MIN_UPDATE_LOGIT else None
 
 
 def _put_in_order(totals: Numbers, chain: Sequence[int]) -> Numbers:

@@ -1,15 +1,17 @@
 """Compute the measures by which the best candidates for a question are judged (judging.py).
 
-They are computed from what an image holds: signals, vectors, terms, text features and times. No text is read.
+They are computed from what an image holds: signals, vectors, terms, text features and times. Texts are read only for
+questions about a known attribute, and only once.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from everhold.recall.asked_attribute import AttributeEvidence
 from everhold.recall.intent import GENERAL_TERMS, TIME_TERMS, Intent
 from everhold.recall.postings import Rows
 from everhold.recall.question import Question
@@ -22,6 +24,8 @@ Measures = Mapping[str, Numbers | float]
 
 _VALUES = NUMBER | LONG_NUMBER | CODE | DATE
 _NOT_CORE = GENERAL_TERMS | TIME_TERMS
+# The columns of evidence.
+STATED, CHANGED, APART, THINGS = range(len(AttributeEvidence._fields))
 _FEW_TERMS = 2
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
@@ -32,6 +36,7 @@ GROUPS: Mapping[str, str] = {
     "first": "rank", "similarity": "meaning", "core": "words", "terms": "words", "unknown": "words", "names": "names",
     "only_names": "names", "has_value": "values", "lacks_value": "values", "lacks_head": "words", "lists": "list",
     "date": "time", "anchor": "time", "is_update": "update", "is_outdated": "update", "still_valid": "update",
+    "attribute": "attribute",
 }  # fmt: skip
 
 
@@ -42,6 +47,8 @@ class Candidates(NamedTuple):
     what a candidate gains because a user has linked it: by an alias, a supersession or a relationship. `holds` has a
     row for each term of the question: 1 for candidates with the term, less for those with a similar one. For a question
     with "before" or "after", `anchor` is the share of the following terms that a candidate has.
+    `evidence` has the columns of AttributeEvidence, and `rare` the names, numbers and unusual words of each text; both
+    are empty if the question asks for no known attribute.
     """
 
     totals: Numbers
@@ -54,7 +61,15 @@ class Candidates(NamedTuple):
     asks: Numbers
     vectors: NDArray[np.float32]
     anchor: Numbers
+    evidence: Numbers
+    rare: NDArray[Any]
     holds: Numbers
+
+    @property
+    def attribute(self) -> Numbers:
+        """How clearly each candidate states the attribute asked for, of the thing asked about."""
+        attribute: Numbers = self.evidence[:, STATED] * self.evidence[:, THINGS]
+        return attribute
 
 
 class QuestionProfile(NamedTuple):
@@ -160,6 +175,7 @@ def measure_topic(candidates: Candidates, profile: QuestionProfile, shares: Shar
         "lacks_value": shares.lacks_value,
         "anchor": candidates.anchor if profile.anchored else 0.0,
         "later": _measure_later(candidates) if profile.anchored else 0.0,
+        "attribute": candidates.attribute,
     }
 
 
@@ -175,6 +191,8 @@ def measure_update(
     """Return measures of whether each of the newer candidates is an update of the old one."""
     features, names, has_value = candidates.features[newer], shares.names, shares.has_value
     intent, age = profile.intent, max(0, profile.now - int(candidates.when[old])) / DAY
+    _, changed, _, things = candidates.evidence[newer].T
+    linked = _measure_linked(candidates, old, newer)
     return {
         "similarity_of_both": candidates.vectors[newer] @ candidates.vectors[old],
         "behind": topic[old] - topic[newer],
@@ -199,7 +217,18 @@ def measure_update(
         "confirms": float(intent.confirms),
         "happened": float(intent.happened),
         "timed": float(profile.timed),
+        "attribute": changed * np.maximum(things, linked) * candidates.evidence[old, STATED],
+        "linked": linked,
     }
+
+
+def _measure_linked(candidates: Candidates, old: int, newer: NDArray[np.int64]) -> Numbers:
+    """Return 1 for each of the newer candidates that repeats a name, a number or an unusual word of the old one."""
+    terms = candidates.rare[old]
+    linked: Numbers = np.zeros(len(newer))
+    if terms:
+        linked[:] = [not terms.isdisjoint(rare) for rare in candidates.rare[newer]]
+    return linked
 
 
 def measure_chance(
@@ -240,6 +269,7 @@ def measure_chance(
         "is_update": update,
         "is_outdated": outdated,
         "still_valid": 1.0 - outdated * (1.0 - valid),
+        "attribute": candidates.attribute * (1.0 - outdated),
     }
 
 

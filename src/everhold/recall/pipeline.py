@@ -111,11 +111,22 @@ def _prepare_search(
 ) -> tuple[list[ImageView], PreparedQuestion, Statistics | None]:
     question = _read_question(deps, scope, request, images)
     image_views, statistics = make_image_views(deps, scope, request, question, images)
-    prepared = PreparedQuestion(question, request.recipe, clock.micros(request.asked_at or clock.now()), deps.thesaurus)
+    prepared = PreparedQuestion(
+        question,
+        request.recipe,
+        clock.micros(request.asked_at or clock.now()),
+        deps.thesaurus,
+        lambda memory_ids: _read_texts(deps.records, scope, memory_ids),
+    )
     anchor = find_anchor(request.query) if request.recipe.uses("time") else None
     if anchor is not None and 0 < anchor.offset[1] <= _FAR and images is not None:
         prepared = _resolve_event_time(deps, request, prepared, anchor, image_views)
     return image_views, prepared, statistics
+
+
+def _read_texts(records: Records, scope: Scope, memory_ids: Sequence[str]) -> dict[str, str]:
+    rows = records.columns(Memory, scope.organization, ("id", "text"), [Where("id", Op.IN, memory_ids)])
+    return dict(rows)
 
 
 def _resolve_event_time(

@@ -6,7 +6,7 @@ has the same score in every image.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, repeat
 from typing import NamedTuple
 
@@ -51,12 +51,16 @@ class ImageView(NamedTuple):
 
 
 class PreparedQuestion(NamedTuple):
-    """A question with the recipe that weighs its signals, the time of asking in microseconds, and a thesaurus."""
+    """A question with the recipe that weighs its signals, the time of asking in microseconds, and a thesaurus.
+
+    `read_texts` returns the texts of memories by their ids.
+    """
 
     question: Question
     recipe: Recipe
     now: int = 0
     thesaurus: Thesaurus = NO_THESAURUS
+    read_texts: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
 
 
 class Pool(NamedTuple):

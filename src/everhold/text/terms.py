@@ -60,7 +60,8 @@ _stemmer = Stemmer.Stemmer("english", 0)
 
 
 @lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """Return the stem of a folded word."""
     return str(_stemmer.stemWord(word))
 
 
@@ -99,14 +100,14 @@ def extract_terms(text: str) -> list[str]:
     """Return the terms of a text in order, repeated as often as they occur."""
     folded = fold(text)
     if folded.isascii():
-        return [_stem(word) for word in _split_ascii(folded) if word not in STOP_WORDS]
+        return [stem(word) for word in _split_ascii(folded) if word not in STOP_WORDS]
     result: list[str] = []
     for word in _compile_words().findall(folded):
         if word.isascii():
-            result += [_stem(word[:MAX_WORD_LENGTH])] if word not in STOP_WORDS else []
+            result += [stem(word[:MAX_WORD_LENGTH])] if word not in STOP_WORDS else []
             continue
         for run in filter(None, _UNSPACED_RUN.split(word)):
-            result += _pair_characters(run) if _UNSPACED_RUN.match(run) else [_stem(run[:MAX_WORD_LENGTH])]
+            result += _pair_characters(run) if _UNSPACED_RUN.match(run) else [stem(run[:MAX_WORD_LENGTH])]
     return result
 
 

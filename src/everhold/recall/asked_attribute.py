@@ -1,0 +1,157 @@
+"""Which attribute of whom a question asks for, and how clearly a text states it."""
+
+import re
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+from everhold.recall.lexicon import expand_contractions, get_lexicon, matches
+from everhold.recall.text_reading import (
+    POSSESSIVE,
+    RELATIVES,
+    UNKNOWN,
+    ClauseReading,
+    TextReading,
+    extract_people,
+    split_sentence,
+)
+from everhold.text.lazy_pattern import lazy_pattern
+from everhold.text.terms import STOP_WORDS, extract_terms, stem
+
+_STOP_STEMS = frozenset(map(stem, STOP_WORDS)) | {"_", "much", "mani"}
+# How many neighbouring sentences are read together.
+_WINDOW = 3
+# Attributes whose value is often the subject of the sentence: "Oskar took over our team".
+_OTHERS = RELATIVES | {POSSESSIVE}
+_NAMED_VALUES = ("manager", "doctor", "professional", "household", "pet", "name", "child")
+
+
+# The types of value that question words ask for.
+_QUESTION_WORDS = (
+    (lazy_pattern(r"\b(?:when|what time|(?:what|which) (?:date|days?))\b", re.IGNORECASE), ("date",)),
+    (lazy_pattern(r"\bhow (?:much|many|old|tall|heavy|big)\b", re.IGNORECASE), ("number",)),
+    (lazy_pattern(r"\bwho(?:se|m)?\b", re.IGNORECASE), ("person", "name")),
+    (lazy_pattern(r"\bwhere\b", re.IGNORECASE), ("name", "place")),
+)
+# How much a phrase that states the attribute counts, and words that merely hint at it.
+_STATED, _MANY_HINTS, _ONE_HINT = 1.0, 0.6, 0.4
+# The shares of the cue itself, of a value of the right type, and of a word of change or of the present.
+_CUE, _VALUE, _CHANGE = 0.4, 0.35, 0.25
+
+
+class AskedAttribute(NamedTuple):
+    """What a question asks for.
+
+    `attributes` is the mask of the attributes that it may ask for. `people` are the terms of the person that it is
+    about; empty for the speaker. `things` are its other terms, such as "dentist" in "When is my dentist appointment?".
+    """
+
+    attributes: int = 0
+    people: frozenset[str] = frozenset()
+    things: frozenset[str] = frozenset()
+
+
+def read_asked_attribute(query: str, names: frozenset[str], general_terms: frozenset[str]) -> AskedAttribute:
+    """Return what a question asks for. `names` are the terms of the names that it mentions."""
+    words = split_sentence(expand_contractions(query))
+    best, attributes = 0, 0
+    allowed = _find_allowed(query)
+    own: set[str] = set()
+    for start in range(len(words)):
+        for phrase in get_lexicon().asks.get(words[start].stem, ()):
+            if phrase.attribute & allowed and matches(words, start + 1, phrase.rest):
+                stems = (words[start].stem, *phrase.rest)
+                length = sum(part not in _STOP_STEMS for part in stems) * 10 + len(stems)
+                if length >= best:
+                    attributes = phrase.attribute | (attributes if length == best else 0)
+                    best = length
+                own.update(stems)
+    if not attributes:
+        return AskedAttribute()
+    own.update([term for part in own for term in extract_terms(part)])
+    people = (extract_people(query) | names) - own
+    return AskedAttribute(attributes, people, frozenset(extract_terms(query)) - own - people - general_terms)
+
+
+def _find_allowed(query: str) -> int:
+    """Return the mask of the attributes whose values fit the question word; all if there is none."""
+    lexicon = get_lexicon()
+    for pattern, types in _QUESTION_WORDS:
+        if pattern.search(query):
+            return sum(bit for bit, own_types in lexicon.values.items() if not own_types.isdisjoint(types))
+    return sum(lexicon.values)
+
+
+class AttributeEvidence(NamedTuple):
+    """How clearly a text states the attribute asked for, from 0 to 1.
+
+    `stated` leaves words of change out, and `changed` counts them too. `apart` is the evidence that it states the
+    attribute of another person, or as a plan, a wish or the past. `things` is the share of the things asked about that
+    the text has.
+    """
+
+    stated: float
+    changed: float
+    apart: float
+    things: float
+
+
+NO_EVIDENCE = AttributeEvidence(0.0, 0.0, 0.0, 0.0)
+
+
+def measure_evidence(reading: TextReading, asked: AskedAttribute) -> AttributeEvidence:
+    """Return how clearly a text states the attribute asked for."""
+    if asked.people and asked.people.isdisjoint(reading.terms):
+        return NO_EVIDENCE
+    right = [clause for clause in reading.clauses if _counts(clause, asked)]
+    stated, changed = _measure_windows(right, asked.attributes)
+    apart = _measure_windows(reading.clauses, asked.attributes)[1] if len(right) < len(reading.clauses) else 0.0
+    things = len(asked.things & reading.terms) / len(asked.things) if asked.things else 1.0
+    return AttributeEvidence(stated, changed, apart if apart > changed else 0.0, things)
+
+
+def _measure_windows(clauses: Sequence[ClauseReading], attributes: int) -> tuple[float, float]:
+    """Return the evidence of the best sentences, without and with words of change."""
+    best = (0.0, 0.0)
+    if not clauses:
+        return best
+    for start in range(clauses[0].sentence, max(clauses[-1].sentence - _WINDOW + 1, clauses[0].sentence) + 1):
+        window = [clause for clause in clauses if start <= clause.sentence < start + _WINDOW]
+        if window:
+            best = max(best, _measure_window(window, attributes), key=itemgetter(1))
+    return best
+
+
+def _measure_window(window: Sequence[ClauseReading], attributes: int) -> tuple[float, float]:
+    states = hints = many = 0
+    for clause in window:
+        states |= clause.states
+        many |= clause.many_hints | (hints & clause.hints)
+        hints |= clause.hints
+    relevant = attributes & (states | hints)
+    if not relevant:
+        return 0.0, 0.0
+    values = frozenset[str]().union(*(clause.values for clause in window))
+    changes = any(clause.changes for clause in window)
+    best = 0.0
+    for bit, types in get_lexicon().values.items():
+        if bit & relevant:
+            cue = _STATED if bit & states else _MANY_HINTS if bit & many else _ONE_HINT
+            best = max(best, cue * (_CUE + _VALUE * (not types.isdisjoint(values))))
+    return best / (1 - _CHANGE), best + _CHANGE * changes * best / (1 - _CHANGE)
+
+
+def _counts(clause: ClauseReading, asked: AskedAttribute) -> bool:
+    """Return whether a clause is about the person asked about, and really so."""
+    if not clause.is_real:
+        return False
+    if asked.people or not clause.people:
+        return True
+    lexicon = get_lexicon()
+    own_stems = frozenset[str]().union(*(stems for bit, stems in lexicon.stems.items() if bit & asked.attributes))
+    if own_stems & clause.people & RELATIVES:
+        return True
+    has_person = any(bit & asked.attributes and "person" in types for bit, types in lexicon.values.items())
+    if not clause.people.isdisjoint(_OTHERS) or not has_person:
+        return False
+    return UNKNOWN in clause.people or any(asked.attributes & lexicon.attributes[name] for name in _NAMED_VALUES)

@@ -1,0 +1,156 @@
+"""The lexicon of attributes: with which phrases people ask for, state and change their employer, home, car and so on.
+
+attributes.json has the phrases, and those of any change (`changes`) and of plans, wishes, the past and additions
+(`unreal`). They are compared as stems. In a phrase, `_` stands for up to three words, `@` for a
+name and `0` for a number. An attribute is a bit; several attributes are a mask.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from everhold.text.lazy_pattern import lazy_pattern
+from everhold.text.terms import stem
+
+# How many words `_` may stand for.
+_MAX_GAP = 3
+# Their stems are those of "account" and "date".
+_UNSTEMMED = frozenset(("accountant", "accountants", "dating"))
+_GAP, _NAME, _NUMBER = "_", "@", "0"
+_WORD = lazy_pattern(r"[^\W_]+(?:[@.+_-]+[^\W_]+)*|[@_]")
+# "Tara's new boss", but not "Tara's moving" or "Tara's a nurse".
+_POSSESSIVE = lazy_pattern(
+    r"\b([A-Z]\w+)'s(?= (?!(?:a|an|the|been|got|gone|now|in|at|on|off|back|down|up|out|took|no|not|my|our|his|her|still"
+    r"|just|finally|\w+ing|\w+ed)\b)[a-z])"
+)
+_CONTRACTIONS = (
+    (re.compile(r"(?i)\bcan't\b"), "can not"),
+    (re.compile(r"(?i)\bwon't\b"), "will not"),
+    (re.compile(r"(?i)n't\b"), " not"),
+    (re.compile(r"(?i)'m\b"), " am"),
+    (re.compile(r"(?i)'s\b"), " is"),
+    (re.compile(r"(?i)'re\b"), " are"),
+    (re.compile(r"(?i)'ve\b"), " have"),
+    (re.compile(r"(?i)'ll\b"), " will"),
+    (re.compile(r"(?i)'d\b"), " would"),
+)
+
+
+class TextWord(NamedTuple):
+    """A word of a text: as it is written, its stem, and whether it is a name or has a digit."""
+
+    text: str
+    stem: str
+    is_name: bool
+    has_digit: bool
+
+
+class Phrase(NamedTuple):
+    """A phrase of the lexicon without its first word, the bit of its attribute, and how long it is."""
+
+    rest: tuple[str, ...]
+    attribute: int
+    length: int
+
+
+# The phrases by the stem of their first word.
+PhraseIndex = Mapping[str, Sequence[Phrase]]
+
+
+class Lexicon(NamedTuple):
+    """The phrases by their use, the types of value of each attribute, the attributes by name, and the stems in the
+    phrases that state each attribute."""
+
+    asks: PhraseIndex
+    states: PhraseIndex
+    hints: PhraseIndex
+    changes: PhraseIndex
+    unreal: PhraseIndex
+    values: Mapping[int, frozenset[str]]
+    attributes: Mapping[str, int]
+    stems: Mapping[int, frozenset[str]]
+
+
+@cache
+def get_lexicon() -> Lexicon:
+    """Return the lexicon, which is read at its first use."""
+    whole = json.loads(Path(__file__).with_name("attributes.json").read_text("utf-8"))
+    document = whole["attributes"]
+    attributes = {name: 1 << index for index, name in enumerate(document)}
+    asks, states, hints = (
+        _index_phrases({attributes[name]: entry[use] for name, entry in document.items()})
+        for use in ("asks", "states", "hints")
+    )
+    changes, unreal = (_index_phrases({0: whole[use]}) for use in ("changes", "unreal"))
+    values = {attributes[name]: frozenset(entry["values"]) for name, entry in document.items()}
+    stems = {
+        attributes[name]: frozenset(part for phrase in entry["states"] for part in split_phrase(phrase))
+        for name, entry in document.items()
+    }
+    return Lexicon(asks, states, hints, changes, unreal, values, attributes, stems)
+
+
+def _index_phrases(phrases: Mapping[int, Sequence[str]]) -> PhraseIndex:
+    index: dict[str, list[Phrase]] = {}
+    for attribute, texts in phrases.items():
+        for text in texts:
+            stems = split_phrase(text)
+            index.setdefault(stems[0], []).append(Phrase(stems[1:], attribute, len(stems)))
+    return index
+
+
+def reduce_word(word: str) -> str:
+    """Return the stem of a word, or the word itself if its stem is that of an unrelated word."""
+    return word if word in _UNSTEMMED else stem(word)
+
+
+@cache
+def split_phrase(phrase: str) -> tuple[str, ...]:
+    """Return the stems of a phrase."""
+    return tuple(reduce_word(word.lower()) for word in _WORD.findall(expand_contractions(phrase)))
+
+
+def expand_contractions(text: str) -> str:
+    """Return a text with "I am" for "I'm"; a possessive "'s" becomes "is", as it does in the lexicon."""
+    text = text.replace("’", "'")
+    if "'" in text:
+        text = _POSSESSIVE.sub(r"\1 s", text)
+        for pattern, whole in _CONTRACTIONS:
+            text = pattern.sub(whole, text)
+    return text
+
+
+def find_spans(text: str) -> Iterator[re.Match[str]]:
+    """Yield the words of a text whose contractions are expanded."""
+    return _WORD.finditer(text)
+
+
+def find_phrases(words: Sequence[TextWord], index: PhraseIndex) -> Iterator[Phrase]:
+    """Yield the phrases of the index that occur in the words."""
+    for start, word in enumerate(words):
+        for phrase in index.get(word.stem, ()):
+            if matches(words, start + 1, phrase.rest):
+                yield phrase
+        if word.has_digit:
+            for phrase in index.get(_NUMBER, ()):
+                if matches(words, start + 1, phrase.rest):
+                    yield phrase
+
+
+def matches(words: Sequence[TextWord], start: int, rest: Sequence[str]) -> bool:
+    """Return whether the rest of a phrase is found in the words from `start` on."""
+    for index, expected in enumerate(rest):
+        if expected == _GAP:
+            ends = range(start, min(start + _MAX_GAP, len(words)) + 1)
+            return any(matches(words, end, rest[index + 1 :]) for end in ends)
+        if start >= len(words) or not _is_expected(words[start], expected):
+            return False
+        start += 1
+    return True
+
+
+def _is_expected(word: TextWord, expected: str) -> bool:
+    return word.stem == expected or (expected == _NAME and word.is_name) or (expected == _NUMBER and word.has_digit)
