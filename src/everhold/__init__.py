@@ -130,6 +130,7 @@ _EXPORTS = {
     "sessions.messages": ("Added", "Messages"),
     "settings": ("Settings",),
     "settings_fields": ("SettingsFields",),
+    "sql_views.installing": ("PresetViews",),
     "tenancy.accounts": ("AccountPage",),
     "tenancy.deletion": ("Deleted",),
     "views.agents": ("AgentFields",),

@@ -123,6 +123,7 @@ from everhold.runs.steps import RunStep
 from everhold.sessions.messages import Added, Messages
 from everhold.settings import Settings
 from everhold.settings_fields import SettingsFields
+from everhold.sql_views.installing import PresetViews
 from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
 from everhold.tools.definitions import ToolList
@@ -233,6 +234,7 @@ __all__ = [
     "Organization",
     "OrganizationFields",
     "Period",
+    "PresetViews",
     "Procedure",
     "ProcedureStep",
     "Project",

@@ -30,6 +30,7 @@ from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.settings_fields import SettingsFields
 from everhold.settings_sections import hide_password
 from everhold.views.accounts import AccountVerbs
+from everhold.views.sql_views import SqlViewVerbs
 
 if TYPE_CHECKING:
     from everhold.maintenance.schedule import MaintenanceThread
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @check_verbs
-class Everhold(AccountVerbs):
+class Everhold(AccountVerbs, SqlViewVerbs):
     """A memory engine on one store. Data is reached through `scope` only."""
 
     def __init__(self, built: "Parts") -> None:

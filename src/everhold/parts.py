@@ -55,7 +55,7 @@ from everhold.schema.operations import Operation
 from everhold.sessions.deps import SessionDeps
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
-from everhold.stores import describe_place, do_all, open_store
+from everhold.stores import describe_place, do_all, make_sql_views, open_store
 
 if TYPE_CHECKING:
     from everhold.ask.sources.cache import TableCache
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from everhold.maintenance.reembedding import Reembedding
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.ports.data_engine import DataEngine
+    from everhold.ports.sql_views import SqlViews
     from everhold.workspaces.deps import WorkspaceDeps
 
 
@@ -86,6 +87,8 @@ class Parts:
     """The models kept beside the first one, by name."""
     model_problems: Callable[[], list[str]] = list
     """Returns the problems with the embedding model's files."""
+    find_sql_views: "Callable[[], SqlViews | None]" = field(default=lambda: None, repr=False)
+    """Returns what creates SQL views in the store's database; None if the store cannot have any."""
     is_closed: bool = False
     subscriptions: "list[Subscription]" = field(default_factory=list, repr=False)
     summaries: EarlierSummaries = field(default_factory=EarlierSummaries, repr=False)
@@ -239,6 +242,7 @@ def assemble(
     _require_ports(records, candidates, embedder, tokenizer, thesaurus)
     language_model = make_language_model(settings)
     heads = make_heads(settings)
+    find_sql_views = partial(make_sql_views, settings, records)
     if heads is not None:
         from everhold.access.signing import SigningRecords
 
@@ -256,6 +260,7 @@ def assemble(
     access = _make_access_buffer(settings, records, heads)
     parts = Parts(settings, records, write_deps, recall_deps, access, session_deps, heads, summaries=summaries)
     parts.language_model = language_model
+    parts.find_sql_views = find_sql_views
     _connect_sessions(parts)
     try:
         parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
@@ -277,14 +282,10 @@ def _connect_sessions(parts: Parts) -> None:
 
 
 def _make_session_deps(settings: Settings, records: Records, scope_rows: ScopeRows) -> SessionDeps:
-    return SessionDeps(
-        records,
-        scope_rows,
-        make_session_cache(settings, records),
-        settings.text_bytes,
-        settings.interface,
-        find_archive_files=cache(partial(make_archive_files, settings, records)),
-    )
+    sessions = make_session_cache(settings, records)
+    find_files = cache(partial(make_archive_files, settings, records))
+    limit, interface = settings.text_bytes, settings.interface
+    return SessionDeps(records, scope_rows, sessions, limit, interface, find_archive_files=find_files)
 
 
 def _make_access_buffer(settings: Settings, records: Records, heads: SignedHeads | None) -> AccessBuffer:

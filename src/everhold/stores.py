@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
     from everhold.adapters.files import FileBlobs
+    from everhold.ports.sql_views import SqlViews
 
 
 def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
@@ -169,6 +170,42 @@ def _open_in_memory(settings: Settings) -> tuple[Records, SearchIndexes]:
     refuse_parameters(settings.storage)
     return _add_portable_indexes(InMemoryRecords())
 
+
+# SQL views are used by few processes, so their modules are imported when they are.
+
+
+def make_sql_views(settings: Settings, records: Records) -> "SqlViews | None":
+    """Return what creates SQL views in the store's database; None if the store cannot have any."""
+    maker = SQL_VIEWS.get(scheme_of(settings.storage))
+    return None if maker is None else maker(records)
+
+
+def _make_sqlite_views(records: Records) -> "SqlViews | None":
+    from everhold.adapters.sqlite.views import SqliteViews
+
+    return SqliteViews(records) if isinstance(records, SqliteRecords) else None
+
+
+def _make_duckdb_views(records: Records) -> "SqlViews | None":
+    from everhold.adapters.duckdb import DuckdbRecords
+    from everhold.adapters.duckdb.views import DuckdbViews
+
+    return DuckdbViews(records) if isinstance(records, DuckdbRecords) else None
+
+
+def _make_postgres_views(records: Records) -> "SqlViews | None":
+    from everhold.adapters.postgres import PostgresRecords
+    from everhold.adapters.postgres.views import PostgresViews
+
+    return PostgresViews(records) if isinstance(records, PostgresRecords) else None
+
+
+SQL_VIEWS: dict[str, "Callable[[Records], SqlViews | None]"] = {
+    "sqlite": _make_sqlite_views,
+    "postgresql": _make_postgres_views,
+    "postgres": _make_postgres_views,
+    "duckdb": _make_duckdb_views,
+}
 
 Maker = Callable[[Settings], tuple[Records, SearchIndexes]]
 STORES_GROUP = "everhold.stores"

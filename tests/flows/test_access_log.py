@@ -45,7 +45,8 @@ WITHOUT_ORGANIZATION = (
 )  # fmt: skip
 UNLOGGED_BY_THE_ENGINE = (
     "open", "scope", "close", "flush", "has_organization", "verify_log", "doctor", "extract", "tokens",
-    "move", "install_model", "drop_model", "runs", "draw_chart",
+    "move", "install_model", "drop_model", "runs", "draw_chart", "install_views", "remove_views", "list_views",
+    "write_view_script",
 )  # fmt: skip
 
 

@@ -96,6 +96,10 @@ class DuckdbRecords(SqlRecords):
             with uninterrupted:
                 self._database.end_stream()
 
+    def query(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a query in DuckDB's own SQL."""
+        return self._fetch(sql, values)
+
     def find_rows_in(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
         """Return every row whose values of these columns are among `keys`, including deleted rows. None equals None."""
         codec = self.compiler.codec(ENTITIES[table.name])
@@ -138,8 +142,7 @@ class DuckdbRecords(SqlRecords):
 
     def commit(self, operations: Sequence[Operation]) -> None:
         check_size(operations, COMMIT_LIMIT)
-        if self.options.read_only:
-            raise StoreReadOnly(f"{self.options.path} was opened read-only", remedy="open it without mode=ro to write")
+        self._require_writable()
         with self._write_lock:
             reader = Prefetch(self)
             reader.predict(operations)
@@ -153,6 +156,16 @@ class DuckdbRecords(SqlRecords):
             self._transact(itertools.chain(writing.compile_changes(self.compiler, changes), self._save_numbers()))
             self._saved = dict(self._numbers)
             self._head = self._numbers[_OUTBOX]
+
+    def _require_writable(self) -> None:
+        if self.options.read_only:
+            raise StoreReadOnly(f"{self.options.path} was opened read-only", remedy="open it without mode=ro to write")
+
+    def run_schema_statements(self, statements: Iterable[SqlStatement]) -> None:
+        """Run statements that change the schema, in one transaction."""
+        self._require_writable()
+        with self._write_lock:
+            self._transact(statements)
 
     def _save_numbers(self) -> Iterator[SqlStatement]:
         for name, number in self._numbers.items():

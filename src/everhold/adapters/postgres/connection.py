@@ -260,6 +260,7 @@ _ERRORS: dict[str, tuple[type[EverholdError], str, str]] = {
     "08": (StoreUnavailable, *_GONE),
     "22": (InvalidInput, "the store refused a value: {error}", "change the value"),
     "23": (InvalidInput, "the store refused a value: {error}", "change the value"),
+    "2BP01": (StoreError, "{place}: {error}", "drop what depends on it first"),
     "25006": (StoreReadOnly, "{place} is read-only", "open it for writing, or connect to the primary server"),
     "28": (InvalidSettings, *_NOT_SIGNED_IN),
     "3D000": (InvalidSettings, *_NOT_SIGNED_IN),

@@ -78,6 +78,8 @@ class PostgresRecords(PostgresReading):
         self.options = options
         self.writes = 0
         """The number of commits that were tried, successful or not. A replica compares it to know if it may lag."""
+        self.role = ""
+        """The role that the engine signs in as."""
         self._counting = threading.Lock()
         with translate_errors(options):
             self._details = retry_transient("prepare the schema", self._prepare, options)
@@ -85,7 +87,7 @@ class PostgresRecords(PostgresReading):
 
     def _prepare(self) -> Mapping[str, str]:
         with connect(self.options) as connection:
-            self._role = role = read_role(connection)
+            self.role = role = read_role(connection)
             if self.options.owner_url is None:
                 prepare(connection, self.options)
             else:
@@ -250,7 +252,7 @@ class PostgresRecords(PostgresReading):
         is_owner = self.options.owner_url is not None or not self.options.row_security
         with translate_errors(self.options), connect(replace(self.options.owner, query_seconds=0)) as connection:
             if is_owner:
-                maintain_partitions(connection, self.options, self._role)
+                maintain_partitions(connection, self.options, self.role)
             tables = (*_HOT_TABLES, *_DERIVED_TABLES) if erased else _HOT_TABLES
             connection.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {quote_names(tables)}".encode())
             if is_owner and not self.options.owner.transaction_pooler:

@@ -61,6 +61,11 @@ def prepare(connection: Session, options: PostgresOptions, role: str | None = No
     _renew_foreign_ids(connection)
 
 
+def lock_schema(connection: Session) -> None:
+    """Wait until no other process changes the schema, and keep others out until the transaction ends."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
+
+
 def _require_owner(options: PostgresOptions, role: str | None) -> None:
     if options.row_security and role is None:
         raise StoreError(
@@ -72,7 +77,7 @@ def _require_owner(options: PostgresOptions, role: str | None) -> None:
 
 def _grant_access(connection: Session, options: PostgresOptions, role: str) -> None:
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
+        lock_schema(connection)
         if options.row_security:
             secure(connection, role)
         grant(connection, role)
@@ -102,7 +107,7 @@ def read_version(connection: Session, options: PostgresOptions) -> int:
 
 def _migrate(connection: Session, options: PostgresOptions) -> None:
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
+        lock_schema(connection)
         set_access(connection, EVERYTHING)
         version = read_version(connection, options)  # under the lock: another process may have migrated it just now
         if version == 0:

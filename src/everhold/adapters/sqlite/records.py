@@ -137,6 +137,10 @@ class SqliteRecords(SqlRecords):
                     check(row)
         execute("COMMIT")
 
+    def run_schema_statements(self, statements: Iterable[SqlStatement]) -> None:
+        """Run statements that change the schema, in one transaction."""
+        self._transact(statements)
+
     def query(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query in SQLite's own SQL."""
         return self._fetch(sql, values)

@@ -1,0 +1,29 @@
+"""The presets of legacy views, by name and by alias."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from everhold.errors import InvalidInput
+from everhold.schema.legacy_views.agent_lifecycle import AGENT_LIFECYCLE
+from everhold.schema.legacy_views.agentic_memory import AGENTIC_MEMORY
+from everhold.schema.legacy_views.agentmem import AGENTMEM
+from everhold.schema.legacy_views.declarations import ViewPreset
+from everhold.schema.legacy_views.julep import JULEP
+from everhold.schema.legacy_views.memory_orchestrator import MEMORY_ORCHESTRATOR
+
+PRESETS: Mapping[str, ViewPreset] = {
+    preset.name: preset for preset in (AGENTIC_MEMORY, AGENT_LIFECYCLE, MEMORY_ORCHESTRATOR, AGENTMEM, JULEP)
+}
+_ALIASES = {preset.alias: preset for preset in PRESETS.values()}
+
+
+def find_preset(name: str) -> ViewPreset:
+    """Return the preset with this name or alias, in any case. InvalidInput if there is none."""
+    wanted = name.lower().replace("-", "_")
+    preset = PRESETS.get(wanted) or _ALIASES.get(wanted)
+    if preset is None:
+        near = get_close_matches(wanted, PRESETS, n=1)
+        known = ", ".join(f"{known.name} ({known.alias})" for known in PRESETS.values())
+        remedy = f"did you mean {near[0]!r}?" if near else f"use one of {known}"
+        raise InvalidInput(f"no preset {name!r} of views", value=name, remedy=remedy)
+    return preset
