@@ -17,6 +17,7 @@ from everhold.remember.forget import find_running_jobs, read_job
 from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Op, Where
 from everhold.sessions.archive import find_archive_problems
+from everhold.sql_views.installing import PresetViews, list_presets
 
 _RUNS = 50  # how many of the latest runs `doctor` reads
 
@@ -50,6 +51,9 @@ def examine(parts: Parts) -> Report:
         described["changing to"] = (
             f"{parts.write_deps.chunking.embedder.model}: {done} of {total} memories embedded again"
         )
+    installed = [preset for preset in _list_view_presets(parts) if preset.views]
+    if installed:
+        described["SQL views"] = ", ".join(f"{preset.preset} ({preset.state})" for preset in installed)
     for name, beside in parts.beside.items():
         done, total, is_complete = beside.filling.progress
         state = "complete" if is_complete else f"{done} of {total} memories embedded"
@@ -67,6 +71,11 @@ def _describe_sessions(parts: Parts) -> str:
     cache = parts.session_deps.cache
     usage = cache.measure_usage()
     return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
+
+
+def _list_view_presets(parts: Parts) -> list[PresetViews]:
+    views = parts.find_sql_views()
+    return [] if views is None or not views.list_views() else list_presets(views)
 
 
 def _describe_maintenance(records: Records) -> str:
@@ -109,6 +118,11 @@ def _find_problems(parts: Parts) -> list[str]:
     problems += find_impossible_rows(parts.records)
     problems += find_archive_problems(parts.session_deps)
     problems += _find_job_problems(parts.records)
+    problems += [
+        f"the SQL views of preset {preset.preset!r} are outdated; run `everhold views install {preset.preset}`"
+        for preset in _list_view_presets(parts)
+        if preset.state == "outdated"
+    ]
     orphans, unsearched = _count_unpaired(parts)
     if orphans:
         problems.append(f"{orphans} chunks belong to no memory; restore from a backup or export and import")

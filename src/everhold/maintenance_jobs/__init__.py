@@ -28,6 +28,7 @@ from everhold.remember import forget
 from everhold.schema.operations import Operation
 from everhold.sessions import working
 from everhold.sessions.archive import put_back_archives
+from everhold.sql_views.installing import PresetViews, find_outdated, renew_views
 from everhold.views.view import View
 
 _TRIM_BATCH = 500
@@ -159,6 +160,26 @@ def _count_stale_sessions(parts: Parts) -> Counts:
 
 def _clean_session_cache(parts: Parts, run: JobRun) -> None:
     run.add("sessions", working.remove_stale(parts.session_deps))
+
+
+# SQL views that another version of Everhold created
+
+
+def _count_outdated_views(parts: Parts) -> Counts:
+    return {"presets": len(_find_outdated_views(parts))}
+
+
+def _renew_views(parts: Parts, run: JobRun) -> None:
+    views = parts.find_sql_views()
+    for preset in _find_outdated_views(parts):
+        assert views is not None
+        renew_views(views, preset.preset)
+        run.add("presets")
+
+
+def _find_outdated_views(parts: Parts) -> list[PresetViews]:
+    views = parts.find_sql_views()
+    return find_outdated(views) if views is not None and views.can_change else []
 
 
 # facts read by a language model
@@ -293,6 +314,13 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         uploads.delete_leftovers,
         lease="uploads",
         lease_duration=LONG_DURATION,
+    ),
+    MaintenanceJob(
+        "views",
+        "Create SQL views again that another version of Everhold created.",
+        _count_outdated_views,
+        _renew_views,
+        lease="views",
     ),
     # Last: a model that answers slowly must not delay the rest.
     MaintenanceJob(
