@@ -5,6 +5,7 @@ as it does to the tables.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from everhold.adapters.postgres.connection import connect, translate_errors
 from everhold.adapters.postgres.dialect import POSTGRES
@@ -16,6 +17,14 @@ from everhold.schema.legacy_views.compiler import ViewDialect, quote_text
 from everhold.schema.sql import quote
 from everhold.schema.table import Kind
 
+# Who may read each of the views, apart from its owner.
+_READERS = """SELECT n.nspname::text, c.relname::text,
+  CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0,
+  aclexplode(c.relacl) AS a
+WHERE c.relkind = 'v' AND starts_with(d.description, %s)
+  AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner"""
 # Of a schema that was created for views, and may be dropped when it becomes empty.
 _SCHEMA_NOTE = "everhold views"
 
@@ -83,7 +92,8 @@ class PostgresViews:
         emptied = {view.schema for view in dropped} - {view.schema for view in created}
         with translate_errors(self._options), connect(self._options.owner) as connection, connection.transaction():
             lock_schema(connection)
-            for statement in statements:
+            granted = connection.execute(_READERS, [NOTE_START]).fetchall()
+            for statement in [*statements, *_grant_again(granted, created)]:
                 connection.execute(statement.encode())
             for schema in sorted(emptied):
                 is_unused = """SELECT obj_description(oid, 'pg_namespace') = %s
@@ -126,6 +136,14 @@ END $do$"""
     def write_script(self, definitions: Sequence[ViewDefinition]) -> str:
         schemas = dict.fromkeys((definitions[0].schema, self.read_table_schema(), "public"))
         return f"SET search_path TO {', '.join(map(quote, schemas))};\n"
+
+
+def _grant_again(granted: Sequence[tuple[Any, ...]], created: Sequence[ViewDefinition]) -> Iterator[str]:
+    """Yield grants of the right to read, for views that are replaced by others of the same name."""
+    names = {(view.schema, view.name) for view in created}
+    for schema, name, role in granted:
+        if (schema, name) in names:
+            yield f"GRANT SELECT ON {quote(schema)}.{quote(name)} TO {role}"
 
 
 def _drop_views(dropped: Sequence[DatabaseView]) -> Iterator[str]:
