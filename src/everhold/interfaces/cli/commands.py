@@ -145,6 +145,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "tool": ("tools", "app", "Tools that agents can call; --agent names an agent."),
     "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
     "workspace": ("workspaces", "app", "Workspaces: files in a folder, with snapshots."),
+    "views": ("sql_views", "app", "SQL views with the table names of other memory systems, for existing reports."),
     "model": ("care", "model", "The embedding model."),
     "eval": ("sql_evaluations", "app", "Measure recall and questions about data."),
 }

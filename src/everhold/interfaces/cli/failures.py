@@ -21,6 +21,7 @@ _COMMANDS = {
     "files": "workspace files",
     "snapshots": "workspace snapshots",
     "manifest": "workspace diff",
+    "list_views": "views list",
 }
 # Options whose name differs from the argument's.
 _OPTIONS = {"organization": "--org"}
