@@ -218,6 +218,18 @@ class TestOutdated:
         assert read_ids(engine, "julep", "memory_facts") == ["kept"]
         assert engine.doctor().problems == []
 
+    def test_maintenance_replaces_nothing_of_others(self, file_store: Store) -> None:
+        engine = file_store.open()
+        engine.install_views("s4")
+        with sqlite3.connect(file_store.storage) as connection:
+            connection.execute("DROP VIEW memory_facts")
+            connection.execute("CREATE VIEW memory_facts AS SELECT 'mine' AS id")
+        connection.close()
+        report = engine.maintain(["views"])["views"]
+        assert report.outcome == "failed"
+        assert "'memory_facts'" in str(report.error)
+        assert Report(file_store).query("SELECT id FROM memory_facts") == [{"id": "mine"}]
+
     @pytest.mark.parametrize("name", ["sqlite", "duckdb"])
     def test_an_upgrade_of_the_schema_does_not_break_them(
         self, name: str, request: pytest.FixtureRequest, tmp_path: Path

@@ -102,7 +102,9 @@ def renew_views(views: SqlViews, preset_name: str) -> None:
     """Create the installed views of a preset again, with the options that they were installed with."""
     preset = PRESETS[preset_name]
     existing = _group_by_preset(views.list_views())[preset.name]
-    views.replace_views(existing, _define_views(views, preset, _read_options(views, existing)))
+    definitions = _define_views(views, preset, _read_options(views, existing))
+    _require_free_names(views, existing, definitions)
+    views.replace_views(existing, definitions)
 
 
 # options
