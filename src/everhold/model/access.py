@@ -30,7 +30,7 @@ class AccessEvent(NamedTuple):
     ip_address: str | None = None
 
     def make_line(self, interface: str) -> AccessLog:
-        """Return the line of the event. Another thread than the caller's may call this, so the event has the address."""
+        """Return the line of the event. It may be made in another thread, so the event itself has the address."""
         return _make_line(
             self.scope,
             self.operation,
