@@ -10,7 +10,7 @@ import zmq.auth
 
 from everhold import Everhold
 from everhold.errors import InvalidSettings
-from everhold.interfaces.voice.addresses import Bind, PublishAddress, parse_bind, parse_publish
+from everhold.interfaces.voice.addresses import Bind, PublishAddress, parse_bind, parse_publish, read_peer
 from everhold.interfaces.voice.serving import make_options
 from everhold.settings_sections import Voice
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -69,6 +69,20 @@ def test_an_address_that_others_reach_needs_keys_or_a_token(address: str) -> Non
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://[::1]:1", "tcp://localhost:1", "ipc:///tmp/x"])
 def test_local_addresses_need_nothing(address: str) -> None:
     assert make_options(Voice(bind=(f"{address}=unified",), publish=address)).keys is None
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("fe80::1234:5678:9abc:def0%interface-with-a-long-name", "fe80::1234:5678:9abc:def0"),
+        (":1000:1000:4321", None),  # a client over ipc
+        ("", None),
+    ],
+)
+def test_the_address_of_a_client_fits_the_access_log(text: str, address: str | None) -> None:
+    assert read_peer(text) == address
 
 
 def test_a_token_is_required_in_every_request(engine: Everhold) -> None:

@@ -96,6 +96,15 @@ def is_local(address: str) -> bool:
         return host == "localhost"
 
 
+def read_peer(text: str) -> str | None:
+    """Return the IP address in what libzmq says about a client, without a zone. Clients over ipc have none."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
 def _require_address(address: str) -> None:
     if not address.startswith(_TRANSPORTS) or (address.startswith("tcp://") and ":" not in address[6:]):
         raise InvalidSettings(

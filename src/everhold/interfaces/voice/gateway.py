@@ -16,7 +16,7 @@ import zmq
 
 from everhold import Everhold
 from everhold.errors import InvalidSettings
-from everhold.interfaces.voice.addresses import Bind, PublishAddress
+from everhold.interfaces.voice.addresses import Bind, PublishAddress, read_peer
 from everhold.interfaces.voice.events import EventPublisher, make_publication
 from everhold.interfaces.voice.frames import MAX_FRAMES, Incoming, read_frames
 from everhold.interfaces.voice.keys import ZAP_ADDRESS, CurveKeys
@@ -258,7 +258,7 @@ def _receive_request(router: "zmq.Socket[bytes]") -> Incoming | None:
         first = router.recv(zmq.NOBLOCK, copy=False)
     except zmq.Again:
         return None
-    peer = str(first.get("Peer-Address")) or None  # empty for ipc
+    peer = read_peer(str(first.get("Peer-Address")))
     frames, is_last = [first.bytes], not first.more
     while not is_last:
         frame = router.recv(copy=False)

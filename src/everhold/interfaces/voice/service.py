@@ -78,9 +78,10 @@ class VoiceService:
     def begin_or_use_session(self, session_id: str, user: str | None, act: Callable[[View], T]) -> T:
         """Call `act` with a view of a session as its owner; a session that does not exist begins as one of `user`."""
         try:
-            return self.use_session(session_id, act)
+            self._view_session(session_id)
         except NotFound:
             return act(self.view(user=user, session=session_id))
+        return self.use_session(session_id, act)
 
     def forget_owner(self, session_id: str) -> None:
         """Forget whom a session belongs to, because it was deleted."""

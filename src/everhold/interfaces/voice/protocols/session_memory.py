@@ -23,7 +23,7 @@ from everhold.interfaces.voice.service import VoiceService
 
 _DEFAULT_TOKENS = 2000
 _DEFAULT_TURNS = 20
-_PAGE = 200
+_PAGE = 100  # as many as the session cache holds by default
 _MAX_READ = 1000
 
 
