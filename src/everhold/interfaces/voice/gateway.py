@@ -3,7 +3,8 @@
     receive → decode and answer in a worker → outgoing queue → send
 
 The thread reads requests only while fewer than `max_waiting` are being answered or wait. Then ZeroMQ's own limits hold
-clients back. A client that does not read its replies loses them when its own queue is full; nobody waits for it.
+clients back. A client that does not read its replies loses them when its own queue is full; other clients do not
+wait for it.
 """
 
 import logging
@@ -126,7 +127,7 @@ class Gateway:
         bind = self._options.binds[number]
         router = self._open_socket(zmq.ROUTER, bind.address, _SEND_LIMIT)
         self._routers.append(router)
-        # Without this, sending to a client that is gone or does not read fails silently, and nobody could count it.
+        # Without this, a reply to a client that is gone or does not read is dropped without an error to log.
         router.router_mandatory = True
         router.rcvhwm = _RECEIVE_LIMIT
         router.maxmsgsize = _HARD_LIMIT * self._options.max_bytes

@@ -84,5 +84,5 @@ class VoiceService:
         return self.use_session(session_id, act)
 
     def forget_owner(self, session_id: str) -> None:
-        """Forget whom a session belongs to, because it was deleted."""
+        """Forget the owner of a session that was deleted."""
         self._owners.forget(session_id)

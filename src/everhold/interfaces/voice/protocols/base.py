@@ -49,7 +49,8 @@ class VoiceProtocol:
         return self.complete(request, self.report(request, explain(error)))
 
     def _find_handler(self, request: Document) -> Handler:
-        action = request.get(self.action_field)
+        # Requests to the ports for health of the older services had a `request_type` and no action.
+        action = request.get(self.action_field, request.get("request_type"))
         handler = self.actions.get(action) if isinstance(action, str) else None
         handler = handler or self.otherwise
         if handler is None:

@@ -115,13 +115,6 @@ def check_health(service: VoiceService, request: Document) -> dict[str, Any]:
     return {**describe_health(service, "contextual_memory"), "status": "success", "agent": "contextual_memory"}
 
 
-def check_health_request(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Answer {"request_type": "health_check"}, which this build expected on a port of its own."""
-    if request.get("request_type") == "health_check":
-        return check_health(service, request)
-    raise InvalidInput("Unknown action", value=request.get("action"), remedy=f"use one of {', '.join(_ACTIONS)}")
-
-
 _ACTIONS = {
     "add_context": add_context,
     "get_context": get_context,
@@ -135,4 +128,4 @@ _ACTIONS = {
     "search_memory": search_memory,
     "health_check": check_health,
 }
-CONTEXTUAL_MAINPC = VoiceProtocol("contextual-mainpc", _ACTIONS, report_reason, otherwise=check_health_request)
+CONTEXTUAL_MAINPC = VoiceProtocol("contextual-mainpc", _ACTIONS, report_reason)
