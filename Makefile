@@ -23,7 +23,7 @@ PEERS := .venv-peers
 PEERS_WANTED := benchmarks/peers/requirements.txt
 PEERS_READY := $(PEERS)/.ready
 
-BENCHMARKS := start remember recall ask sessions agents crash interrupts merges stores
+BENCHMARKS := start remember recall ask sessions agents crash interrupts merges stores voice
 
 # How many processes share the tests: two more than there are processors, for some tests wait. TESTS=tests/unit narrows
 # what is run.

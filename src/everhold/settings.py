@@ -33,6 +33,7 @@ from everhold.settings_sections import (
     SettingsSection,
     Sqlite,
     Uploads,
+    Voice,
     WorkspaceSettings,
     hide_password,
 )
@@ -45,7 +46,7 @@ JULEP_LAYOUT: Mapping[str, Any] = {
     "sessions": "redis://localhost:6379/0",
     "chroma": {"prefix": "julep_memories"},
 }
-_SECRETS = ("api_key", "key")
+_SECRETS = ("api_key", "key", "token")
 MAX_FILE_BYTES = 1_000_000
 _NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "ANONYMIZED_TELEMETRY": "False"}  # onnxruntime, Chroma
 
@@ -89,6 +90,7 @@ class Settings(SettingsSection):
     workspaces: WorkspaceSettings = WorkspaceSettings.model_construct()
     log: Log = Log.model_construct()
     uploads: Uploads = Uploads.model_construct()
+    voice: Voice = Voice.model_construct()
     data: Path = Field(default_factory=lambda: _find_home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _find_home("XDG_CACHE_HOME", ".cache"))
 

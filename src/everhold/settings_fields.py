@@ -42,5 +42,6 @@ class SettingsFields(TypedDict, total=False):
     workspaces: Section
     log: Section
     uploads: Section
+    voice: Section
     data: Setting[str | Path]
     cache: Setting[str | Path]

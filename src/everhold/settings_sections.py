@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, SecretStr
+from pydantic import ConfigDict, Field, SecretStr, field_validator
 
 from everhold.model.base import DeferredModel
 from everhold.model.fields import MAX_DIMENSIONS
@@ -181,3 +181,21 @@ class Uploads(SettingsSection):
     seconds: float = Field(default=8.0, gt=0)
     max_megabytes: int = Field(default=4096, ge=1)
     addresses: bool = False
+
+
+class Voice(SettingsSection):
+    """What `everhold serve-voice` listens on, who may connect, and how much work may wait."""
+
+    bind: tuple[str, ...] = ()
+    publish: str = "tcp://127.0.0.1:5598"
+    token: SecretStr | None = None
+    curve_keys: Path | None = None
+    workers: int = Field(default=4, ge=1, le=64)
+    max_bytes: int = Field(default=1_000_000, ge=1024, le=64_000_000)
+    max_waiting: int = Field(default=1000, ge=1)
+
+    @field_validator("bind", mode="before")
+    @classmethod
+    def split_binds(cls, value: Any) -> Any:
+        """Return the binds of a text, which is all that an environment variable can hold, as a list."""
+        return value.split() if isinstance(value, str) else value

@@ -144,6 +144,18 @@ def test_the_chat_remembers_across_sessions(
     assert "summary of monday:" in lines
 
 
+def test_the_voice_assistant_talks_to_a_gateway(
+    prepared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["voice_assistant.py", "--demo"])
+    runpy.run_path(str(REPOSITORY / "examples" / "voice_assistant.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert "assistant: You told me: My kettle is in the garage." in lines
+    assert "assistant: You told me: I fly to Oslo on Friday." in lines
+    assert any(line.startswith("8 turns are stored") for line in lines)
+    assert "8 events told of messages" in lines
+
+
 def test_the_readme_shows_python_and_the_command_line() -> None:
     blocks = list(blocks_of(PAGES[0].read_text(encoding="utf-8")))
     assert any(block.language == "python" for block in blocks)

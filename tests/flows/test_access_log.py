@@ -12,7 +12,7 @@ import pytest
 from everhold import Everhold, Run, View
 from everhold.errors import Conflict, EverholdError, StoreFull
 from everhold.model import AccessLog, Episode, Relationship
-from everhold.model.access import compute_digest
+from everhold.model.access import caller_address, compute_digest
 from everhold.schema.operations import Op, Where
 from tests.engines import Store, records_of
 
@@ -524,3 +524,17 @@ def test_asking_the_log(engine: Everhold, alice: View) -> None:
     assert len(engine.scope().log()) == 4
     with pytest.raises(EverholdError):
         alice.log(after=datetime(2020, 1, 1))  # noqa: DTZ001
+
+
+def test_lines_name_the_address_of_the_client_that_a_server_works_for(engine: Everhold) -> None:
+    alice = engine.scope(user="alice")
+    token = caller_address.set("203.0.113.7")
+    try:
+        alice.remember("Alice drinks tea")
+        alice.recall("tea")
+    finally:
+        caller_address.reset(token)
+    alice.recall("coffee")  # writes the line of the recall before it too, without an address of its own
+    lines = {(line.operation, line.ip_address) for line in alice.log()}
+    assert lines == {("create", "203.0.113.7"), ("search", "203.0.113.7"), ("search", None)}
+    assert engine.verify_log().intact

@@ -13,7 +13,7 @@ from everhold.background import BackgroundThread
 from everhold.errors import BrokenReference, StoreReadOnly
 from everhold.interrupts import GuardedEvent, GuardedLock
 from everhold.model import AccessLog, Memory, Organization
-from everhold.model.access import AccessEvent
+from everhold.model.access import AccessEvent, caller_address
 from everhold.ports.records import Records
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.operations import Increment, Put
@@ -56,6 +56,9 @@ class AccessBuffer:
 
     def note(self, event: AccessEvent, memory_ids: Sequence[str] = ()) -> None:
         """Add an event, with the ids of the memories that were read."""
+        address = caller_address.get()
+        if address is not None:
+            event = event._replace(ip_address=address)
         with self._lock:
             self._waiting.append((event, memory_ids))
             is_full = len(self._waiting) >= _MAX_WAITING and not self._strict

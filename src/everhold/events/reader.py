@@ -26,6 +26,11 @@ class EventReader:
         self._has_progressed = True
         self._progressed_at = time.monotonic()
 
+    @property
+    def number(self) -> int:
+        """The number up to which the scope's events have been read."""
+        return self._number
+
     def read_page(self) -> list[ChangeEvent]:
         """Return the next events, if there are any."""
         settled = self._records.read_settled(self._number, limit=PAGE)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +14,10 @@ from everhold.model.scope import Scope
 LoggedOperation = Literal["create", "read", "search", "update", "delete", "sign_in", "export", "import", "accept"]
 
 
+# The network address of the client that a server is working for. A program that calls the library has none.
+caller_address: ContextVar[str | None] = ContextVar("caller_address", default=None)
+
+
 class AccessEvent(NamedTuple):
     """One use of the engine, to be written as a line of the access log."""
 
@@ -22,9 +27,11 @@ class AccessEvent(NamedTuple):
     request: dict[str, Any]
     memory_id: str | None = None
     error: str | None = None
+    ip_address: str | None = None
 
     def make_line(self, interface: str) -> AccessLog:
-        return make_access_line(
+        """Return the line of the event. It may be made in another thread, so the event itself has the address."""
+        return _make_line(
             self.scope,
             self.operation,
             self.at,
@@ -32,6 +39,7 @@ class AccessEvent(NamedTuple):
             interface=interface,
             memory_id=self.memory_id,
             error=self.error,
+            ip_address=self.ip_address,
         )
 
 
@@ -51,10 +59,33 @@ def make_access_line(
     memory_id: str | None = None,
     error: str | None = None,
 ) -> AccessLog:
-    """Make one line of the access log.
+    """Make one line of the access log, with the address of the client that this thread or task works for, if any.
 
     `request` holds ids and counts, never the text of a memory or a question.
     """
+    return _make_line(
+        scope,
+        operation,
+        at,
+        request,
+        interface=interface,
+        memory_id=memory_id,
+        error=error,
+        ip_address=caller_address.get(),
+    )
+
+
+def _make_line(
+    scope: Scope,
+    operation: LoggedOperation,
+    at: datetime,
+    request: dict[str, Any],
+    *,
+    interface: str,
+    memory_id: str | None,
+    error: str | None,
+    ip_address: str | None,
+) -> AccessLog:
     if scope.project or scope.session:
         request = {**request, **{name: getattr(scope, name) for name in _REQUEST_DIMENSIONS if getattr(scope, name)}}
     values: dict[str, Any] = {
@@ -69,6 +100,7 @@ def make_access_line(
         "success": error is None,
         "error_message": error,
         "interface": interface,
+        "ip_address": ip_address,
     }
     values["digest"] = compute_digest(values)
     return AccessLog.build_unchecked(values)

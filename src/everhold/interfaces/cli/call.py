@@ -53,6 +53,8 @@ class Call:
         self.as_json = as_json
         self.scope = dict(scope or {})
         self.creates_store = False
+        self.interface = "command line"
+        """Through which program the access log says that the engine was used."""
         self.history: list[str | None] = []
         """What `/undo` of a shell takes back, latest last: the id of a stored memory, or None for another change."""
         self.shown_ids: Sequence[str] = ()
@@ -86,7 +88,7 @@ class Call:
         source = settings.find_storage_source(self.store)
         place = self.settings.storage.rpartition("/")[2]
         try:
-            engine = Everhold.open(self.store, create=self.creates_store, interface="command line")
+            engine = Everhold.open(self.store, create=self.creates_store, interface=self.interface)
         except (StoreError, InvalidSettings, StoreMissing) as error:
             if source is not None and place in error.fact:
                 error.fact += f" (named by {source})"

@@ -115,6 +115,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "events": {
         "events": "Show the changes in a scope, oldest first; --follow waits for further ones.",
     },
+    "voice": {
+        "serve-voice": "Answer requests of older voice assistants over ZeroMQ, until Ctrl-C or SIGTERM.",
+    },
     "care": {
         "log": "Show the access log, newest first.",
         "doctor": "Show the parts and contents of the store, and problems.",

@@ -1,0 +1,118 @@
+"""Where the gateway listens: binds as they are written, and which addresses need protection."""
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from everhold.errors import InvalidSettings
+from everhold.interfaces.voice.protocols import PROTOCOLS
+from everhold.model.fields import is_id
+from everhold.model.scope import DEFAULT_ORGANIZATION
+from everhold.model.validation import suggest_name
+
+DEFAULT_BIND = "tcp://127.0.0.1:5596=unified"
+_FORM = "write ADDRESS=PROTOCOL@ORGANIZATION, for example tcp://127.0.0.1:5596=unified@home"
+_TRANSPORTS = ("tcp://", "ipc://")
+NOWHERE = "none"
+
+
+@dataclass(frozen=True)
+class Bind:
+    """One address that answers requests: in which protocol, and with the data of which organization."""
+
+    address: str
+    protocol: str
+    organization: str
+
+
+@dataclass(frozen=True)
+class PublishAddress:
+    """The address that publishes the events of one organization."""
+
+    address: str
+    organization: str
+
+
+def parse_bind(text: str) -> Bind:
+    """Return the bind that a text such as "tcp://127.0.0.1:5596=unified@home" names."""
+    address, equals, target = text.rpartition("=")
+    protocol, _, organization = target.partition("@")
+    if not equals:
+        raise InvalidSettings(f"bind {text!r} names no protocol", value=text, remedy=_FORM)
+    _require_address(address)
+    if protocol not in PROTOCOLS:
+        raise InvalidSettings(
+            f"no protocol {protocol!r}", value=protocol, remedy=suggest_name(protocol, sorted(PROTOCOLS))
+        )
+    return Bind(address, protocol, _require_organization(organization or DEFAULT_ORGANIZATION))
+
+
+def parse_publish(text: str, binds: Iterable[Bind]) -> PublishAddress | None:
+    """Return the address that publishes events, or None for "none".
+
+    A text without an organization means that of the binds. InvalidSettings if the binds have several.
+    """
+    if text == NOWHERE:
+        return None
+    address, _, organization = text.partition("@")
+    _require_address(address)
+    if not organization:
+        organizations = sorted({bind.organization for bind in binds})
+        if len(organizations) > 1:
+            raise InvalidSettings(
+                f"the binds are for {len(organizations)} organizations, and {text!r} names none of them",
+                value=text,
+                remedy=f"write {text}@{organizations[0]}, for example",
+            )
+        organization = organizations[0]
+    return PublishAddress(address, _require_organization(organization))
+
+
+def require_protection(binds: Iterable[Bind], publish: PublishAddress | None, *, token: bool, keys: bool) -> None:
+    """Raise InvalidSettings if other machines could reach an address and nothing says who may use it."""
+    for bind in binds:
+        if not is_local(bind.address) and not (token or keys):
+            raise InvalidSettings(
+                f"{bind.address} can be reached from other machines, and anyone there could read and write",
+                value=bind.address,
+                remedy="use 127.0.0.1, or set voice.curve_keys (--curve-keys DIR) or voice.token",
+            )
+    if publish is not None and not is_local(publish.address) and not keys:  # a subscriber sends no token
+        raise InvalidSettings(
+            f"{publish.address} can be reached from other machines, and anyone there could read the events",
+            value=publish.address,
+            remedy="use 127.0.0.1, or set voice.curve_keys (--curve-keys DIR)",
+        )
+
+
+def is_local(address: str) -> bool:
+    """Return whether only programs on this machine can reach an address."""
+    if not address.startswith("tcp://"):
+        return True
+    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read_peer(text: str) -> str | None:
+    """Return the IP address in what libzmq says about a client, without a zone. Clients over ipc have none."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def _require_address(address: str) -> None:
+    if not address.startswith(_TRANSPORTS) or (address.startswith("tcp://") and ":" not in address[6:]):
+        raise InvalidSettings(
+            f"{address!r} is not an address to listen on", value=address, remedy="write tcp://HOST:PORT or ipc://PATH"
+        )
+
+
+def _require_organization(organization: str) -> str:
+    if not is_id(organization):
+        raise InvalidSettings(f"{organization!r} is not an organization", value=organization, remedy=_FORM)
+    return organization

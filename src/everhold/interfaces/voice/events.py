@@ -1,0 +1,63 @@
+"""The events of an organization for subscribers: published as they happen, and replayed on request.
+
+Every published event has its number and that of the event before it (`previous`). A subscriber that knows the number
+of the last event it handled skips lower ones, and asks for a replay if `previous` is higher.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from everhold import ChangeEvent, View
+from everhold.errors import InvalidInput, format_value
+from everhold.interfaces.voice.documents import encode_reply
+from everhold.interfaces.voice.outgoing import OutgoingQueue, Publication
+
+STATUS_TOPIC = "status"
+
+
+class EventPublisher:
+    """Publishes the events of a view from now on, and on request a heartbeat with the number of the last one."""
+
+    def __init__(self, view: View, outgoing: OutgoingQueue) -> None:
+        self._outgoing = outgoing
+        self.number = view.events(after=None).reader.number
+        """The number of the last event that was published or had happened before."""
+        self._subscription = view.subscribe(self._publish, after=self.number)
+
+    def close(self) -> None:
+        self._subscription.close()
+
+    def make_heartbeat(self) -> Publication:
+        """Return the message that tells subscribers up to which number events were published."""
+        return make_publication(STATUS_TOPIC, {"status": "running", "number": self.number})
+
+    def _publish(self, event: ChangeEvent) -> None:
+        topic = f"{event.entity or 'all'}.{event.operation}"
+        self._outgoing.put(make_publication(topic, {**describe_event(event), "previous": self.number}))
+        self.number = event.number
+
+
+def make_publication(topic: str, body: Mapping[str, Any]) -> Publication:
+    """Return a message for the subscribers of a topic."""
+    return Publication(topic.encode(), encode_reply(dict(body)))
+
+
+def describe_event(event: ChangeEvent) -> dict[str, Any]:
+    """Return an event as a JSON object."""
+    return dataclasses.asdict(event)
+
+
+def replay_events(view: View, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the next events after the number that a request names.
+
+    The reply has at most 1,000 events, `last`, the number to ask for next, and `more`, whether to ask at once.
+    """
+    after = request.get("after", 0)
+    if isinstance(after, bool) or not isinstance(after, int) or after < 0:
+        raise InvalidInput(
+            f"after is {format_value(after)}", value=after, remedy="send the number of the last event that you handled"
+        )
+    reader = view.events(after=after).reader
+    events = [describe_event(event) for event in reader.read_page()]
+    return {"status": "success", "events": events, "last": reader.number, "more": reader.choose_pause() == 0.0}

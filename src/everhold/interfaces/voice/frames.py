@@ -1,0 +1,41 @@
+"""Frames of a request as ZeroMQ delivers them, and the reply in the same framing.
+
+A DEALER client sends `[body]` or `["", body]`, a REQ client always `["", body]`. The socket puts the identity of the
+client before them.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Identity, delimiter, body. A message with more frames is refused after the frame that is too many.
+MAX_FRAMES = 3
+
+
+class Envelope(NamedTuple):
+    """Who sent a request, and whether an empty frame stood before its body."""
+
+    identity: bytes
+    has_delimiter: bool
+
+    def wrap(self, body: bytes) -> list[bytes]:
+        """Return the frames of a reply."""
+        return [self.identity, b"", body] if self.has_delimiter else [self.identity, body]
+
+
+class Incoming(NamedTuple):
+    """One request, not decoded yet. `body` is None if the frames are not those of a request."""
+
+    envelope: Envelope
+    body: bytes | None
+    peer: str | None
+
+
+def read_frames(frames: Sequence[bytes], peer: str | None) -> Incoming:
+    """Return the request in these frames. A malformed one gets a reply without or with a delimiter, as it began."""
+    identity, *rest = frames
+    has_delimiter = len(rest) > 1 and rest[0] == b""
+    envelope = Envelope(identity, has_delimiter)
+    match rest:
+        case [body] | [b"", body]:
+            return Incoming(envelope, body, peer)
+    return Incoming(envelope, None, peer)

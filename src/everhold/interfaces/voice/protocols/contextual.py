@@ -1,0 +1,113 @@
+"""contextual_memory_pc2: interactions and decisions of a session, and its summary.
+
+Its older build named a user and a project instead of a session. Requests of both are answered. The service answered a
+successful write with an error; here the reply is {"status": "ok"}.
+"""
+
+from typing import Any
+
+from everhold import clock
+from everhold.errors import NotFound
+from everhold.interfaces.voice.protocols.base import Document, VoiceProtocol, report_message
+from everhold.interfaces.voice.protocols.fields import (
+    MAX_TOKENS,
+    format_epoch,
+    read_count,
+    read_object,
+    read_text,
+    require_text,
+    require_value,
+)
+from everhold.interfaces.voice.protocols.interactions import (
+    DEFAULT_TOKENS,
+    clear_messages,
+    record_decision,
+    summarise_session,
+)
+from everhold.interfaces.voice.protocols.interactions import add_interaction as store_interaction
+from everhold.interfaces.voice.service import VoiceService
+
+# What the older build said about itself: how long each part of its memory was kept.
+HIERARCHY = {"short_term": "sessions", "medium_term": "summaries", "long_term": "memories"}
+
+
+def find_session_id(request: Document) -> str:
+    """Return the session that a request names, or that of its user and project, or of its user today."""
+    if request.get("session_id"):
+        return require_text(request, "session_id")
+    today = f"{clock.now():%Y-%m-%d}"
+    return f"{read_text(request, 'user_id', 'default')}_{read_text(request, 'project', today)}"
+
+
+def add_interaction(service: VoiceService, request: Document) -> dict[str, Any]:
+    kind, content = require_text(request, "type"), require_value(request, "content")
+    store_interaction(service, find_session_id(request), kind, content, read_object(request, "metadata"))
+    return {"status": "ok"}
+
+
+def make_summary(service: VoiceService, request: Document) -> dict[str, Any]:
+    """Return the summary of the session that a request names."""
+    tokens = read_count(request, "max_tokens", DEFAULT_TOKENS, MAX_TOKENS)
+    return summarise_session(service, find_session_id(request), tokens)
+
+
+def get_context(service: VoiceService, request: Document) -> dict[str, Any]:
+    return {"status": "ok", **make_summary(service, request)}
+
+
+def get_summary(service: VoiceService, request: Document) -> dict[str, Any]:
+    return {"status": "ok", "summary": make_summary(service, request)}
+
+
+def add_decision(service: VoiceService, request: Document) -> dict[str, Any]:
+    record_decision(service, find_session_id(request), require_value(request, "decision"))
+    return {"status": "ok"}
+
+
+def get_session_id(service: VoiceService, request: Document) -> dict[str, Any]:
+    return {"status": "ok", "session_id": find_session_id(request)}
+
+
+def clear_session(service: VoiceService, request: Document) -> dict[str, Any]:
+    try:
+        service.use_session(find_session_id(request), clear_messages)
+    except NotFound:  # clearing a session that never began succeeded
+        return {"status": "ok"}
+    return {"status": "ok"}
+
+
+def get_memory_config(service: VoiceService, request: Document) -> dict[str, Any]:
+    return {"status": "ok", "hierarchy": HIERARCHY}
+
+
+def describe_health(service: VoiceService, name: str) -> dict[str, Any]:
+    """Return what the contextual and the unified services said about their health."""
+    return {
+        "status": "ok",
+        "service": name,
+        "timestamp": format_epoch(clock.now()),
+        "uptime_seconds": service.uptime,
+        "total_requests": service.answered + service.failed,
+        "successful_requests": service.answered,
+        "failed_requests": service.failed,
+    }
+
+
+def check_health(service: VoiceService, request: Document) -> dict[str, Any]:
+    return describe_health(service, "contextual_memory_agent")
+
+
+CONTEXTUAL = VoiceProtocol(
+    "contextual",
+    {
+        "add_interaction": add_interaction,
+        "get_context": get_context,
+        "record_decision": add_decision,
+        "get_session_id": get_session_id,
+        "get_summary": get_summary,
+        "clear_session": clear_session,
+        "get_memory_config": get_memory_config,
+        "health_check": check_health,
+    },
+    report_message,
+)

@@ -1,0 +1,47 @@
+"""Lists of values that belong to a user, as jarvis and the MainPC build kept them: one memory per value.
+
+They have the kind "interaction", because a list may hold the same value twice, and a tag that names the list. The
+value itself is in the memory's content, and its words are the memory's text.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from everhold import Memory
+from everhold.interfaces.voice.protocols.fields import MAX_ITEMS, describe_value
+from everhold.interfaces.voice.service import VoiceService
+
+KIND = "interaction"
+REMINDERS = "reminder"
+_VALUE = "value"
+
+
+def add_entry(service: VoiceService, user: str, tag: str, value: Any) -> Memory:
+    """Store a value at the end of one of a user's lists."""
+    return service.view(user=user).remember(describe_value(value), kind=KIND, tags=[tag], content={_VALUE: value})
+
+
+def list_entries(service: VoiceService, user: str, tag: str, limit: int = MAX_ITEMS) -> Sequence[Memory]:
+    """Return the last entries of one of a user's lists, oldest first."""
+    newest = service.view(user=user).list(kind=KIND, tags=tag, limit=limit)
+    return list(newest)[::-1]
+
+
+def clear_entries(service: VoiceService, user: str, tag: str) -> int:
+    """Forget all entries of one of a user's lists; return how many there were."""
+    return service.view(user=user).forget_where(kind=KIND, tags=tag).count
+
+
+def get_value(memory: Memory) -> Any:
+    """Return the value of an entry."""
+    return memory.content.get(_VALUE, memory.text)
+
+
+def announce_reminder(service: VoiceService, user: str, reminder: Any) -> None:
+    """Tell subscribers of the topic "reminder" about a reminder that asks for it with `"type": "reminder"`."""
+    if not isinstance(reminder, dict) or reminder.get("type") != "reminder":
+        return
+    text, emotion = reminder.get("text") or "You have a new reminder.", reminder.get("emotion") or "neutral"
+    service.broadcast(
+        "reminder", {"type": "reminder", "text": text, "user": user, "emotion": emotion, "proactive": True}
+    )

@@ -1,0 +1,51 @@
+"""The protocol "orchestrator": a request with `data` is one of the later service, every other one an envelope."""
+
+from typing import Any
+
+from everhold.interfaces.shared.failures import Failure
+from everhold.interfaces.voice.protocols.base import Document, Handler, VoiceProtocol, report_message
+from everhold.interfaces.voice.protocols.orchestrator_envelope import (
+    ENVELOPE_ACTIONS,
+    complete_envelope,
+    report_envelope,
+)
+from everhold.interfaces.voice.protocols.orchestrator_service import SERVICE_ACTIONS
+from everhold.interfaces.voice.service import VoiceService
+
+
+def is_envelope(request: Document) -> bool:
+    """Return whether a request is an envelope."""
+    return "data" not in request and (request.get("action") not in SERVICE_ACTIONS or "payload" in request)
+
+
+def _choose(envelope: Handler | None, service_handler: Handler | None) -> Handler:
+    """Return a handler for an action that one or both forms have."""
+
+    def handle(service: VoiceService, request: Document) -> dict[str, Any]:
+        handler = envelope if is_envelope(request) else service_handler
+        chosen = handler or envelope or service_handler
+        assert chosen is not None, "an action of the table has a handler"
+        return chosen(service, request)
+
+    return handle
+
+
+def complete(request: Document, reply: dict[str, Any]) -> dict[str, Any]:
+    """Return a reply in the form of its request."""
+    return complete_envelope(request, reply) if is_envelope(request) else reply
+
+
+def report(request: Document, failure: Failure) -> dict[str, Any]:
+    """Return an error in the form of its request."""
+    return report_envelope(request, failure) if is_envelope(request) else report_message(request, failure)
+
+
+ORCHESTRATOR = VoiceProtocol(
+    "orchestrator",
+    {
+        action: _choose(ENVELOPE_ACTIONS.get(action), SERVICE_ACTIONS.get(action))
+        for action in (*ENVELOPE_ACTIONS, *SERVICE_ACTIONS)
+    },
+    report,
+    complete=complete,
+)

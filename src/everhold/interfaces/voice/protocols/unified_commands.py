@@ -1,0 +1,187 @@
+"""UnifiedMemoryReasoningAgent, fourth protocol ("unified-4"): commands on memories with a strength.
+
+The service's strength is 1.0 for a memory with the engine's default importance, and grows with its importance and the
+strength that maintenance has left of it. Forgetting is the engine's: a forgotten memory is hidden.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from everhold import Memory, View
+from everhold.errors import AlreadyExists, InvalidInput, NotFound
+from everhold.interfaces.shared.failures import Failure
+from everhold.interfaces.voice.protocols.base import Document, VoiceProtocol
+from everhold.interfaces.voice.protocols.fields import (
+    MAX_ITEMS,
+    describe_value,
+    format_epoch,
+    read_list,
+    read_number,
+    read_object,
+    read_text,
+    read_texts,
+    require_text,
+    require_value,
+)
+from everhold.interfaces.voice.service import VoiceService
+from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
+
+_KIND = "interaction"  # the service stored the same content twice if it was sent twice
+_TAG = "unified"
+_USUAL = compute_importance(DEFAULT_PRIORITY)
+_REINFORCEMENT = 1.2
+_MAX_HITS = 100
+_MAX_SOURCE = 64
+
+
+def ping(service: VoiceService, request: Document) -> dict[str, Any]:
+    return {"status": "SUCCESS", "message": "PONG"}
+
+
+def store_memory(service: VoiceService, request: Document) -> dict[str, Any]:
+    memory = _store(service.view(), read_object(request, "data"))
+    return _succeed({"memory_id": memory.id})
+
+
+def _store(view: View, item: Document) -> Memory:
+    """Store an item; one with the id of a stored memory replaces what that says."""
+    fields = _read_item(item)
+    memory_id = read_text(item, "id", "") or None
+    try:
+        return view.remember(id=memory_id, kind=_KIND, tags=[_TAG], **fields)
+    except AlreadyExists:
+        if memory_id is None:
+            raise
+        return view.revise(memory_id, **fields)
+
+
+def _read_item(item: Document) -> dict[str, Any]:
+    value = require_value(item, "content")
+    strength = read_number(item, "strength", 1.0)
+    return {
+        "text": describe_value(value),
+        "content": {"value": value},
+        "source_agent": read_text(item, "source", "unknown")[:_MAX_SOURCE],
+        "importance": min(max(strength, 0.0) * _USUAL, 1.0),
+    }
+
+
+def query_memory(service: VoiceService, request: Document) -> dict[str, Any]:
+    query = read_object(request, "query")
+    least = read_number(query, "min_strength", 0.0)
+    items = [_describe(memory) for memory in _find(service.view(), query)]
+    return _succeed({"memories": [item for item in items if item["strength"] >= least]})
+
+
+def _find(view: View, query: Document) -> Sequence[Memory]:
+    if query.get("id") or query.get("ids"):
+        return _get_existing(view, [*read_texts(query, "id"), *read_texts(query, "ids")])
+    where = {"source_agent": read_text(query, "source", "")} if query.get("source") else None
+    keywords = read_texts(query, "keywords")
+    if not keywords:
+        return view.list(kind=_KIND, tags=_TAG, where=where, limit=MAX_ITEMS)
+    hits = view.recall(" ".join(keywords), k=_MAX_HITS, kind=_KIND, tags=_TAG, where=where, minimum=0.0)
+    return [hit.memory for hit in hits if _mentions(hit.memory, keywords)]
+
+
+def _mentions(memory: Memory, keywords: Sequence[str]) -> bool:
+    return any(keyword.casefold() in memory.text.casefold() for keyword in keywords)
+
+
+def _get_existing(view: View, memory_ids: Sequence[str]) -> list[Memory]:
+    memories = []
+    for memory_id in dict.fromkeys(memory_ids):
+        try:
+            memories.append(view.get(memory_id))
+        except NotFound:
+            continue
+    return memories
+
+
+def reinforce_memory(service: VoiceService, request: Document) -> dict[str, Any]:
+    """Make a memory more important. Reading it also resets its decay."""
+    view = service.view()
+    memory = view.get(require_text(request, "memory_id"))
+    importance = min(memory.importance * _REINFORCEMENT, 1.0)
+    if importance > memory.importance:
+        memory = view.revise(memory.id, importance=importance, reason="reinforced")
+    return _succeed({"memory_id": memory.id, "strength": _compute_strength(memory)})
+
+
+def delete_memory(service: VoiceService, request: Document) -> dict[str, Any]:
+    memory = service.view().forget(require_text(request, "memory_id"))
+    return _succeed({"memory_id": memory.id})
+
+
+def sync_memories(service: VoiceService, request: Document) -> dict[str, Any]:
+    """Store memories of another store: what was used later wins, and the greater strength."""
+    view, count = service.view(), 0
+    for item in read_list(request, "memories"):
+        if not isinstance(item, dict):
+            raise InvalidInput("memories holds something else than objects", remedy="send objects")
+        count += _sync(view, item)
+    return _succeed({"synced": count})
+
+
+def _sync(view: View, item: Document) -> bool:
+    known = _get_existing(view, [require_text(item, "id")])
+    if not known:
+        _store(view, item)
+        return True
+    fields, [memory] = _read_item(item), known
+    used_at = datetime.fromtimestamp(read_number(item, "last_accessed", 0.0), UTC)
+    is_newer = used_at > (memory.last_accessed or memory.updated_at)
+    importance = max(memory.importance, fields.pop("importance"))
+    changes = {**(fields if is_newer else {}), "importance": importance}
+    view.revise(memory.id, **changes)
+    return is_newer
+
+
+def get_status(service: VoiceService, request: Document) -> dict[str, Any]:
+    count = service.view().count(kind=_KIND, tags=_TAG)
+    return _succeed({"total_memories": count, "active_memories": count, "forgotten_memories": 0})
+
+
+def check_health(service: VoiceService, request: Document) -> dict[str, Any]:
+    return _succeed({"health": "OK", "uptime": service.uptime})
+
+
+def _succeed(data: dict[str, Any]) -> dict[str, Any]:
+    return {"status": "SUCCESS", "data": data}
+
+
+def _describe(memory: Memory) -> dict[str, Any]:
+    used_at = memory.last_accessed or memory.created_at
+    return {
+        "id": memory.id,
+        "content": memory.content.get("value", memory.text),
+        "created_at": format_epoch(memory.created_at),
+        "last_accessed": format_epoch(used_at),
+        "strength": _compute_strength(memory),
+        "source": memory.source_agent,
+        "forgotten": False,
+    }
+
+
+def _compute_strength(memory: Memory) -> float:
+    return round(memory.weight / _USUAL, 6)
+
+
+def report_error(request: Document, failure: Failure) -> dict[str, Any]:
+    """Return an error as this protocol writes it."""
+    return {"status": "ERROR", "message": failure.message, "error": failure.message}
+
+
+COMMANDS = {
+    "TEST_PING": ping,
+    "STORE_MEMORY": store_memory,
+    "QUERY_MEMORY": query_memory,
+    "REINFORCE_MEMORY": reinforce_memory,
+    "DELETE_MEMORY": delete_memory,
+    "SYNC_MEMORIES": sync_memories,
+    "GET_MEMORY_STATUS": get_status,
+    "HEALTH_CHECK": check_health,
+    "health_check": check_health,
+}
+UNIFIED_4 = VoiceProtocol("unified-4", COMMANDS, report_error, action_field="command")

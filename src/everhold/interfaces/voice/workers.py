@@ -1,0 +1,153 @@
+"""The threads that answer requests: at most one request of a client at a time, so that its replies keep their order."""
+
+import hmac
+import queue
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from everhold.background import BackgroundThread
+from everhold.errors import InvalidInput, StoreBusy
+from everhold.interfaces.voice.documents import decode_request, encode_reply
+from everhold.interfaces.voice.events import replay_events
+from everhold.interfaces.voice.frames import Incoming
+from everhold.interfaces.voice.outgoing import OutgoingQueue, Reply
+from everhold.interfaces.voice.protocols.base import Document, VoiceProtocol
+from everhold.interfaces.voice.service import VoiceService
+from everhold.interrupts import GuardedEvent
+from everhold.model.access import caller_address
+
+_REPLAY = ("replay", "REPLAY")
+# How many requests of one client may wait. The next ones are refused, so that others get their turn.
+MAX_WAITING_PER_CLIENT = 100
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What answers the requests of one bind."""
+
+    number: int
+    protocol: VoiceProtocol
+    service: VoiceService
+
+
+@dataclass(frozen=True)
+class RequestRules:
+    """What every request must keep: its size, and the token if there is one."""
+
+    max_bytes: int
+    token: str | None
+
+
+class PendingRequest(NamedTuple):
+    """One request and the channel that it came from."""
+
+    channel: Channel
+    incoming: Incoming
+
+    @property
+    def client(self) -> tuple[int, bytes]:
+        return self.channel.number, self.incoming.envelope.identity
+
+
+def answer(pending: PendingRequest, rules: RequestRules) -> Reply:
+    """Return the encoded reply to a request. Whatever fails becomes an error reply of the protocol."""
+    channel, incoming = pending
+    request: dict[str, Any] = {}
+    token = caller_address.set(incoming.peer)
+    try:
+        request = decode_request(incoming.body, rules.max_bytes)
+        _require_token(request, rules.token)
+        if request.get(channel.protocol.action_field) in _REPLAY:
+            body = encode_reply(replay_events(channel.service.view(), request))
+        else:
+            body = encode_reply(channel.protocol.answer(channel.service, request))
+    except Exception as error:
+        body = encode_reply(channel.protocol.refuse(request, error))
+    finally:
+        caller_address.reset(token)
+    return Reply(channel.number, incoming.envelope.identity, incoming.envelope.wrap(body))
+
+
+def refuse_busy(pending: PendingRequest) -> Reply:
+    """Return the reply to a request of a client that has too many waiting."""
+    error = StoreBusy(
+        f"{MAX_WAITING_PER_CLIENT} requests of this client are waiting", remedy="wait for replies before sending more"
+    )
+    body = encode_reply(pending.channel.protocol.refuse({}, error))
+    return Reply(pending.channel.number, pending.incoming.envelope.identity, pending.incoming.envelope.wrap(body))
+
+
+def _require_token(request: Document, token: str | None) -> None:
+    if token is None:
+        return
+    sent = request.get("token")
+    # Compared in constant time, so that a client cannot find the token letter by letter.
+    if not isinstance(sent, str) or not hmac.compare_digest(sent.encode(), token.encode()):
+        raise InvalidInput("the token is missing or wrong", remedy='send the gateway\'s token as "token"')
+
+
+class WorkerPool:
+    """Threads that answer requests and put the replies into the outgoing queue."""
+
+    def __init__(self, count: int, rules: RequestRules, outgoing: OutgoingQueue) -> None:
+        self._rules, self._outgoing = rules, outgoing
+        self._requests: queue.SimpleQueue[PendingRequest | None] = queue.SimpleQueue()
+        self._stop = GuardedEvent()
+        self._threads = [BackgroundThread(f"everhold-voice-{number}", self._run, self._stop) for number in range(count)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, pending: PendingRequest) -> None:
+        self._requests.put(pending)
+
+    def stop(self) -> None:
+        """Let no further request begin. Those that are being answered go on: see `is_idle`."""
+        self._stop.set()
+        for _ in self._threads:
+            self._requests.put(None)  # wakes a thread that waits for a request
+
+    def is_idle(self) -> bool:
+        """Return whether all threads have ended."""
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            pending = self._requests.get()
+            if pending is not None and not self._stop.is_set():
+                self._outgoing.put(answer(pending, self._rules))
+
+
+class ClientQueues:
+    """The requests that wait until an earlier request of the same client has been answered.
+
+    Only the gateway's thread uses it.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[int, bytes], deque[PendingRequest]] = {}
+        self.count = 0
+        """How many requests are being answered or wait."""
+
+    def add(self, pending: PendingRequest) -> bool | None:
+        """Add a request. Return whether it may begin now, or None if its client has too many waiting."""
+        others = self._waiting.get(pending.client)
+        if others is not None and len(others) >= MAX_WAITING_PER_CLIENT:
+            return None
+        self.count += 1
+        if others is None:
+            self._waiting[pending.client] = deque()
+            return True
+        others.append(pending)
+        return False
+
+    def finish(self, client: tuple[int, bytes]) -> PendingRequest | None:
+        """Note that a request of a client was answered; return the client's next one."""
+        self.count -= 1
+        others = self._waiting[client]
+        if others:
+            return others.popleft()
+        del self._waiting[client]
+        return None
