@@ -208,7 +208,7 @@ the a an all there their its his her any some these those this it they them we u
 just as so then if how when while ones one's belonging belong corresponding currently overall ever following given named
 exists exist available various considered possible whole entire registered recorded listed associated related regarding
 including together values value results result many much s kinds well yet still already time times moment say
-shown used using use according person persons called titled
+shown used using use according person persons called titled row rows entry entries
 """
 FILLERS = frozenset(_FILLER_WORDS.split())
 
