@@ -34,6 +34,8 @@ from everhold.recall.signals import Signal, find_similar_rows
 from everhold.recall.text_reading import read_text
 
 _NO_TERMS: frozenset[str] = frozenset()
+# Readings that an image keeps: a few kilobytes each.
+_MAX_READINGS = 4096
 
 
 def rank_answers(
@@ -206,11 +208,16 @@ def _measure_attribute(
     readings, row_list = image.readings, rows.tolist()
     unread = [row for row in row_list if row not in readings]
     if unread:
+        if len(readings) + len(unread) > _MAX_READINGS:
+            readings.clear()
+            unread = row_list
         texts = prepared.read_texts([image.owners[row] for row in unread])
         for row in unread:
             readings[row] = read_text(texts.get(image.owners[row], ""))
     rare = np.empty(len(rows), object)
-    rare[:] = [readings[row].rare for row in row_list]
+    # Nearly every candidate has the terms of the question.
+    of_question = intent.asked.people | intent.asked.things
+    rare[:] = [readings[row].rare - of_question for row in row_list]
     return np.array([measure_evidence(readings[row], intent.asked) for row in row_list]), rare
 
 

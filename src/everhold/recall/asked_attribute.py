@@ -101,7 +101,7 @@ NO_EVIDENCE = AttributeEvidence(0.0, 0.0, 0.0, 0.0)
 
 def measure_evidence(reading: TextReading, asked: AskedAttribute) -> AttributeEvidence:
     """Return how clearly a text states the attribute asked for."""
-    if asked.people and asked.people.isdisjoint(reading.terms):
+    if not reading.attributes & asked.attributes or (asked.people and asked.people.isdisjoint(reading.terms)):
         return NO_EVIDENCE
     right = [clause for clause in reading.clauses if _counts(clause, asked)]
     stated, changed = _measure_windows(right, asked.attributes)

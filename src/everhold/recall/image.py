@@ -158,6 +158,7 @@ class Image:
             for row in np.flatnonzero(numbers == hash(owner_id)):
                 if alive[row] and self.owners[row] == owner_id:
                     alive[row] = False
+                    self.readings.pop(int(row), None)
                     self.alive_rows -= 1
 
     def link(self, related: Mapping[str, Collection[str]]) -> None:

@@ -5,6 +5,8 @@ A reading is a hint for ranking. It need not be complete: a text that it does no
 
 import re
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from everhold.facts.words import JOBS, LANGUAGES, NOT_NAMES, RELATIONS
@@ -118,9 +120,13 @@ class ClauseReading(NamedTuple):
 
 
 class TextReading(NamedTuple):
-    """The clauses of a text, its terms, and those of them that are names, numbers or unusual words."""
+    """The clauses of a text, its terms, and those of them that are names, numbers or unusual words.
+
+    `attributes` is the mask of all attributes that a clause states or hints at.
+    """
 
     clauses: tuple[ClauseReading, ...] = ()
+    attributes: int = 0
     terms: frozenset[str] = frozenset()
     rare: frozenset[str] = frozenset()
 
@@ -143,7 +149,8 @@ def read_text(text: str) -> TextReading:
                 clauses.append(_read_clause(clause, words, number, people, is_sure=is_sure))
                 stems.update(word.stem for word in words)
                 rare.update(word.stem for word in words if _is_rare(word))
-    return TextReading(tuple(clauses), frozenset(stems), frozenset(rare))
+    attributes = reduce(or_, (clause.states | clause.hints for clause in clauses), 0)
+    return TextReading(tuple(clauses), attributes, frozenset(stems), frozenset(rare))
 
 
 def _is_rare(word: TextWord) -> bool:
