@@ -11,7 +11,7 @@ _MAX_DEPTH = 64
 def parse_outline(head: str) -> Any:
     """Return the value that a text begins with; what is cut off at the end of the text is left out.
 
-    None if the text is not the beginning of JSON, or is nested deeper than any shape that is known.
+    What is nested deeper than any known shape is left out, too. None if the text is not the beginning of JSON.
     """
     root: list[Any] = []
     stack: list[list[Any] | dict[str, Any]] = [root]
@@ -26,7 +26,7 @@ def parse_outline(head: str) -> Any:
             names.append(None)
             is_name_next = token == "{"
             if len(stack) > _MAX_DEPTH:
-                return None
+                return root[0]
         elif token in "}]":
             if len(stack) == 1:
                 return None

@@ -1,19 +1,20 @@
 """Rows of files that hold one table: JSON, JSON lines, CSV, or a SQLite database."""
 
 import csv
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from everhold.errors import InvalidInput
 from everhold.importers.files import ForeignFiles
 from everhold.importers.source import Sample
-from everhold.json_streams import MAX_CHARACTERS, open_text, parse_line
+from everhold.json_streams import open_text, parse_line
 from everhold.ports.foreign_tables import ForeignTables
 
 _DELIMITERS = ",;\t|"
+# The default limit is 128 KB, and texts are longer. A quotation mark that is never closed ends here, too.
+_MAX_CELL = 4_000_000
 
 
 class FileRow(NamedTuple):
@@ -107,13 +108,13 @@ def iterate_json_lines(files: ForeignFiles, member: str = "") -> Iterator[FileRo
 
 def iterate_csv(files: ForeignFiles) -> Iterator[FileRow]:
     """Yield the rows of a CSV file by the names in its first line."""
-    # The default limit of a field is 128 KB; texts are longer. A quotation mark that is never closed ends here, too.
-    csv.field_size_limit(min(MAX_CHARACTERS, sys.maxsize))
+    csv.field_size_limit(_MAX_CELL)
     with files.open() as file, open_text(file) as text:
         try:
-            header_line = text.readline(MAX_CHARACTERS)
+            header_line = text.readline(_MAX_CELL)
             names = [name.strip() for name in _split_header(header_line)]
-            reader = csv.reader(text, delimiter=_find_delimiter(header_line))
+            lines = _iterate_lines(text, files.path.name)
+            reader = csv.reader(lines, delimiter=_find_delimiter(header_line), strict=True)
             for number, cells in enumerate(reader, 2):
                 if not cells:
                     continue
@@ -128,6 +129,14 @@ def iterate_csv(files: ForeignFiles) -> Iterator[FileRow]:
             raise InvalidInput(f"{name} is not UTF-8: {error.reason}", remedy="convert the file to UTF-8") from None
         except csv.Error as error:
             raise InvalidInput(f"{files.path.name} is not CSV: {error}", remedy="correct the file") from None
+
+
+def _iterate_lines(text: TextIO, name: str) -> Iterator[str]:
+    """Yield the lines of a file without ever reading one that is too long as a whole."""
+    while line := text.readline(_MAX_CELL + 1):
+        if len(line) > _MAX_CELL:
+            raise InvalidInput(f"a line of {name} has more than {_MAX_CELL:,} characters", remedy="split the file")
+        yield line
 
 
 def _iterate_database(files: ForeignFiles) -> Iterator[FileRow]:

@@ -84,7 +84,8 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection = sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True)
     except sqlite3.Error as error:
         raise UnreadableFile(
-            f"the database {path.name!r} cannot be opened: {error}", remedy="check that you may read it"
+            f"the database {path.name!r} cannot be opened: {error}",
+            remedy="check that you may read it and that it is not damaged",
         ) from error
     return connection
 
