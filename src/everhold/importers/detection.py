@@ -26,6 +26,14 @@ def find_source(files: ForeignFiles, name: str | None = None) -> ImportSource | 
         by_name = {source.name: source for source in SOURCES}
         if name not in by_name:
             raise InvalidInput(f"no source {name!r}", value=name, remedy=suggest_name(name, by_name))
+        # What a JSON file holds may be ambiguous; which tables or files there are is not.
+        has_names = files.is_folder or files.is_archive or files.is_database()
+        if has_names and not by_name[name].detect(take_sample(files)):
+            raise InvalidInput(
+                f"{files.path.name} is not {by_name[name].description}",
+                value=name,
+                remedy="import it without naming a source; its content tells what it is",
+            )
         return by_name[name]
     sample = take_sample(files)
     # `max` returns the first of equals, so the order of SOURCES decides.

@@ -14,11 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from everhold.errors import AlreadyExists
+from everhold.errors import AlreadyExists, UnreadableFile
 from everhold.import_results import ImportResult, MappedRows, RowsLeftOut
 from everhold.importers.quarantine import Quarantine
 from everhold.importers.records import Record, RecordReader
-from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut
+from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, SourceItem
 from everhold.progress import ReportProgress, StepCounter
 
 BATCH = 250
@@ -133,7 +133,7 @@ class ForeignImport:
     def _read(self, counts: ImportCounts, quarantine: Quarantine) -> Iterator[Record]:
         """Yield the records of the input, and count and collect what is none."""
         reader = self.make_reader()
-        for item in self.source.read(self.opened):
+        for item in self._iterate_items():
             if isinstance(item, LeftOut):
                 counts.left_out[item.origin, item.reason] += item.rows
                 continue
@@ -145,6 +145,16 @@ class ForeignImport:
                 quarantine.add(record)
             else:
                 yield record
+
+    def _iterate_items(self) -> Iterator[SourceItem]:
+        """Yield what the source reads. A source relies on the tables and columns of its system."""
+        try:
+            yield from self.source.read(self.opened)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise UnreadableFile(
+                f"{self.opened.files.path.name} is not as {self.source.name} writes it: {error!r}",
+                remedy="check which program wrote the file",
+            ) from error
 
     def _make_result(
         self, counts: ImportCounts, quarantine: Quarantine, saved: Path | None, *, is_dry_run: bool = False

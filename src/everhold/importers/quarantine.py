@@ -39,7 +39,10 @@ class Quarantine:
             self.faults.append(RowFault(bad.origin, bad.place, bad.reason))
         document: dict[str, Any] = {MARK: VERSION, "source": self._source, "origin": bad.origin, "place": bad.place}
         document |= {"reason": bad.reason, "kind": bad.kind, "row": bad.row}
-        line = json.dumps(document, ensure_ascii=True, default=_spell)
+        try:
+            line = json.dumps(document, ensure_ascii=True, default=_spell)
+        except RecursionError:
+            line = json.dumps({**document, "row": "nested too deeply to be kept"})
         if len(line) > _MAX_ROW_CHARACTERS:
             line = json.dumps({**document, "row": f"{len(line):,} characters, which are too many to keep"})
         self._spool.write(line + "\n")

@@ -54,6 +54,8 @@ class RecordReader:
             _CHECKS[draft.kind](self, draft, values)
         except ValueError as error:
             return BadRow(draft.origin, draft.place, str(error), draft.fields, draft.kind)
+        except RecursionError:
+            return BadRow(draft.origin, draft.place, "a value is nested too deeply", None, draft.kind)
         return Record(draft.kind, draft, values)
 
     def _clean(self, draft: RowDraft) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from everhold import clock
 from everhold.adapters.sqlite_files.foreign_tables import open_foreign_tables
-from everhold.errors import Argument, InvalidInput, Remedy
+from everhold.errors import InvalidInput
 from everhold.import_results import ImportResult
 from everhold.importers.detection import find_source, take_sample
 from everhold.importers.files import ForeignFiles, require_input
@@ -47,7 +47,7 @@ class ForeignOptions:
                 raise InvalidInput(
                     f"{name} is for data of other systems, and the file is {noun}",
                     value=name,
-                    remedy=Remedy("leave out {}", Argument(name)),
+                    remedy="leave it out",
                 )
 
 
@@ -71,7 +71,14 @@ def import_foreign(
         options.users,
     )
     imported = ForeignImport(source, opened, make_reader, ImportWriter(parts, scope, path, source.name), report)
-    return imported.check() if options.dry_run else imported.run(options.quarantine, overwrite=options.overwrite)
+    result = imported.check() if options.dry_run else imported.run(options.quarantine, overwrite=options.overwrite)
+    if options.source is not None and not result.mapped and not result.left_out:
+        raise InvalidInput(
+            f"{path.name} holds nothing that {options.source} writes",
+            value=options.source,
+            remedy="import it without naming a source; its content tells what it is",
+        )
+    return result
 
 
 def _read_zone(name: str) -> ZoneInfo:

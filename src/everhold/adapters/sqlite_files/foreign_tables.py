@@ -32,6 +32,10 @@ class SqliteForeignTables:
         return {name: [str(row[1]) for row in self._run(f"PRAGMA table_info({_quote(name)})")] for name in names}
 
     def read_rows(self, table: str, order: Sequence[str] = ()) -> Iterator[Mapping[str, Any]]:
+        if table not in self.columns:
+            raise UnreadableFile(
+                f"the database {self._name!r} has no table {table!r}", remedy="check which program wrote it"
+            )
         columns = self.columns[table]
         known = [name for name in order if name in columns]
         ordering = f" ORDER BY {', '.join(map(_quote, known))}" if known else ""

@@ -141,7 +141,8 @@ def _show(file: Path, loaded: ImportResult) -> RenderableType:
         parts.append(Text(f"… and {loaded.quarantined - _SHOWN_FAULTS:,} more", style="red"))
     if loaded.quarantine is not None:
         remedy = f"they are in {loaded.quarantine}; correct them there and import that file"
-        parts.append(show.render_text(f"{loaded.quarantined:,} rows were not imported: {remedy}"))
+        noun = "row was" if loaded.quarantined == 1 else "rows were"
+        parts.append(show.render_text(f"{loaded.quarantined:,} {noun} not imported: {remedy}"))
     verb = "would import" if loaded.is_dry_run else "imported"
     counts = f"{loaded.added:,} rows" if loaded.is_dry_run else _describe_import(loaded)
     parts.append(show.render_text(f"{verb} {file} ({loaded.source}): {counts}"))
