@@ -6,7 +6,6 @@ imports the parts and the views while the embedding model is loaded.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from everhold import clock, settings
 from everhold.adapters.address import read_file, scheme_of
 from everhold.arguments.checks import Body, Identifier, JobName, PageSize, PathText
 from everhold.arguments.verbs import check_verbs, make_check
-from everhold.errors import Argument, InvalidInput, InvalidSettings, Remedy
+from everhold.errors import InvalidInput, InvalidSettings
 from everhold.exchange import places
 from everhold.lazy_exports import ImportSection
 from everhold.model import Organization
@@ -32,7 +31,6 @@ from everhold.settings_sections import hide_password
 from everhold.views.accounts import AccountVerbs
 
 if TYPE_CHECKING:
-    from everhold.exchange.bundle import Header
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.model import Memory
     from everhold.parts import Parts
@@ -178,7 +176,7 @@ class Everhold(AccountVerbs):
         replaces it if it exists.
         """
         from everhold.exchange import bundle, loading
-        from everhold.views.imports import ForeignOptions, import_foreign
+        from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user
 
         place, report = Path(path), progress or ignore_progress
         options = ForeignOptions(
@@ -188,7 +186,12 @@ class Everhold(AccountVerbs):
         header = None if is_folder else bundle.header_of(loading.read_first_line(place))
         if header is not None:
             options.refuse_for("a bundle")
-            return self._load_bundle(place, header, organization, user, report)
+            refuse_user(place, user)
+            into = header.organization if organization is None else organization
+            self._require_organization(into)
+            loaded = load_bundle(self._parts, place, header, into, report)
+            self._note("import", into, loaded.count)
+            return loaded
         view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
         parts = self._parts if progress is None else self._parts.report_embedding(progress)
         imported = import_foreign(parts, view.scope, place, options, report)
@@ -198,25 +201,6 @@ class Everhold(AccountVerbs):
         options.refuse_for("a list or a text")
         remember = partial(_remember_counted, type(view)(parts, view.scope))
         return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
-
-    def _load_bundle(
-        self, place: Path, header: "Header", organization: str | None, user: str | None, report: ReportProgress
-    ) -> "everhold.ImportResult":
-        from everhold.exchange import importing
-        from everhold.sessions.archive import put_back_archives
-        from everhold.sessions.working import drop_all
-
-        if user is not None:
-            remedy = Remedy("leave out {}", Argument("user"))
-            raise InvalidInput(f"{place.name} is a bundle and says whose each row is", value=user, remedy=remedy)
-        into = header.organization if organization is None else organization
-        self._require_organization(into)
-        put_back_archives(self._parts.session_deps, into)  # so that the bundle's rows are compared with them
-        loaded = importing.import_bundle(self._parts.records, place, header, into, report)
-        drop_all(self._parts.session_deps, into)
-        embedded = self._parts.embed_imported(into, report)
-        self._note("import", into, loaded.count)
-        return replace(loaded, embedded=embedded)
 
     def _note(self, operation: LoggedOperation, organization: str, rows: int) -> None:
         scope = validate_row(Scope, {"organization": organization})

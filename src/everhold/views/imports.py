@@ -1,7 +1,7 @@
 """Imports the data of another system into one scope."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 from everhold import clock
 from everhold.adapters.sqlite_files.foreign_tables import open_foreign_tables
-from everhold.errors import InvalidInput
+from everhold.errors import Argument, InvalidInput, Remedy
+from everhold.exchange.importing import import_bundle
 from everhold.import_results import ImportResult
 from everhold.importers.detection import find_source, take_sample
 from everhold.importers.files import ForeignFiles, require_input
@@ -19,9 +20,12 @@ from everhold.importers.source import ImportInput
 from everhold.model import Scope
 from everhold.model.tenancy import check_timezone
 from everhold.progress import ReportProgress
+from everhold.sessions.archive import put_back_archives
+from everhold.sessions.working import drop_all
 from everhold.views.import_writer import ImportWriter
 
 if TYPE_CHECKING:
+    from everhold.exchange.bundle import Header
     from everhold.parts import Parts
 
 # What the sources are, for those who look for a file that is none of them.
@@ -49,6 +53,23 @@ class ForeignOptions:
                     value=name,
                     remedy="leave it out",
                 )
+
+
+def refuse_user(path: Path, user: str | None) -> None:
+    """Raise InvalidInput if a user was passed for a bundle."""
+    if user is not None:
+        remedy = Remedy("leave out {}", Argument("user"))
+        raise InvalidInput(f"{path.name} is a bundle and says whose each row is", value=user, remedy=remedy)
+
+
+def load_bundle(
+    parts: "Parts", path: Path, header: "Header", organization: str, report: ReportProgress
+) -> ImportResult:
+    """Import a bundle into an organization, and embed what has no vectors of this engine's models."""
+    put_back_archives(parts.session_deps, organization)  # so that the bundle's rows are compared with them
+    loaded = import_bundle(parts.records, path, header, organization, report)
+    drop_all(parts.session_deps, organization)
+    return replace(loaded, embedded=parts.embed_imported(organization, report))
 
 
 def import_foreign(
