@@ -76,6 +76,7 @@ attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, 
 	@$(BIN)/python -m benchmarks.maintenance_crash
 	@$(BIN)/python -m benchmarks.episodes_crash
 	@$(BIN)/python -m benchmarks.agent_crash
+	@$(BIN)/python -m benchmarks.import_crash
 	@$(BIN)/python -m benchmarks.session_faults
 
 lint: $(READY) ## check style, types and the import rules

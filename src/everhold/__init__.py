@@ -61,8 +61,8 @@ _EXPORTS = {
         "UnknownField",
         "UnreadableFile",
     ),
-    "exchange.loading": ("ImportResult",),
     "exchange.moving": ("Moved",),
+    "import_results": ("ImportResult", "MappedRows", "RowFault", "RowsLeftOut"),
     "maintenance.extraction": ("Extracted",),
     "maintenance.pipeline": ("JobReport", "MaintenanceReport"),
     "model": (

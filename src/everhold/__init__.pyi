@@ -60,8 +60,8 @@ from everhold.errors import (
 from everhold.events.event import ChangeEvent
 from everhold.events.reader import EventStream
 from everhold.events.subscription import Subscription
-from everhold.exchange.loading import ImportResult
 from everhold.exchange.moving import Moved
+from everhold.import_results import ImportResult, MappedRows, RowFault, RowsLeftOut
 from everhold.maintenance.extraction import Extracted
 from everhold.maintenance.pipeline import JobReport, MaintenanceReport
 from everhold.model import (
@@ -210,6 +210,7 @@ __all__ = [
     "MaintenanceReport",
     "MaintenanceRun",
     "MalformedId",
+    "MappedRows",
     "Memory",
     "MemoryConflict",
     "MemoryFields",
@@ -258,6 +259,8 @@ __all__ = [
     "ResultTable",
     "ResultTooLarge",
     "Revision",
+    "RowFault",
+    "RowsLeftOut",
     "Run",
     "RunComparison",
     "RunStep",

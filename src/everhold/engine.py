@@ -4,9 +4,8 @@ Modules that only some verbs need are imported by those verbs, so that a process
 imports the parts and the views while the embedding model is loaded.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from everhold import clock, settings
 from everhold.adapters.address import read_file, scheme_of
 from everhold.arguments.checks import Body, Identifier, JobName, PageSize, PathText
 from everhold.arguments.verbs import check_verbs, make_check
-from everhold.errors import Argument, InvalidInput, InvalidSettings, Remedy
+from everhold.errors import InvalidInput, InvalidSettings
 from everhold.exchange import places
 from everhold.lazy_exports import ImportSection
 from everhold.model import Organization
@@ -157,37 +156,52 @@ class Everhold(AccountVerbs, SqlViewVerbs):
         *,
         organization: Identifier | None = None,
         user: Identifier | None = None,
+        source: str | None = None,
+        timezone: str | None = None,
+        users: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        quarantine: PathText | Path | None = None,
+        overwrite: bool = False,
         progress: ReportProgress | None = None,
     ) -> "everhold.ImportResult":
-        """Import a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
+        """Import a bundle, the data of another system, a list of memories (.jsonl, .json), or a text file.
 
         Without an organization, a bundle is imported into the one that it names. A bundle names the owner of each row,
         so it takes no `user`. Memories without vectors of this engine's models are embedded. `progress` is called with
         the steps "checking", "importing" and "embedding".
+
+        The other arguments are for data of other systems, which docs/import.md lists. `source` names the system;
+        without it, the content tells. `timezone` is that of times without one. `users` renames users:
+        {"default": "alice"}. With `dry_run`, the result says what would be imported, and nothing is stored. Rows that
+        cannot be imported are written to the file `quarantine`, which can be corrected and imported; `overwrite`
+        replaces it if it exists.
         """
-        from everhold.exchange import bundle, importing, loading
-        from everhold.sessions.archive import put_back_archives
-        from everhold.sessions.working import drop_all
+        from everhold.exchange import bundle, loading
+        from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user
 
         place, report = Path(path), progress or ignore_progress
-        header = bundle.header_of(loading.read_first_line(place))
-        if header is None:
-            view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
-            if progress is not None:
-                view = type(view)(self._parts.report_embedding(progress), view.scope)
-            remember = partial(_remember_counted, view)
-            return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
-        if user is not None:
-            remedy = Remedy("leave out {}", Argument("user"))
-            raise InvalidInput(f"{place.name} is a bundle and says whose each row is", value=user, remedy=remedy)
-        into = header.organization if organization is None else organization
-        self._require_organization(into)
-        put_back_archives(self._parts.session_deps, into)  # so that the bundle's rows are compared with them
-        loaded = importing.import_bundle(self._parts.records, place, header, into, report)
-        drop_all(self._parts.session_deps, into)
-        embedded = self._parts.embed_imported(into, report)
-        self._note("import", into, loaded.count)
-        return replace(loaded, embedded=embedded)
+        options = ForeignOptions(
+            source, timezone, users or {}, dry_run, Path(quarantine) if quarantine else None, overwrite
+        )
+        is_folder = place.is_dir()
+        header = None if is_folder else bundle.header_of(loading.read_first_line(place))
+        if header is not None:
+            options.refuse_for("a bundle")
+            refuse_user(place, user)
+            into = header.organization if organization is None else organization
+            self._require_organization(into)
+            loaded = load_bundle(self._parts, place, header, into, report)
+            self._note("import", into, loaded.count)
+            return loaded
+        view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
+        parts = self._parts if progress is None else self._parts.report_embedding(progress)
+        imported = import_foreign(parts, view.scope, place, options, report)
+        if imported is not None:
+            self._note("import", view.scope.organization, imported.count)
+            return imported
+        options.refuse_for("a list or a text")
+        remember = partial(_remember_counted, type(view)(parts, view.scope))
+        return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
 
     def _note(self, operation: LoggedOperation, organization: str, rows: int) -> None:
         scope = validate_row(Scope, {"organization": organization})
@@ -350,7 +364,7 @@ def _find_file(chosen: settings.Settings) -> Path | None:
     return read_file(chosen.storage).path if scheme_of(chosen.storage) in ("sqlite", "duckdb") else None
 
 
-def _remember_counted(view: "View", items: Sequence[Any], count: Callable[[int], None]) -> "list[Memory]":
+def _remember_counted(view: "View", items: Iterable[Any], count: Callable[[int], None]) -> "list[Memory]":
     return view.remember_many(items, progress=count)
 
 

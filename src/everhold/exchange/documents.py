@@ -1,11 +1,11 @@
 """Read files that are not bundles: texts, and lists of memories."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from everhold.errors import InvalidInput, format_value
+from everhold.json_streams import JsonStream, parse_line, read_lines
 from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import split_into_chunks
 
@@ -26,21 +26,27 @@ def read_passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
 
 def read_listed(path: Path) -> Iterator[dict[str, Any] | str]:
     """Yield the memories of a JSON array or of JSON lines: each a text, or an object of fields."""
-    number = 0
-    try:
-        text = path.read_text("utf-8")
-        if path.suffix == ".json":
-            items = json.loads(text)
-        else:
-            items = []
-            for number, line in enumerate(text.split("\n"), 1):  # noqa: B007 — the error names the line
-                items += [json.loads(line)] if line.strip() else []
-    except (ValueError, RecursionError) as error:
-        place = f"line {number} of {path}" if number else str(path)
-        raise InvalidInput(f"{place} is not JSON in UTF-8: {error}", remedy="convert or correct it") from None
-    for item in items if isinstance(items, list) else [items]:
+    for item in _read_array(path) if path.suffix == ".json" else _read_lines(path):
         if not isinstance(item, dict | str):
             raise InvalidInput(
                 f"{path} holds {format_value(item)}", value=item, remedy="write sentences, or objects with a text"
             )
         yield item
+
+
+def _read_array(path: Path) -> Iterator[Any]:
+    with JsonStream(path) as stream:
+        if stream.peek() == "[":
+            for _ in stream.iterate_items():
+                yield stream.read_value()
+        else:
+            yield stream.read_value()
+        stream.require_end()
+
+
+def _read_lines(path: Path) -> Iterator[Any]:
+    for number, line in read_lines(path, str(path)):
+        try:
+            yield parse_line(line)
+        except ValueError as error:
+            raise InvalidInput(f"line {number} of {path} is not JSON in UTF-8: {error}", remedy="correct it") from None

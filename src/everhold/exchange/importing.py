@@ -15,7 +15,7 @@ from everhold.errors import AlreadyExists
 from everhold.exchange.bundle import Header, read_row_count, read_rows
 from everhold.exchange.checking import BundleChecks
 from everhold.exchange.comparing import Comparison, RowVerdict
-from everhold.exchange.loading import ImportResult
+from everhold.import_results import ImportResult
 from everhold.model import Chunk, Outbox
 from everhold.model.announcement import is_announced, make_announcement
 from everhold.model.base import Row

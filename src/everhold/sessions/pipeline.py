@@ -73,7 +73,7 @@ def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
         "append a message to a session",
         lambda _: _append(deps, scope, draft, chunks, is_import, tried_versions),
         CONFLICTS,
-        give_up=lambda _: _make_busy_error(place, "something was said in it"),
+        give_up=lambda _: make_busy_error(place, "something was said in it"),
     )
 
 
@@ -92,14 +92,14 @@ def _append(
         return _require_retry(deps, scope, session, draft)
     now = clock.now()
     rows = deps.scope_rows.make_missing_rows(scope, now)
-    before = session or _find_added_session(rows)
+    before = session or find_added_session(rows)
     if before is None:
         deps.scope_rows.invalidate()
         raise TryAgain("the session's row is missing")
     # A commit that failed although the session has not changed was refused for a position that the row does not know.
-    last = _find_last(deps.records, before, is_import=is_import, by_position=before.version in tried_versions)
+    last = find_last(deps.records, before, is_import=is_import, by_position=before.version in tried_versions)
     tried_versions.add(before.version)
-    message = _place_message(draft, before, last, draft.created_at if is_import else None, now)
+    message = place_message(draft, before, last, draft.created_at if is_import else None, now)
     rows += make_missing_conversation(deps.records, message)
     after = _update_session(session, before, message, now)
     try:
@@ -126,7 +126,7 @@ def change_session(
         now = clock.now()
         session = find_session(deps.records, scope)
         rows = deps.scope_rows.make_missing_rows(scope, now)
-        before = session or _find_added_session(rows)
+        before = session or find_added_session(rows)
         if before is None:
             deps.scope_rows.invalidate()
             raise TryAgain("the session's row is missing")
@@ -148,14 +148,14 @@ def change_session(
         _update_cache(deps, place, before, after, None)
         return after
 
-    return retry("change a session", commit, CONFLICTS, give_up=lambda _: _make_busy_error(place, "it was updated"))
+    return retry("change a session", commit, CONFLICTS, give_up=lambda _: make_busy_error(place, "it was updated"))
 
 
-def _make_busy_error(place: SessionKey, action: str) -> StoreBusy:
+def make_busy_error(place: SessionKey, action: str) -> StoreBusy:
     return StoreBusy(f"session {place.session!r} kept changing while {action}", value=place.session, remedy="try again")
 
 
-def _place_message(
+def place_message(
     draft: Message, session: Session, last: LastMessage | None, created_at: datetime | None, now: datetime
 ) -> Message:
     """Return the message with its position and its time, in the project of its session if that has one."""
@@ -219,12 +219,12 @@ def _require_retry(deps: SessionDeps, scope: Scope, session: Session, draft: Mes
     return retried
 
 
-def _find_added_session(operations: list[Operation]) -> Session | None:
+def find_added_session(operations: list[Operation]) -> Session | None:
     rows = (operation.row for operation in operations if isinstance(operation, Put))
     return next((row for row in rows if isinstance(row, Session)), None)
 
 
-def _find_last(records: Records, session: Session, *, is_import: bool, by_position: bool) -> LastMessage | None:
+def find_last(records: Records, session: Session, *, is_import: bool, by_position: bool) -> LastMessage | None:
     """Return the last message of a session, deleted ones included: a restored message needs its position back.
 
     `last_active` may be later than the last message, so an import reads the message itself. `by_position` reads every

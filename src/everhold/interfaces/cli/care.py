@@ -1,4 +1,4 @@
-"""Commands on the whole store: log, health, export, import, settings, move and models."""
+"""Commands on the whole store: log, health, export, settings, move and models."""
 
 import io
 import json
@@ -18,12 +18,11 @@ from rich.text import Text
 from everhold import Everhold, __version__
 from everhold.access.chain import Verification
 from everhold.errors import FileError, InvalidInput
-from everhold.exchange.loading import ImportResult
 from everhold.files import create_text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_call_without_store, make_store_call
 from everhold.interfaces.cli.ids import resolve_id
-from everhold.interfaces.cli.interrupts import explain_export, explain_import, explain_move
+from everhold.interfaces.cli.interrupts import explain_export, explain_move
 from everhold.interfaces.shared.times import format_local
 from everhold.model import AccessLog
 from everhold.settings import FILE, Settings
@@ -163,48 +162,6 @@ def _export_to_standard_output(call: Call, organization: str) -> CommandResult:
         with suppress(OSError):
             out.detach()
     return CommandResult(None, None)
-
-
-@command(app, "import", make_store_call, creates_store=True)
-def import_file(
-    call: Call,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", exists=True, dir_okay=False, help="A bundle, .jsonl or .json of memories, .txt or .md."
-        ),
-    ],
-    organization: Annotated[
-        str | None,
-        typer.Option("--org", metavar="ID", help="Default: the bundle's own, or default.", rich_help_panel="Where"),
-    ] = None,
-    user: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Whose the memories of a list or a text become.", rich_help_panel="Where"),
-    ] = None,
-) -> CommandResult:
-    """Import an export, a list of memories, or a text."""
-    with call.watch(explain_import) as report:
-        loaded = call.engine.load(file, organization=organization, user=user, progress=report)
-    document = {
-        "file": file,
-        "count": loaded.count,
-        "added": loaded.added,
-        "existing": loaded.existing,
-        "skipped": loaded.skipped,
-        "log_lines_skipped": loaded.log_lines,
-        "embedded": loaded.embedded,
-    }
-    return CommandResult(
-        document, show.render_text(f"imported {loaded.count:,} from {file}: {_describe_import(loaded)}")
-    )
-
-
-def _describe_import(loaded: ImportResult) -> str:
-    counts = [f"{loaded.added:,} added", f"{loaded.existing:,} already there"]
-    counts += [f"{loaded.skipped:,} skipped, because the store has another version"] if loaded.skipped else []
-    counts += [f"{loaded.embedded:,} memories embedded"] if loaded.embedded else []
-    return ", ".join([*counts, f"{loaded.log_lines:,} log lines skipped"] if loaded.log_lines else counts)
 
 
 @command(app, "init", make_store_call)

@@ -118,11 +118,13 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "voice": {
         "serve-voice": "Answer requests of older voice assistants over ZeroMQ, until Ctrl-C or SIGTERM.",
     },
+    "imports": {
+        "import": "Import an export, the data of another system, a list of memories, or a text.",
+    },
     "care": {
         "log": "Show the access log, newest first.",
         "doctor": "Show the parts and contents of the store, and problems.",
         "export": "Export an organization to a file.",
-        "import": "Import an export, a list of memories, or a text.",
         "init": "Write a settings file that explains every setting.",
         "move": "Copy a store into another and verify the copy.",
         "version": "Show the version.",

@@ -1,0 +1,154 @@
+"""The files of an input: one file, a folder or a zip archive. Links are not followed and nothing is unpacked."""
+
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from everhold.clock import EPOCH
+from everhold.errors import EverholdError, InvalidInput, UnreadableFile
+from everhold.json_streams import JsonStream, read_lines
+from everhold.ports.foreign_tables import ForeignTables, OpenTables
+
+_MAX_MEMBERS = 200_000
+_MAX_DEPTH = 6
+# A member of a zip archive that is larger than this must not be compressed to less than a two-hundredth.
+_MAX_BOMB_BYTES = 64_000_000
+_MAX_RATIO = 200
+_SQLITE_MARK = b"SQLite format 3\x00"
+_HEAD_BYTES = 65_536
+
+
+@dataclass(frozen=True)
+class ForeignFiles:
+    """The files of one input. A member is named by its path in the folder or archive; "" is the file itself."""
+
+    path: Path
+    open_tables: OpenTables
+
+    @cached_property
+    def is_folder(self) -> bool:
+        return self.path.is_dir()
+
+    @cached_property
+    def is_archive(self) -> bool:
+        return not self.is_folder and zipfile.is_zipfile(self.path) and self.read_head().startswith(b"PK")
+
+    @cached_property
+    def members(self) -> Sequence[str]:
+        """The regular files of the folder or archive, sorted; empty for a single file."""
+        if self.is_folder:
+            return sorted(self._walk(self.path, 0))
+        return sorted(self._sizes) if self.is_archive else ()
+
+    @cached_property
+    def links(self) -> Sequence[str]:
+        """The links in the folder, which are not followed."""
+        if not self.is_folder:
+            return ()
+        return [entry.name for entry in os.scandir(self.path) if entry.is_symlink()]
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        with self._open_archive() as archive:
+            sizes = {}
+            for member in archive.infolist():
+                if member.is_dir() or stat.S_ISLNK(member.external_attr >> 16):
+                    continue
+                if member.file_size > max(_MAX_BOMB_BYTES, _MAX_RATIO * member.compress_size):
+                    raise UnreadableFile(
+                        f"{member.filename[:60]!r} in {self.path.name} would have {member.file_size:,} bytes unpacked",
+                        remedy="unpack the archive yourself, and import the folder",
+                    )
+                sizes[member.filename] = member.file_size
+                self._check_count(len(sizes))
+        return sizes
+
+    def _walk(self, folder: Path, depth: int) -> Iterator[str]:
+        found = 0
+        for entry in os.scandir(folder):
+            if entry.is_symlink():
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if depth < _MAX_DEPTH:
+                    yield from self._walk(Path(entry.path), depth + 1)
+            elif entry.is_file(follow_symlinks=False):
+                found += 1
+                self._check_count(found)
+                yield str(Path(entry.path).relative_to(self.path))
+
+    def _check_count(self, count: int) -> None:
+        if count > _MAX_MEMBERS:
+            raise UnreadableFile(
+                f"{self.path.name} has more than {_MAX_MEMBERS:,} files", remedy="import its folders one by one"
+            )
+
+    @contextmanager
+    def _open_archive(self) -> Iterator[zipfile.ZipFile]:
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                yield archive
+        except EverholdError:
+            raise
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # RuntimeError: it is encrypted
+            raise UnreadableFile(f"{self.path.name} cannot be unpacked: {error}", remedy="copy it again") from error
+
+    @contextmanager
+    def open(self, member: str = "") -> Iterator[BinaryIO]:
+        """Open a file for reading."""
+        if not member:
+            with self.path.open("rb") as file:
+                yield file
+        elif self.is_folder:
+            # O_NOFOLLOW, because a link may have taken the file's place since the folder was listed.
+            descriptor = os.open(self.path / member, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                yield file
+        else:
+            with self._open_archive() as archive, archive.open(member) as file:
+                yield file  # type: ignore[misc]
+
+    @contextmanager
+    def open_json(self, member: str = "") -> Iterator[JsonStream]:
+        """Open a file of one JSON value."""
+        with self.open(member) as file, JsonStream(file, member or self.path.name) as stream:
+            yield stream
+
+    def read_lines(self, member: str = "") -> Iterator[tuple[int, str]]:
+        """Yield each line of a text file that is not blank, with its number."""
+        with self.open(member) as file:
+            yield from read_lines(file, member or self.path.name)
+
+    def open_database(self, member: str = "") -> AbstractContextManager[ForeignTables]:
+        """Open a file as a database."""
+        return self.open_tables(self.path / member if member else self.path)
+
+    def is_database(self, member: str = "") -> bool:
+        """Return whether a file is a SQLite database."""
+        return not self.is_archive and self.read_head(member).startswith(_SQLITE_MARK)
+
+    def read_head(self, member: str = "") -> bytes:
+        """Return the first bytes of a file."""
+        if not member and self.path.is_dir():
+            return b""
+        with self.open(member) as file:
+            return file.read(_HEAD_BYTES)
+
+    def find_modified_at(self) -> datetime:
+        """Return when the input was last changed."""
+        return EPOCH + timedelta(seconds=self.path.stat().st_mtime)
+
+
+def require_input(path: Path) -> None:
+    """Raise InvalidInput unless the path is a folder, or a regular file that is not empty."""
+    if not path.is_dir() and not path.is_file():
+        raise InvalidInput(f"no file {str(path)!r} to import", value=str(path), remedy="check the path")
+    if path.is_file() and not path.stat().st_size:
+        raise InvalidInput(f"{path} is empty", remedy="there is nothing to import")

@@ -1,0 +1,60 @@
+"""Parse the beginning of a JSON file, to see what shape it has."""
+
+import json
+import re
+from typing import Any
+
+_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+)')
+_MAX_DEPTH = 64
+
+
+def parse_outline(head: str) -> Any:
+    """Return the value that a text begins with; what is cut off at the end of the text is left out.
+
+    What is nested deeper than any known shape is left out, too. None if the text is not the beginning of JSON.
+    """
+    root: list[Any] = []
+    stack: list[list[Any] | dict[str, Any]] = [root]
+    names: list[str | None] = [None]
+    is_name_next = False
+    for match in _TOKEN.finditer(head):
+        token, holder = match.group(1), stack[-1]
+        if token in "{[":
+            value: Any = {} if token == "{" else []
+            _add(holder, names[-1], value)
+            stack.append(value)
+            names.append(None)
+            is_name_next = token == "{"
+            if len(stack) > _MAX_DEPTH:
+                return root[0]
+        elif token in "}]":
+            if len(stack) == 1:
+                return None
+            stack.pop()
+            names.pop()
+        elif token == ",":
+            is_name_next = isinstance(holder, dict)
+        elif token == ":":
+            is_name_next = False
+        elif is_name_next and token[0] == '"':
+            names[-1] = _load(token)
+        elif token[0] == '"' or _load(token) is not None or token == "null":
+            _add(holder, names[-1], _load(token))
+        else:
+            return root[0] if root and match.end() == len(head) else None
+    return root[0] if root else None
+
+
+def _add(holder: list[Any] | dict[str, Any], name: str | None, value: Any) -> None:
+    if isinstance(holder, dict):
+        if name is not None:
+            holder[name] = value
+    else:
+        holder.append(value)
+
+
+def _load(token: str) -> Any:
+    try:
+        return json.loads(token)
+    except ValueError:
+        return None

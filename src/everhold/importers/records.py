@@ -1,0 +1,214 @@
+"""Make a checked record of each draft: ids, times, texts and JSON as the engine stores them."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from typing import Any
+
+from everhold.importers.ids import encode_id, hash_texts
+from everhold.importers.source import BadRow, RecordKind, RowDraft
+from everhold.importers.times import parse_time
+from everhold.importers.values import describe, read_object, read_tags, read_vector
+
+_TIMES = ("created_at", "updated_at", "ended_at", "expires_at", "occurred_at")
+_OBJECTS = ("metadata", "context", "profile", "preferences")
+_REFERENCES = ("user", "session", "agent", "source", "target", "conversation")
+_LONGEST_NAME = 255
+# The fields that tell two rows without an id apart.
+_IDENTITY = ("session", "user", "agent", "role", "name", "kind", "text", "content", "created_at")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A row of another system as the writer takes it: our names, and values of our types."""
+
+    kind: RecordKind
+    draft: RowDraft
+    values: Mapping[str, Any]
+
+    def refuse(self, reason: str) -> BadRow:
+        """Return the bad row for a record that cannot be stored."""
+        draft = self.draft
+        return BadRow(draft.origin, draft.place, reason, draft.fields, draft.kind)
+
+
+@dataclass
+class RecordReader:
+    """Makes records of the drafts of one input, in their order."""
+
+    source: str
+    zone: tzinfo
+    undated: datetime
+    """The time of messages without one, in a session that has no earlier message."""
+    renamed_users: Mapping[str, str] = field(default_factory=dict)
+    _session: str | None = None
+    _last_time: datetime | None = None
+    _repeats: Counter[str] = field(default_factory=Counter)
+
+    def read(self, draft: RowDraft) -> Record | BadRow:
+        """Return the record of a draft, or a bad row with the reason."""
+        try:
+            values = self._clean(draft)
+            _CHECKS[draft.kind](self, draft, values)
+        except ValueError as error:
+            return BadRow(draft.origin, draft.place, str(error), draft.fields, draft.kind)
+        except RecursionError:
+            return BadRow(draft.origin, draft.place, "a value is nested too deeply", None, draft.kind)
+        return Record(draft.kind, draft, values)
+
+    def _clean(self, draft: RowDraft) -> dict[str, Any]:
+        """Return the fields that have a value, with times, ids and objects as the engine stores them."""
+        values = {name: value for name, value in draft.fields.items() if value is not None}
+        for name, value in values.items():
+            if isinstance(value, bytes) and name != "vector":
+                raise ValueError(f"{name} is not text in UTF-8")
+        user = values.get("user")
+        if isinstance(user, str) and user in self.renamed_users:
+            values["user"] = self.renamed_users[user]
+        for name in _TIMES:
+            if name in values and (moment := parse_time(values.pop(name), self.zone)) is not None:
+                values[name] = moment
+        for name in _OBJECTS:
+            if name in values:
+                values[name] = read_object(values[name])
+        for name in _REFERENCES:
+            if name in values:
+                values[name] = self._read_id(name, values.pop(name))
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _read_id(self, name: str, value: Any) -> str | None:
+        encoded = encode_id(value)
+        if encoded is None and value not in ("", None):
+            raise ValueError(f"{name} is {value!r:.60}, which is not an id")
+        return encoded
+
+    def _note_origin(self, draft: RowDraft, values: dict[str, Any]) -> None:
+        """Set the id and keep the original one, which may differ from it, in the metadata."""
+        original = draft.fields.get("id")
+        name = self._read_id("id", original)
+        values["id"] = name or self._make_id(draft, values)
+        imported = {"source": self.source, **({"id": original} if name not in (None, original) else {})}
+        values["metadata"] = {**values.get("metadata", {}), "imported": imported}
+
+    def _make_id(self, draft: RowDraft, values: Mapping[str, Any]) -> str:
+        """Return an id that is the same whenever the same row is imported, wherever it stands in its file."""
+        digest = hash_texts(draft.kind, *(_spell(draft.fields.get(name)) for name in _IDENTITY))
+        if draft.kind != "message":
+            return f"imported-{digest}"
+        # Two messages of a session may say the same without a time, such as "ok".
+        self._repeats[digest] += 1
+        count = self._repeats[digest]
+        return f"imported-{digest}" if count == 1 else f"imported-{digest}-{count}"
+
+    def check_user(self, draft: RowDraft, values: dict[str, Any]) -> None:
+        values["id"] = values.pop("user", None)
+        _require(values, "id", "the user has no id")
+
+    def check_session(self, draft: RowDraft, values: dict[str, Any]) -> None:
+        self._note_origin(draft, values)
+        if draft.fields.get("id") in (None, ""):
+            raise ValueError("the session has no id")
+        _cut_name(values, "title")
+        _keep_text(values, "summary", "topic")
+
+    def check_message(self, draft: RowDraft, values: dict[str, Any]) -> None:
+        _require(values, "session", "the message has no session")
+        if values["session"] != self._session:
+            self._session, self._last_time = values["session"], None
+            self._repeats.clear()
+        self._note_origin(draft, values)
+        values["role"] = str(values.get("role") or "user")
+        values["created_at"] = values.get("created_at") or self._last_time or self.undated
+        self._last_time = values["created_at"]
+        content = values.get("content")
+        if "text" in values and not isinstance(values["text"], str):
+            values["text"] = describe(values["text"])
+        if not any(values.get(name) for name in ("text", "content", "tool_calls", "tool_returns")):
+            raise ValueError("the message says nothing")
+        if content is not None and not isinstance(content, list | dict | str):
+            raise ValueError(f"content is {content!r:.60}")
+        _cut_name(values, "name")
+
+    def check_memory(self, draft: RowDraft, values: dict[str, Any]) -> None:
+        self._note_origin(draft, values)
+        content = values.get("content")
+        if content is not None and not isinstance(content, dict):
+            values["content"] = content = read_object(content)
+        if not isinstance(values.get("text"), str) or not values["text"].strip():
+            values["text"] = describe(values["text"] if values.get("text") else content or "")
+        if not values["text"].strip():
+            raise ValueError("the memory says nothing")
+        tags, long_tags = read_tags(values.pop("tags", None))
+        if long_tags:
+            values["metadata"] = {**values["metadata"], "long_tags": long_tags}
+        values["tags"] = tags
+        # When it was stored is not when it happened: only the original time may answer "last night".
+        if "created_at" in values:
+            values.setdefault("occurred_at", values["created_at"])
+        values.setdefault("created_at", self.undated)
+        values.pop("updated_at", None)
+        values["vector"] = read_vector(values.get("vector"))
+
+    def check_relationship(self, draft: RowDraft, values: dict[str, Any]) -> None:
+        _require(values, "source", "the relationship has no source")
+        _require(values, "target", "the relationship has no target")
+        values["type"] = str(values.get("type") or "related_to")
+        if values["source"] == values["target"]:
+            raise ValueError("the relationship leads from a memory to itself")
+        if "created_at" in values:
+            values["metadata"] = {**values.get("metadata", {}), "created_at": values["created_at"].isoformat()}
+
+    def check_state(self, draft: RowDraft, values: dict[str, Any]) -> None:
+        _require(values, "agent", "the state has no agent")
+        if "state" not in values:
+            raise ValueError("the agent has no state")
+        imported = {"source": self.source}
+        imported |= {name: values[name].isoformat() for name in ("created_at", "updated_at") if name in values}
+        values["metadata"] = {**values.get("metadata", {}), "imported": imported}
+
+    def check_agent(self, draft: RowDraft, values: dict[str, Any]) -> None:
+        _require(values, "name", "the agent has no name")
+
+
+_CHECKS: Mapping[RecordKind, Callable[[RecordReader, RowDraft, dict[str, Any]], None]] = {
+    "user": RecordReader.check_user,
+    "session": RecordReader.check_session,
+    "message": RecordReader.check_message,
+    "memory": RecordReader.check_memory,
+    "relationship": RecordReader.check_relationship,
+    "state": RecordReader.check_state,
+    "agent": RecordReader.check_agent,
+}
+
+
+def _require(values: Mapping[str, Any], name: str, reason: str) -> None:
+    if not values.get(name):
+        raise ValueError(reason)
+
+
+def _cut_name(values: dict[str, Any], name: str) -> None:
+    """Cut a name that is too long, and keep all of it in the metadata."""
+    text = values.get(name)
+    if text is None:
+        return
+    text = describe(text)
+    if len(text) > _LONGEST_NAME:
+        values["metadata"] = {**values.get("metadata", {}), name: text}
+        text = text[: _LONGEST_NAME - 1] + "…"
+    values[name] = text
+    if not text:
+        del values[name]
+
+
+def _keep_text(values: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if name in values:
+            values[name] = describe(values[name])
+
+
+def _spell(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True, default=str)

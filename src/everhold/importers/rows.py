@@ -1,0 +1,189 @@
+"""Rows of files that hold one table: JSON, JSON lines, CSV, or a SQLite database."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TextIO
+
+from everhold.errors import InvalidInput
+from everhold.importers.files import ForeignFiles
+from everhold.importers.source import Sample
+from everhold.json_streams import open_text, parse_line
+from everhold.ports.foreign_tables import ForeignTables
+
+_DELIMITERS = ",;\t|"
+# The default limit is 128 KB, and texts are longer. A quotation mark that is never closed ends here, too.
+_MAX_CELL = 4_000_000
+
+
+class FileRow(NamedTuple):
+    """One row of a file; `fields` is None if it is not an object, and `reason` says why."""
+
+    place: str
+    fields: dict[str, Any] | None
+    reason: str = ""
+    value: Any = None
+    table: str = ""
+
+
+def iterate_rows(files: ForeignFiles) -> Iterator[FileRow]:
+    """Yield the rows of a file: a JSON list, an object of objects, a single object, JSON lines, CSV or SQLite."""
+    if files.is_database():
+        yield from _iterate_database(files)
+        return
+    first = files.read_head().removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first == b"[" or (first == b"{" and not _has_json_lines(files)):
+        yield from _iterate_json(files)
+    elif first == b"{":
+        yield from iterate_json_lines(files)
+    else:
+        yield from iterate_csv(files)
+
+
+def list_sample_rows(sample: Sample) -> list[Mapping[str, Any]]:
+    """Return the first rows of a file, as far as its beginning shows them."""
+    outline = sample.outline
+    if len(sample.lines) > 1 or (sample.lines and not isinstance(outline, dict)):
+        return [line for line in sample.lines if isinstance(line, dict)]
+    if isinstance(outline, list):
+        return [item for item in outline[:5] if isinstance(item, dict)]
+    if isinstance(outline, dict):
+        inner = [value for value in outline.values() if isinstance(value, dict)]
+        return [outline, *inner[:5]]
+    if sample.tables:
+        return [dict.fromkeys(columns) for columns in sample.tables.values()]
+    header = (sample.head or "").split("\n", 1)[0]
+    return [dict.fromkeys(_split_header(header))] if header.strip() else []
+
+
+def _split_header(line: str) -> list[str]:
+    return next(csv.reader([line.strip()], delimiter=_find_delimiter(line)), [])
+
+
+def _find_delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)
+
+
+def _has_json_lines(files: ForeignFiles) -> bool:
+    """Return whether the first line is a whole object and something follows it."""
+    lines = files.read_head().split(b"\n", 1)
+    try:
+        return isinstance(parse_line(lines[0].decode("utf-8-sig")), dict) and (
+            (len(lines) > 1 and bool(lines[1].strip())) or files.path.suffix in (".jsonl", ".ndjson")
+        )
+    except ValueError:
+        return False
+
+
+def _iterate_json(files: ForeignFiles) -> Iterator[FileRow]:
+    with files.open_json() as stream:
+        if stream.peek() == "[":
+            for index in stream.iterate_items():
+                yield _make_row(f"[{index}]", stream.read_value())
+        else:
+            # A single object, or objects by their ids: the first member tells.
+            single: dict[str, Any] = {}
+            for name in stream.iterate_members():
+                value = stream.read_value()
+                if single or not isinstance(value, dict):
+                    single[name] = value
+                    if len(single) > 10_000:
+                        raise InvalidInput("the object has too many members", remedy="write a list of objects")
+                else:
+                    yield _make_row(f"{name!r:.80}", {"_key": name, **value})
+            if single:
+                yield _make_row("the object", single)
+        stream.require_end()
+
+
+def iterate_json_lines(files: ForeignFiles, member: str = "") -> Iterator[FileRow]:
+    """Yield the objects of JSON lines."""
+    for number, line in files.read_lines(member):
+        try:
+            yield _make_row(f"line {number}", parse_line(line))
+        except ValueError as error:
+            yield FileRow(f"line {number}", None, str(error), line[:1000])
+
+
+def iterate_csv(files: ForeignFiles) -> Iterator[FileRow]:
+    """Yield the rows of a CSV file by the names in its first line."""
+    csv.field_size_limit(_MAX_CELL)
+    with files.open() as file, open_text(file) as text:
+        try:
+            header_line = text.readline(_MAX_CELL)
+            names = [name.strip() for name in _split_header(header_line)]
+            lines = _iterate_lines(text, files.path.name)
+            reader = csv.reader(lines, delimiter=_find_delimiter(header_line), strict=True)
+            for number, cells in enumerate(reader, 2):
+                if not cells:
+                    continue
+                if len(cells) != len(names):
+                    reason = f"the row has {len(cells)} cells, and the header {len(names)}"
+                    yield FileRow(f"row {number}", None, reason, cells)
+                else:
+                    cleaned = {name: cell for name, cell in zip(names, cells, strict=True) if cell != ""}
+                    yield FileRow(f"row {number}", cleaned)
+        except UnicodeDecodeError as error:
+            name = files.path.name
+            raise InvalidInput(f"{name} is not UTF-8: {error.reason}", remedy="convert the file to UTF-8") from None
+        except csv.Error as error:
+            raise InvalidInput(f"{files.path.name} is not CSV: {error}", remedy="correct the file") from None
+
+
+def _iterate_lines(text: TextIO, name: str) -> Iterator[str]:
+    """Yield the lines of a file without ever reading one that is too long as a whole."""
+    while line := text.readline(_MAX_CELL + 1):
+        if len(line) > _MAX_CELL:
+            raise InvalidInput(f"a line of {name} has more than {_MAX_CELL:,} characters", remedy="split the file")
+        yield line
+
+
+def _iterate_database(files: ForeignFiles) -> Iterator[FileRow]:
+    with files.open_database() as tables:
+        for table in tables.columns:
+            for number, row in enumerate(tables.read_rows(table), 1):
+                yield FileRow(f"{table} row {number}", dict(row), table=table)
+
+
+def _make_row(place: str, value: Any) -> FileRow:
+    if isinstance(value, dict):
+        return FileRow(place, value)
+    return FileRow(place, None, "the row is not an object", value)
+
+
+@dataclass(frozen=True)
+class JsonTables:
+    """A JSON object of lists of objects, used like a database. Rows come in the order of the file."""
+
+    files: ForeignFiles
+    columns: Mapping[str, Sequence[str]]
+
+    def read_rows(self, table: str, order: Sequence[str] = ()) -> Iterator[Mapping[str, Any]]:
+        with self.files.open_json() as stream:
+            for name in stream.iterate_members():
+                if name != table or stream.peek() != "[":
+                    stream.skip_value()
+                    continue
+                for _ in stream.iterate_items():
+                    value = stream.read_value()
+                    yield value if isinstance(value, dict) else {"": value}
+
+    def count_rows(self, table: str) -> int:
+        return sum(1 for _ in self.read_rows(table))
+
+
+@contextmanager
+def open_tables(files: ForeignFiles) -> Iterator[ForeignTables]:
+    """Open a SQLite database, or a JSON object of lists, as tables."""
+    if files.is_database():
+        with files.open_database() as tables:
+            yield tables
+        return
+    with files.open_json() as stream:
+        names = []
+        for name in stream.iterate_members():
+            names.append(name)
+            stream.skip_value()
+        stream.require_end()
+    yield JsonTables(files, dict.fromkeys(names, ()))

@@ -1,0 +1,61 @@
+"""Claude's data export: conversations.json, alone or in its folder or zip archive."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.sources.exports import find_first_conversation, iterate_conversations
+from everhold.importers.values import list_objects
+
+_ORIGIN = "conversations"
+_ROLES = {"human": "user"}
+
+
+def detect(sample: Sample) -> float:
+    first = find_first_conversation(sample)
+    return 0.95 if first is not None and "uuid" in first and isinstance(first.get("chat_messages"), list) else 0.0
+
+
+def read(opened: ImportInput) -> Iterator[SourceItem]:
+    for place, conversation in iterate_conversations(opened.files):
+        if not isinstance(conversation, dict) or not isinstance(conversation.get("chat_messages"), list):
+            yield BadRow(_ORIGIN, place, "the conversation has no list of messages", conversation)
+            continue
+        session_id = conversation.get("uuid")
+        session = {
+            "id": session_id,
+            "title": conversation.get("name") or None,
+            "summary": conversation.get("summary") or None,
+            "created_at": conversation.get("created_at"),
+            "updated_at": conversation.get("updated_at"),
+        }
+        yield RowDraft("session", _ORIGIN, place, session)
+        for index, message in enumerate(conversation["chat_messages"]):
+            at = f"{place} chat_messages[{index}]"
+            if isinstance(message, dict):
+                yield RowDraft("message", "chat_messages", at, _describe(session_id, message))
+            else:
+                yield BadRow("chat_messages", at, "the message is not an object", message, "message")
+
+
+def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
+    sender = str(message.get("sender") or message.get("role") or "human")
+    content = message.get("content")
+    attached = [
+        {"file_name": item.get("file_name"), "text": item.get("extracted_content")}
+        for name in ("attachments", "files")
+        for item in list_objects(message, name)
+    ]
+    text = message.get("text") or None
+    return {
+        "id": message.get("uuid"),
+        "session": session_id,
+        "role": _ROLES.get(sender, sender),
+        "text": text,
+        "content": content if isinstance(content, list) and content and (text is None or len(content) > 1) else None,
+        "created_at": message.get("created_at"),
+        "metadata": {"attachments": attached} if attached else None,
+    }
+
+
+SOURCE = ImportSource("claude", "Claude's export: conversations.json, its folder or zip archive", detect, read)

@@ -1,0 +1,193 @@
+"""The files of contextual_memory: sessions with summaries, contexts per user, and user profiles.
+
+Two programs wrote a `contextual_memory_store.json`, in different shapes. The archive of the unified agent,
+`memory_store.json`, has the shape of the first.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.values import describe
+from everhold.json_streams import JsonStream
+
+_ROLES = {"user_query": "user", "query": "user", "system_response": "assistant", "response": "assistant"}
+_PROFILE_FIELDS = ("name", "preferences", "taught_commands", "reminders")
+
+
+def detect_sessions(sample: Sample) -> float:
+    outline = sample.outline
+    if not isinstance(outline, dict) or not isinstance(outline.get("sessions"), dict):
+        return 0.0
+    lists = [items for items in outline["sessions"].values() if isinstance(items, list)]
+    rows = [item for items in lists for item in items[:1] if isinstance(item, dict)]
+    if rows and not all({"timestamp", "type"} <= row.keys() or "content" in row for row in rows):
+        return 0.0
+    return 0.9 if rows or isinstance(outline.get("summaries"), dict) else 0.0
+
+
+def read_sessions(opened: ImportInput) -> Iterator[SourceItem]:
+    with opened.files.open_json() as stream:
+        for name in stream.iterate_members():
+            if name in ("sessions", "summaries") and stream.peek() == "{":
+                yield from _read_session_lists(stream) if name == "sessions" else _read_summaries(stream)
+            else:
+                stream.skip_value()
+        stream.require_end()
+
+
+def _read_session_lists(stream: JsonStream) -> Iterator[SourceItem]:
+    for session_id in stream.iterate_members():
+        items = stream.read_value()
+        if not isinstance(items, list):
+            yield BadRow("sessions", f"sessions {session_id!r:.80}", "the session is not a list", items)
+            continue
+        yield RowDraft("session", "sessions", f"sessions {session_id!r:.80}", _describe_session(session_id, items))
+        # The newest comes first in the file, and messages are stored oldest first.
+        for index in range(len(items) - 1, -1, -1):
+            place = f"sessions {session_id!r:.80} [{index}]"
+            item = items[index]
+            if isinstance(item, dict):
+                yield RowDraft("message", "sessions", place, _describe_interaction(session_id, item))
+            else:
+                yield BadRow("sessions", place, "the interaction is not an object", item, "message")
+
+
+def _describe_session(session_id: str, items: list[Any]) -> dict[str, Any]:
+    times = [item.get("timestamp") for item in items if isinstance(item, dict)]
+    user, _, rest = session_id.rpartition("_")
+    return {
+        "id": session_id,
+        # Ids of sessions are "<user>_<project or day>".
+        "user": user or None,
+        "created_at": times[-1] if times else None,
+        "updated_at": times[0] if times else None,
+        "metadata": {"project": rest} if user else None,
+    }
+
+
+def _describe_interaction(session_id: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    kind = item.get("type") or item.get("interaction_type")
+    metadata = item.get("metadata")
+    return {
+        "session": session_id,
+        "role": _ROLES.get(str(kind), "system"),
+        "text": item.get("content"),
+        "created_at": item.get("timestamp"),
+        "metadata": {**(metadata if isinstance(metadata, dict) else {}), "type": kind},
+    }
+
+
+def _read_summaries(stream: JsonStream) -> Iterator[SourceItem]:
+    """Yield a summary as memories: each is about the session, and belongs to the session's user."""
+    for session_id in stream.iterate_members():
+        summary = stream.read_value()
+        place = f"summaries {session_id!r:.80}"
+        if not isinstance(summary, dict):
+            yield BadRow("summaries", place, "the summary is not an object", summary)
+            continue
+        own = {"session": session_id, "user": session_id.rpartition("_")[0] or None, "tags": ["summary"]}
+        updated_at = summary.get("last_updated")
+        for field, kind in (("conversation_summary", "context"), ("code_context", "resource")):
+            if summary.get(field):
+                values = {**own, "text": summary[field], "kind": kind, "created_at": updated_at}
+                yield RowDraft("memory", "summaries", f"{place} {field}", values)
+        for field, kind in (("errors_encountered", "observation"), ("key_decisions", "plan")):
+            items = summary.get(field)
+            for index, item in enumerate(items if isinstance(items, list) else []):
+                fields = item if isinstance(item, dict) else {"text": item}
+                text = fields.get("decision") or fields.get("error") or describe(fields)
+                at = fields.get("timestamp", updated_at)
+                values = {**own, "text": text, "kind": kind, "tags": [field], "content": fields, "created_at": at}
+                yield RowDraft("memory", "summaries", f"{place} {field}[{index}]", values)
+
+
+def _is_list_of(sample: Sample, field: str) -> bool:
+    outline = sample.outline
+    if not isinstance(outline, dict) or not outline:
+        return False
+    rows = [item for items in outline.values() if isinstance(items, list) for item in items[:3]]
+    is_whole = all(isinstance(items, list) for items in outline.values())
+    return is_whole and bool(rows) and isinstance(rows[0], dict) and "timestamp" in rows[0] and field in rows[0]
+
+
+def detect_contexts(sample: Sample) -> float:
+    return 0.9 * _is_list_of(sample, "context")
+
+
+def read_contexts(opened: ImportInput) -> Iterator[SourceItem]:
+    yield from read_user_lists(opened, "contexts", "context", "context")
+
+
+def read_user_lists(opened: ImportInput, origin: str, field: str, kind: str) -> Iterator[SourceItem]:
+    """Yield the memories of a file {user: [{"timestamp": …, field: …}]}, each of a kind."""
+    with opened.files.open_json() as stream:
+        for user in stream.iterate_members():
+            if stream.peek() != "[":
+                yield BadRow(origin, f"{user!r:.80}", "the user has no list", stream.read_value())
+                continue
+            for index in stream.iterate_items():
+                item, place = stream.read_value(), f"{user!r:.80} [{index}]"
+                if isinstance(item, dict) and field in item:
+                    yield RowDraft("memory", origin, place, _describe_item(user, item, field, kind))
+                else:
+                    yield BadRow(origin, place, f"the item has no {field!r}", item, "memory")
+        stream.require_end()
+
+
+def _describe_item(user: str, item: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
+    value = item[field]
+    values = {"user": user, "created_at": item.get("timestamp"), "kind": kind, "text": describe(value)}
+    if isinstance(value, dict):
+        values["content"] = value
+        if value.get("type") == "reminder":
+            values |= {"kind": "plan", "tags": ["reminder"]}
+    return values
+
+
+def detect_profiles(sample: Sample) -> float:
+    outline = sample.outline
+    if not isinstance(outline, dict) or not outline:
+        return 0.0
+    profiles = [value for value in outline.values() if isinstance(value, dict)]
+    is_known = all(len(set(_PROFILE_FIELDS) & profile.keys()) >= 2 for profile in profiles)
+    has_own = any({"taught_commands", "reminders"} & profile.keys() for profile in profiles)
+    return 0.85 if profiles and len(profiles) == len(outline) and is_known and has_own else 0.0
+
+
+def read_profiles(opened: ImportInput) -> Iterator[SourceItem]:
+    with opened.files.open_json() as stream:
+        for user in stream.iterate_members():
+            profile, place = stream.read_value(), f"{user!r:.80}"
+            if not isinstance(profile, dict):
+                yield BadRow("profiles", place, "the profile is not an object", profile, "user")
+                continue
+            others = {name: value for name, value in profile.items() if name not in _PROFILE_FIELDS}
+            fields = {"user": user, "name": profile.get("name") or None, "preferences": profile.get("preferences")}
+            yield RowDraft("user", "profiles", place, {**fields, "profile": others})
+            yield from _read_taught(user, profile, place)
+        stream.require_end()
+
+
+def _read_taught(user: str, profile: Mapping[str, Any], place: str) -> Iterator[SourceItem]:
+    commands = profile.get("taught_commands")
+    for name, action in (commands if isinstance(commands, dict) else {}).items():
+        text = f"When told {name!r}: {describe(action)}"
+        content = {"command": name, "action": action}
+        command = {"user": user, "kind": "procedural", "text": text, "content": content, "tags": ["command"]}
+        yield RowDraft("memory", "taught_commands", f"{place} taught_commands {name!r:.80}", command)
+    reminders = profile.get("reminders")
+    for index, reminder in enumerate(reminders if isinstance(reminders, list) else []):
+        at = reminder.get("timestamp") or reminder.get("created_at") if isinstance(reminder, dict) else None
+        own: dict[str, Any] = {"user": user, "kind": "plan", "text": describe(reminder), "tags": ["reminder"]}
+        values = {**own, "content": reminder if isinstance(reminder, dict) else None, "created_at": at}
+        yield RowDraft("memory", "reminders", f"{place} reminders[{index}]", values)
+
+
+SESSIONS = ImportSource(
+    "contextual", "contextual_memory_store.json or memory_store.json with sessions", detect_sessions, read_sessions
+)
+CONTEXTS = ImportSource(
+    "contextual-users", "contextual_memory_store.json with a list per user", detect_contexts, read_contexts
+)
+PROFILES = ImportSource("user-profile", "user_profile.json", detect_profiles, read_profiles)

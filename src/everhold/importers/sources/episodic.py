@@ -1,0 +1,118 @@
+"""EpisodicMemoryAgent's SQLite database: episodes, their interactions, tags, groups and relationships."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.ports.foreign_tables import ForeignTables
+
+_SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant", "system": "system"}
+
+
+def detect(sample: Sample) -> float:
+    return float(sample.has_tables(episodes="episode_id", interactions="interaction_id episode_id content")) * 0.95
+
+
+def read(opened: ImportInput) -> Iterator[SourceItem]:
+    with opened.files.open_database() as tables:
+        tags = _collect_tags(tables)
+        for row in tables.read_rows("episodes", ("start_time", "episode_id")):
+            name = make_session_id(row["episode_id"])
+            yield _describe_session(name, row)
+            if row.get("summary"):
+                yield _describe_summary(name, row, tags[str(row["episode_id"])])
+        for row in tables.read_rows("interactions", ("episode_id", "timestamp", "interaction_id")):
+            yield _describe_interaction(row)
+        if "episode_relationships" in tables.columns:
+            for number, row in enumerate(tables.read_rows("episode_relationships"), 1):
+                yield _describe_relationship(number, row)
+
+
+def make_session_id(episode_id: Any) -> str:
+    """Return the id of the session of an episode. Episodes are numbered, and a number alone is nobody's own id."""
+    return f"episode-{episode_id}"
+
+
+def _make_summary_id(episode_id: Any) -> str:
+    return f"episode-{episode_id}/summary"
+
+
+def _collect_tags(tables: ForeignTables) -> dict[str, list[str]]:
+    """Return the tags of each episode, with the names of its context groups."""
+    tags: dict[str, list[str]] = defaultdict(list)
+    if "episode_tags" in tables.columns:
+        for row in tables.read_rows("episode_tags"):
+            tags[str(row.get("episode_id"))].append(str(row.get("tag")))
+    if {"context_groups", "episode_context_groups"} <= tables.columns.keys():
+        names = {_find_group_id(row): row.get("name") for row in tables.read_rows("context_groups")}
+        for row in tables.read_rows("episode_context_groups"):
+            name = names.get(_find_group_id(row))
+            if name:
+                tags[str(row.get("episode_id"))].append(str(name))
+    return tags
+
+
+def _find_group_id(row: Mapping[str, Any]) -> Any:
+    return next((row[name] for name in ("group_id", "context_group_id", "id") if name in row), None)
+
+
+def _describe_session(name: str, row: Mapping[str, Any]) -> RowDraft:
+    metadata = {"profile": row.get("profile"), "status": row.get("status")}
+    values = {
+        "id": name,
+        "user": row.get("user_id"),
+        "session_type": "episode",
+        "summary": row.get("summary"),
+        "context": row.get("context"),
+        "created_at": row.get("start_time"),
+        "updated_at": row.get("end_time"),
+        "ended_at": row.get("end_time") if row.get("status") != "active" else None,
+        "metadata": {key: value for key, value in metadata.items() if value is not None},
+    }
+    return RowDraft("session", "episodes", f"episode {row['episode_id']}", values)
+
+
+def _describe_summary(name: str, row: Mapping[str, Any], tags: Sequence[str]) -> RowDraft:
+    values = {
+        "id": _make_summary_id(row["episode_id"]),
+        "user": row.get("user_id"),
+        "session": name,
+        "kind": "episodic",
+        "text": row["summary"],
+        "importance": row.get("importance_score"),
+        "tags": list(tags),
+        "created_at": row.get("start_time"),
+    }
+    return RowDraft("memory", "episodes", f"episode {row['episode_id']}", values)
+
+
+def _describe_interaction(row: Mapping[str, Any]) -> RowDraft:
+    name = make_session_id(row["episode_id"])
+    speaker = str(row.get("speaker") or "user")
+    extra = {key: row[key] for key in ("intent", "sentiment") if row.get(key) is not None}
+    values = {
+        "id": f"{name}/{row['interaction_id']}",
+        "session": name,
+        "role": _SPEAKERS.get(speaker.lower(), "user"),
+        "name": None if speaker.lower() in _SPEAKERS else speaker,
+        "text": row["content"],
+        "created_at": row.get("timestamp"),
+        "metadata": {**extra, "metadata": row["metadata"]} if row.get("metadata") else extra,
+    }
+    return RowDraft("message", "interactions", f"interactions row {row['interaction_id']}", values)
+
+
+def _describe_relationship(number: int, row: Mapping[str, Any]) -> RowDraft:
+    ids = [value for key, value in row.items() if key.endswith("episode_id") or key.startswith(("source", "target"))]
+    source, target = (*ids, None, None)[:2]
+    values = {
+        "source": None if source is None else _make_summary_id(source),
+        "target": None if target is None else _make_summary_id(target),
+        "type": row.get("relationship_type") or row.get("type"),
+        "metadata": {key: row[key] for key in ("strength", "confidence") if row.get(key) is not None},
+    }
+    return RowDraft("relationship", "episode_relationships", f"episode_relationships row {number}", values)
+
+
+SOURCE = ImportSource("episodic", "EpisodicMemoryAgent's episodic_memory.db", detect, read)

@@ -1,0 +1,65 @@
+"""The memory file of the MCP server "memory": JSON lines of entities and relations."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from everhold.importers.rows import FileRow, iterate_json_lines
+from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
+
+_TYPES = ("entity", "relation")
+
+
+def detect(sample: Sample) -> float:
+    rows = [line for line in sample.lines if isinstance(line, dict)]
+    is_known = all(row.get("type") in _TYPES and ("name" in row or "from" in row) for row in rows)
+    return 0.95 if rows and is_known else 0.0
+
+
+def read(opened: ImportInput) -> Iterator[SourceItem]:
+    # Relations may stand before the entities that they name, so the file is read twice.
+    for row in iterate_json_lines(opened.files):
+        if row.fields is None or row.fields.get("type") not in _TYPES:
+            reason = row.reason or "the line is neither an entity nor a relation"
+            yield BadRow("lines", row.place, reason, row.fields or row.value)
+        elif row.fields["type"] == "entity":
+            yield from _read_entity(row, row.fields)
+    for row in iterate_json_lines(opened.files):
+        if row.fields is not None and row.fields.get("type") == "relation":
+            yield _describe_relation(row, row.fields)
+
+
+def _read_entity(row: FileRow, fields: dict[str, Any]) -> Iterator[SourceItem]:
+    """Yield an entity, with all that is observed of it, as one memory."""
+    name, observed = fields.get("name"), fields.get("observations")
+    observations = [str(item) for item in observed] if isinstance(observed, list) else []
+    kind = fields.get("entityType")
+    text = f"{name} ({kind})" if kind else str(name)
+    values = {
+        "id": make_entity_id(name) if name else None,
+        "kind": "entity",
+        "text": f"{text}: {'. '.join(observations)}" if observations else text,
+        "content": {"name": name, "entity_type": kind, "observations": observations},
+        "tags": [str(kind)] if kind else [],
+    }
+    if name:
+        yield RowDraft("memory", "entities", row.place, values)
+    else:
+        yield BadRow("entities", row.place, "the entity has no name", fields)
+
+
+def make_entity_id(name: Any) -> str:
+    """Return the id of an entity, which is known by its name only."""
+    return f"entity/{name}"
+
+
+def _describe_relation(row: FileRow, fields: dict[str, Any]) -> RowDraft:
+    source, target = fields.get("from"), fields.get("to")
+    values = {
+        "source": make_entity_id(source) if source else None,
+        "target": make_entity_id(target) if target else None,
+        "type": fields.get("relationType"),
+    }
+    return RowDraft("relationship", "relations", row.place, values)
+
+
+SOURCE = ImportSource("server-memory", "the MCP memory server's file of JSON lines", detect, read)

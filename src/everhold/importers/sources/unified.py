@@ -1,0 +1,145 @@
+"""The files of UnifiedMemoryReasoningAgent beside its sessions: error patterns, digital twins and memories."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
+from everhold.importers.values import describe
+from everhold.json_streams import JsonStream
+
+_MAX_STRENGTH = 5.0
+
+
+def detect_patterns(sample: Sample) -> float:
+    outline = sample.outline
+    if not isinstance(outline, dict) or not isinstance(outline.get("patterns"), dict):
+        return 0.0
+    patterns = [value for value in outline["patterns"].values() if isinstance(value, dict)]
+    is_known = all("solution" in value or "pattern" in value for value in patterns)
+    return 0.9 if is_known and (patterns or isinstance(outline.get("history"), list)) else 0.0
+
+
+def read_patterns(opened: ImportInput) -> Iterator[SourceItem]:
+    with opened.files.open_json() as stream:
+        for name in stream.iterate_members():
+            if name == "patterns" and stream.peek() == "{":
+                for pattern in stream.iterate_members():
+                    yield _describe_error("patterns", f"patterns {pattern!r:.80}", pattern, stream.read_value())
+            elif name == "history" and stream.peek() == "[":
+                for index in stream.iterate_items():
+                    item = stream.read_value()
+                    error_type = item.get("error_type") if isinstance(item, dict) else None
+                    yield _describe_error("history", f"history[{index}]", error_type, item)
+            else:
+                stream.skip_value()
+        stream.require_end()
+
+
+def _describe_error(origin: str, place: str, error_type: Any, item: Any) -> SourceItem:
+    if not isinstance(item, dict) or not (item.get("pattern") or item.get("solution")):
+        return BadRow(origin, place, "the entry has neither a pattern nor a solution", item, "memory")
+    text = (
+        f"Error {error_type}: {describe(item.get('pattern') or '')}. Solution: {describe(item.get('solution') or '')}"
+    )
+    is_pattern = origin == "patterns"
+    values = {
+        "kind": "procedural" if is_pattern else "observation",
+        "text": text,
+        "content": {"error_type": error_type, **item},
+        "tags": ["error"],
+        "created_at": item.get("last_seen") or item.get("timestamp"),
+    }
+    return RowDraft("memory", origin, place, values)
+
+
+def detect_twins(sample: Sample) -> float:
+    is_named = "twin" in sample.name.lower()
+    outline = sample.outline
+    is_fitting = isinstance(outline, dict) and all(isinstance(value, dict) for value in outline.values())
+    return 0.8 if is_named and outline and is_fitting else 0.0
+
+
+def read_twins(opened: ImportInput) -> Iterator[SourceItem]:
+    """Yield a twin as the profile of its user, and as one memory so that it is found."""
+    with opened.files.open_json() as stream:
+        for user in stream.iterate_members():
+            twin, place = stream.read_value(), f"{user!r:.80}"
+            if not isinstance(twin, dict):
+                yield BadRow("twins", place, "the twin is not an object", twin, "user")
+                continue
+            yield RowDraft("user", "twins", place, {"user": user, "profile": {"twin": twin}})
+            at = twin.get("last_updated") or twin.get("updated_at") or twin.get("timestamp")
+            values = {"user": user, "kind": "core", "content": twin, "text": describe(twin), "tags": ["digital twin"]}
+            if values["text"]:
+                yield RowDraft("memory", "twins", place, {**values, "created_at": at})
+        stream.require_end()
+
+
+def detect_memories(sample: Sample) -> float:
+    items = _find_memories(sample.outline)
+    known = {"strength", "forgotten", "freshness_score"}
+    is_known = bool(items) and all(
+        isinstance(item, dict) and "content" in item and known & item.keys() for item in items[:3]
+    )
+    return 0.85 if is_known else 0.0
+
+
+def _find_memories(outline: Any) -> list[Any]:
+    if isinstance(outline, dict):
+        outline = outline.get("memories") or (outline.get("data") or {}).get("memories")
+        if isinstance(outline, dict):
+            outline = list(outline.values())
+    return outline if isinstance(outline, list) else []
+
+
+def read_memories(opened: ImportInput) -> Iterator[SourceItem]:
+    with opened.files.open_json() as stream:
+        yield from _read_memories(stream)
+        stream.require_end()
+
+
+def _read_memories(stream: JsonStream) -> Iterator[SourceItem]:
+    """Yield the memories of a reply: a list, or an object that has them under "memories"."""
+    if stream.peek() == "[":
+        for index in stream.iterate_items():
+            yield _describe_memory(f"memories[{index}]", stream.read_value())
+        return
+    for name in stream.iterate_members():
+        if (name == "data" and stream.peek() == "{") or (name == "memories" and stream.peek() == "["):
+            yield from _read_memories(stream)
+        elif name == "memories" and stream.peek() == "{":
+            for memory_id in stream.iterate_members():
+                yield _describe_memory(f"memories {memory_id!r:.80}", stream.read_value(), memory_id)
+        else:
+            stream.skip_value()
+
+
+def _describe_memory(place: str, item: Any, memory_id: str | None = None) -> SourceItem:
+    if not isinstance(item, dict):
+        return BadRow("memories", place, "the memory is not an object", item, "memory")
+    if item.get("forgotten"):
+        return LeftOut("memories", "forgotten in the old system")
+    return RowDraft("memory", "memories", place, _choose_values(item, memory_id))
+
+
+def _choose_values(item: Mapping[str, Any], memory_id: str | None) -> dict[str, Any]:
+    strength, content = item.get("strength"), item.get("content")
+    return {
+        "id": item.get("id") or memory_id,
+        "session": item.get("session_id"),
+        "user": item.get("user_id"),
+        "text": describe(content),
+        "content": content if isinstance(content, dict) else None,
+        "kind": item.get("type") or "observation",
+        "source_agent": item.get("source"),
+        # The old scale goes from 0 to 5, and a new memory has 1, which is our middle.
+        "importance": max(0.0, min(1.0, strength / _MAX_STRENGTH + 0.25))
+        if isinstance(strength, int | float)
+        else None,
+        "created_at": item.get("created_at") or item.get("timestamp"),
+    }
+
+
+ERROR_PATTERNS = ImportSource("error-patterns", "error_patterns.json", detect_patterns, read_patterns)
+DIGITAL_TWINS = ImportSource("digital-twins", "digital_twin_store.json", detect_twins, read_twins)
+MEMORIES = ImportSource("unified", "memories of the unified agent, as it replied them", detect_memories, read_memories)

@@ -1,0 +1,70 @@
+"""MemoryOrchestratorService's SQLite database, unified_memory.db: one table of memories."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.values import load_json, read_tags
+
+
+def detect(sample: Sample) -> float:
+    return float(sample.has_tables(memories="memory_id content memory_type")) * 0.95
+
+
+def read(opened: ImportInput) -> Iterator[SourceItem]:
+    with opened.files.open_database() as tables:
+        for row in tables.read_rows("memories", ("created_at", "memory_id")):
+            yield RowDraft("memory", "memories", f"memory {row['memory_id']!r:.80}", _describe(row))
+        for row in tables.read_rows("memories", ("created_at", "memory_id")):
+            yield from _read_relationships(row)
+
+
+def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
+    content = load_json(row.get("content"))
+    metadata = load_json(row.get("metadata"))
+    values = metadata if isinstance(metadata, dict) else {}
+    tier = str(row.get("memory_tier") or "")
+    tags, _ = read_tags(row.get("tags"))
+    return {
+        "id": row["memory_id"],
+        "user": values.get("user_id"),
+        "source_agent": values.get("agent_id") or values.get("source"),
+        "kind": row.get("memory_type"),
+        "content": content if isinstance(content, dict) else None,
+        "text": None if isinstance(content, dict) else content,
+        "importance": row.get("importance"),
+        "created_at": row.get("created_at"),
+        "expires_at": row.get("expires_at"),
+        "tags": [*tags, *([tier] if tier else [])],
+        "metadata": {**values, "tier": tier} if tier else metadata,
+    }
+
+
+def _read_relationships(row: Mapping[str, Any]) -> Iterator[SourceItem]:
+    place = f"memory {row['memory_id']!r:.80}"
+    if row.get("parent_id"):
+        values = {"source": row["memory_id"], "target": row["parent_id"], "type": "derived_from"}
+        yield RowDraft("relationship", "parent_id", place, values)
+    related = load_json(row.get("relationships"))
+    pairs: list[tuple[Any, Any]]
+    if isinstance(related, dict):
+        # {type: [ids]} or {id: type}
+        lists = [(name, values) for name, values in related.items() if isinstance(values, list)]
+        pairs = [(target, name) for name, values in lists for target in values]
+        pairs += [(target, kind) for target, kind in related.items() if not isinstance(kind, list)]
+    else:
+        pairs = [_read_pair(item) for item in (related if isinstance(related, list) else [])]
+    for target, kind in pairs:
+        values = {"source": row["memory_id"], "target": target, "type": kind}
+        yield RowDraft("relationship", "relationships", place, values)
+
+
+def _read_pair(item: Any) -> tuple[Any, Any]:
+    if not isinstance(item, dict):
+        return item, "related_to"
+    names = ("target_id", "target", "memory_id", "related_id", "id")
+    target = next((item[name] for name in names if item.get(name)), None)
+    return target, item.get("relationship_type") or item.get("type") or "related_to"
+
+
+SOURCE = ImportSource("unified-database", "MemoryOrchestratorService's unified_memory.db", detect, read)

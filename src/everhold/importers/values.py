@@ -1,0 +1,101 @@
+"""Values as other systems write them: JSON in text columns, lists in one text, vectors as bytes."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.json_streams import parse_line
+from everhold.model.fields import MAX_DIMENSIONS
+
+# The keys under which systems write what an object says, the most telling first.
+TEXT_KEYS = ("text", "content", "memory", "message", "summary", "data", "value", "query", "response", "description")
+_MAX_DESCRIBED_DEPTH = 8
+_MAX_TAG = 64
+
+
+def load_json(value: Any) -> Any:
+    """Return the value of a JSON text; a value that is no text, or a text that is no JSON, as it is."""
+    if not isinstance(value, str) or not value.strip() or value.strip()[0] not in '[{"':
+        return value
+    try:
+        return parse_line(value)
+    except ValueError:
+        return value
+
+
+def read_object(value: Any) -> dict[str, Any]:
+    """Return a value as an object: a JSON text is parsed, and what is no object stands under "value"."""
+    loaded = load_json(value)
+    if loaded is None or loaded == "":
+        return {}
+    return loaded if isinstance(loaded, dict) else {"value": loaded}
+
+
+def read_tags(value: Any) -> tuple[list[str], list[str]]:
+    """Return the tags of a list, of a JSON text or of words separated by commas, and those that are too long."""
+    loaded = load_json(value)
+    if isinstance(loaded, str):
+        loaded = loaded.split(",")
+    if isinstance(loaded, Mapping):
+        loaded = list(loaded)
+    items = loaded if isinstance(loaded, list | tuple | set) else [] if loaded is None else [loaded]
+    words = [word for item in items if (word := str(item).strip())]
+    return [word for word in words if len(word) <= _MAX_TAG], [word for word in words if len(word) > _MAX_TAG]
+
+
+def describe(value: Any) -> str:
+    """Return what a JSON value says, as a text that can be searched."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        for key in TEXT_KEYS:
+            if isinstance(text := value.get(key), str) and text.strip():
+                return text
+    return "; ".join(_list_statements(value, "", 0))
+
+
+def _list_statements(value: Any, name: str, depth: int) -> Iterable[str]:
+    """Yield "name: value" for each value inside of a value. Recursion is limited; deeper values stay in the content."""
+    prefix = f"{name}: " if name else ""
+    if depth > _MAX_DESCRIBED_DEPTH or value is None or value == "":
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _list_statements(inner, f"{name} {key}".strip(), depth + 1)
+    elif isinstance(value, list | tuple):
+        plain = [str(item) for item in value if isinstance(item, str | int | float)]
+        if plain:
+            yield prefix + ", ".join(plain)
+        for item in value:
+            if isinstance(item, Mapping | list | tuple):
+                yield from _list_statements(item, name, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        return
+    else:
+        yield f"{prefix}{value}"
+
+
+def read_vector(value: Any) -> NDArray[np.float32] | None:
+    """Return an embedding of a list, a JSON text or little-endian float32 bytes; None if it cannot be used as one."""
+    loaded = load_json(value)
+    if isinstance(loaded, bytes) and len(loaded) % 4 == 0 and len(loaded) <= 4 * MAX_DIMENSIONS:
+        vector = np.frombuffer(loaded, dtype="<f4")
+    elif isinstance(loaded, list) and len(loaded) <= MAX_DIMENSIONS and all(_is_number(item) for item in loaded):
+        vector = np.array(loaded, dtype=np.float32)
+    else:
+        return None
+    norm = float(np.linalg.norm(vector)) if vector.size and bool(np.isfinite(vector).all()) else 0.0
+    return (vector / norm).astype(np.float32) if norm > 0 and math.isfinite(norm) else None
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e30
+
+
+def list_objects(values: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects of a list, and nothing if there is no list of that name."""
+    items = values.get(name)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

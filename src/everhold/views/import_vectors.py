@@ -1,0 +1,64 @@
+"""Decides whether the embeddings of another system are kept: only those of one of the engine's own models."""
+
+import numpy as np
+
+from everhold.importers.records import Record
+from everhold.ports.embedder import Vector
+from everhold.remember.chunks import Chunking
+
+# Two computations of the same model differ by rounding. Vectors of different models are nearly at right angles.
+_SAME_MODEL = 0.98
+
+ModelKey = tuple[str | None, int]
+
+
+class VectorChoice:
+    """Chooses the vectors of an import's memories that can be kept, and counts both sorts.
+
+    A vector that names its model is kept if the engine has a model of that name and that many dimensions. If it names
+    none, the text of the first such memory is embedded and compared.
+    """
+
+    def __init__(self, chunking: Chunking) -> None:
+        self.kept = 0
+        self.replaced = 0
+        self._models = chunking.models
+        self._decided: dict[ModelKey, str | None] = {}
+
+    def choose(self, record: Record) -> dict[str, Vector]:
+        """Return the memory's vector under the name of our model; empty if the memory must be embedded."""
+        vector = record.values.get("vector")
+        if vector is None:
+            return {}
+        model = self._find_model(record, vector)
+        return {} if model is None else {model: vector}
+
+    def count(self, record: Record) -> None:
+        """Count the memory's vector as kept or replaced."""
+        if record.values.get("vector") is not None:
+            if self.choose(record):
+                self.kept += 1
+            else:
+                self.replaced += 1
+
+    def _find_model(self, record: Record, vector: Vector) -> str | None:
+        named = record.values.get("vector_model")
+        key: ModelKey = (named, len(vector))
+        if key not in self._decided:
+            self._decided[key] = self._compare(str(named), vector) if named else self._recompute(record, vector)
+        return self._decided[key]
+
+    def _compare(self, named: str, vector: Vector) -> str | None:
+        short_name = named.rpartition("/")[2].lower()
+        for name, chunking in self._models.items():
+            if name.rpartition("/")[2].lower() == short_name and chunking.embedder.dimensions == len(vector):
+                return name
+        return None
+
+    def _recompute(self, record: Record, vector: Vector) -> str | None:
+        for name, chunking in self._models.items():
+            if chunking.embedder.dimensions == len(vector):
+                [own] = chunking.embedder.embed([record.values["text"]])
+                if own is not None and float(np.dot(own, vector) / np.linalg.norm(own)) >= _SAME_MODEL:
+                    return name
+        return None

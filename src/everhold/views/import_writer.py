@@ -1,0 +1,337 @@
+"""Stores the records of an import through the engine's own writes, so that every rule of theirs holds."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from everhold import clock
+from everhold.agents.files import read_agent_file
+from everhold.agents.states import find_state, set_state
+from everhold.errors import Conflict, InvalidInput, NotFound
+from everhold.importers.pipeline import ADDED, EXISTING, Outcome
+from everhold.importers.records import Record
+from everhold.importers.source import RecordKind
+from everhold.model import Agent, AgentState, Memory, Message, Scope
+from everhold.model.agent import make_state_id
+from everhold.model.validation import validate_row
+from everhold.remember.chunks import make_chunks_or_words
+from everhold.remember.draft import Draft, make_draft
+from everhold.remember.duplicates import find_duplicates
+from everhold.remember.link import make_relationship
+from everhold.remember.pipeline import remember
+from everhold.remember.relate import relate
+from everhold.sessions.bulk import append_messages, draft_session, import_session
+from everhold.sessions.deps import find_session
+from everhold.sessions.pipeline import change_session, draft_message
+from everhold.views.agent_files import AgentFileVerbs
+from everhold.views.agents import make_agent_deps
+from everhold.views.import_vectors import VectorChoice
+from everhold.views.imported_users import draft_user, import_user
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.parts import Parts
+
+_SESSION_FIELDS = ("title", "summary", "topic", "context", "metadata", "session_type", "created_at")
+_MESSAGE_FIELDS = (
+    "id", "role", "text", "content", "name", "model", "tool_calls", "tool_call_id", "tool_returns", "sender_id",
+    "group_id", "references", "metadata", "created_at", "conversation",
+)  # fmt: skip
+_MEMORY_FIELDS = (
+    "id", "text", "content", "kind", "tags", "importance", "priority", "confidence", "created_at", "occurred_at",
+    "expires_at", "metadata", "source_agent", "speaker", "aliases", "pinned", "namespace",
+)  # fmt: skip
+# What a record is refused for. Any other error is one of the store or the model, and ends the import.
+_REFUSALS = (InvalidInput, NotFound, Conflict)
+
+
+class ImportWriter:
+    """Stores the records of one import in one organization, or for one user of it."""
+
+    def __init__(self, parts: "Parts", scope: Scope, path: "Path", source: str) -> None:
+        self._parts, self._scope, self._path, self._source = parts, scope, path, source
+        self._vectors = VectorChoice(parts.write_deps.chunking)
+        self._owners: dict[str, str | None] = {}
+        """The user of each session of the input: its messages belong to the same one."""
+        self._ended: dict[str, dict[str, Any]] = {}
+        self._stored_as: dict[str, str] = {}
+        """Maps the ids of memories that the store has under another id, because they say the same."""
+
+    @property
+    def vectors_kept(self) -> int:
+        return self._vectors.kept
+
+    @property
+    def vectors_replaced(self) -> int:
+        return self._vectors.replaced
+
+    def find_fault(self, record: Record) -> str | None:
+        try:
+            _DRAFTS[record.kind](self, record)
+        except _REFUSALS as error:
+            return str(error)
+        return None
+
+    def write(self, records: Sequence[Record]) -> Sequence[Outcome]:
+        outcomes: list[Outcome] = []
+        for kind, group in groupby(records, lambda record: record.kind):
+            for scope, same in self._group_by_scope(list(group)):
+                if isinstance(scope, str):
+                    outcomes += [Outcome("quarantined", scope)] * len(same)
+                else:
+                    outcomes += _WRITES[kind](self, scope, same)
+        return outcomes
+
+    def finish(self) -> None:
+        """End the sessions that had ended. Until then, messages could be added to them."""
+        for session_id, values in self._ended.items():
+            scope = self._scope.narrow(session=session_id, user=self._owners.get(session_id))
+            session = find_session(self._parts.records, scope)
+            if session is not None and session.ended_at is None and not session.is_archived:
+                change_session(self._parts.session_deps, scope, values)
+
+    def _group_by_scope(self, records: Sequence[Record]) -> Iterator[tuple[Scope | str, list[Record]]]:
+        """Yield neighbouring records of one scope; instead of the scope, the reason why there is none."""
+
+        def find(record: Record) -> Scope | str:
+            try:
+                return self._find_scope(record)
+            except _REFUSALS as error:
+                return str(error)
+
+        for scope, group in groupby(records, find):
+            yield scope, list(group)
+
+    def _find_scope(self, record: Record) -> Scope:
+        """Return the scope that a record belongs to; InvalidInput if that is outside of the import's own scope."""
+        values = record.values
+        session = values["id"] if record.kind == "session" else values.get("session")
+        user = values["id"] if record.kind == "user" else values.get("user")
+        if user is None and session is not None:
+            user = self._owners.get(session)
+        if self._scope.user is not None and user not in (None, self._scope.user):
+            raise InvalidInput(
+                f"it belongs to user {user!r}, and the import is for user {self._scope.user!r}",
+                value=user,
+                remedy=f"rename that user with {user}={self._scope.user}, or import for all users",
+            )
+        if record.kind == "session":
+            self._owners[values["id"]] = user or self._scope.user
+        return self._scope.narrow(user=user, session=session, agent=values.get("agent"))
+
+    # drafts: what can be checked without writing
+
+    def _draft_user(self, record: Record) -> None:
+        draft_user(self._find_scope(record), record.values, self._parts.settings.timezone)
+
+    def _draft_session(self, record: Record) -> None:
+        draft_session(self._find_scope(record), _choose_session_values(record))
+
+    def _draft_message(self, record: Record) -> Message:
+        return draft_message(self._parts.session_deps, self._find_scope(record), _choose(record, _MESSAGE_FIELDS))
+
+    def _draft_memory(self, record: Record) -> Draft:
+        self._vectors.count(record)
+        item = _choose(record, _MEMORY_FIELDS)
+        return make_draft(self._find_scope(record), item, clock.now(), self._parts.write_deps.text_bytes)
+
+    def _draft_relationship(self, record: Record) -> None:
+        values = record.values
+        make_relationship(self._scope, values["source"], values["target"], values["type"], clock.now())
+
+    def _draft_state(self, record: Record) -> None:
+        scope, values, now = self._find_scope(record), record.values, clock.now()
+        ends = values.get("expires_at")
+        if ends is not None and ends <= now:
+            raise InvalidInput(f"the state has expired at {ends.isoformat()}", value=ends, remedy="it is not needed")
+        own = {"id": make_state_id(values["agent"], scope.session), "agent_id": values["agent"]}
+        stamps = {"organization_id": scope.organization, "created_at": now, "updated_at": now}
+        validate_row(AgentState, {"state": values["state"], **own, **stamps, "metadata": values["metadata"]})
+
+    def _draft_agent(self, record: Record) -> None:
+        read_agent_file(self._path, record.values.get("choice"))
+
+    # writes
+
+    def _write_each(
+        self, store: Callable[[Scope, Mapping[str, Any]], bool], scope: Scope, records: Sequence[Record]
+    ) -> list[Outcome]:
+        """Store records one by one, with a function that returns whether it has added something."""
+        outcomes = []
+        for record in records:
+            try:
+                outcomes.append(ADDED if store(scope, record.values) else EXISTING)
+            except _REFUSALS as error:
+                outcomes.append(Outcome("quarantined", str(error)))
+        return outcomes
+
+    def _write_users(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
+        return self._write_each(lambda own, values: import_user(self._parts, own, values), scope, records)
+
+    def _write_sessions(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
+        outcomes = []
+        for record in records:
+            try:
+                is_added = import_session(self._parts.session_deps, scope, _choose_session_values(record))
+            except _REFUSALS as error:
+                outcomes.append(Outcome("quarantined", str(error)))
+                continue
+            ending = {name: record.values[name] for name in ("ended_at", "is_archived") if record.values.get(name)}
+            if ending:
+                self._ended[record.values["id"]] = ending
+            outcomes.append(ADDED if is_added else EXISTING)
+        return outcomes
+
+    def _write_messages(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
+        outcomes: dict[int, Outcome] = {}
+        checked: dict[int, Record] = {}
+        for number, record in enumerate(records):
+            reason = self.find_fault(record)
+            if reason is None:
+                checked[number] = record
+            else:
+                outcomes[number] = Outcome("quarantined", reason)
+        items = [_choose(record, _MESSAGE_FIELDS) for record in checked.values()]
+        try:
+            stored = append_messages(self._parts.session_deps, scope, items, self._cut) if items else {}
+        except _REFUSALS as error:
+            stored = dict.fromkeys((item["id"] for item in items), str(error))
+        for number, record in checked.items():
+            name = record.values["id"]
+            reason = stored.get(name)
+            outcomes[number] = Outcome("quarantined", reason) if reason else ADDED if name in stored else EXISTING
+        return [outcomes[number] for number in range(len(records))]
+
+    def _cut(self, messages: Sequence[Message]) -> Sequence[Sequence[Any]]:
+        if not self._parts.settings.index_messages:
+            return [[] for _ in messages]
+        return make_chunks_or_words(messages, self._parts.write_deps.chunking)
+
+    def _write_memories(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
+        outcomes: dict[int, Outcome] = {}
+        drafts: dict[int, Draft] = {}
+        for number, record in enumerate(records):
+            try:
+                item = _choose(record, _MEMORY_FIELDS)
+                drafts[number] = make_draft(scope, item, clock.now(), self._parts.write_deps.text_bytes)
+            except _REFUSALS as error:
+                outcomes[number] = Outcome("quarantined", str(error))
+        outcomes |= self._find_stored(scope, drafts)
+        missing = [number for number in drafts if number not in outcomes]
+        items = {number: self._make_item(records[number]) for number in missing}
+        outcomes |= self._remember(scope, items)
+        return [outcomes[number] for number in range(len(records))]
+
+    def _make_item(self, record: Record) -> dict[str, Any]:
+        item = _choose(record, _MEMORY_FIELDS)
+        vector = self._vectors.choose(record)
+        return {**item, "vector": vector} if vector else item
+
+    def _find_stored(self, scope: Scope, drafts: Mapping[int, Draft]) -> dict[int, Outcome]:
+        """Return the outcomes of memories that the store has already: by their id, or by what they say."""
+        records, organization = self._parts.records, scope.organization
+        ids = [draft.memory.id for draft in drafts.values()]
+        stored = records.get(Memory, organization, ids, deleted=True) if ids else {}
+        outcomes, others, seen = {}, {}, set()
+        for number, draft in drafts.items():
+            same_id = stored.get(draft.memory.id)
+            if same_id is not None and not _is_same_memory(scope, same_id, draft.memory):
+                reason = f"memory id {draft.memory.id!r} is taken by another memory; choose another"
+                outcomes[number] = Outcome("quarantined", reason)
+            elif same_id is not None or draft.memory.id in seen:
+                outcomes[number] = EXISTING
+            else:
+                others[number] = draft
+            seen.add(draft.memory.id)
+        known = find_duplicates(records, scope, list(others.values()), clock.now()).known if others else {}
+        self._stored_as |= known
+        return outcomes | {number: EXISTING for number, draft in others.items() if draft.memory.id in known}
+
+    def _remember(self, scope: Scope, items: Mapping[int, dict[str, Any]]) -> dict[int, Outcome]:
+        """Store memories in one commit. If one is refused, store them one by one to find out which."""
+        if not items:
+            return {}
+        try:
+            remember(self._parts.write_deps, scope, list(items.values()))
+        except _REFUSALS as error:
+            if len(items) == 1:
+                return dict.fromkeys(items, Outcome("quarantined", str(error)))
+            outcomes: dict[int, Outcome] = {}
+            for number, item in items.items():
+                outcomes |= self._remember(scope, {number: item})
+            return outcomes
+        return dict.fromkeys(items, ADDED)
+
+    def _write_relationships(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
+        return self._write_each(self._relate, scope, records)
+
+    def _relate(self, scope: Scope, values: Mapping[str, Any]) -> bool:
+        source, target = (self._stored_as.get(values[name], values[name]) for name in ("source", "target"))
+        if source == target:
+            return False  # the store has one memory for both
+        memories = self._parts.records.get(Memory, scope.organization, [source, target])
+        users = {memory.user_id for memory in memories.values()} - {None}
+        if len(users) > 1:
+            raise InvalidInput("it relates memories of two users", remedy="relate memories of one user")
+        began = clock.now()
+        link = relate(self._parts.write_deps, scope, source, target, values["type"], values.get("metadata", {}))
+        return link.created_at >= began
+
+    def _write_states(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
+        return self._write_each(self._set_state, scope, records)
+
+    def _set_state(self, scope: Scope, values: Mapping[str, Any]) -> bool:
+        if find_state(self._parts.records, scope) is not None:
+            return False
+        deps, expires_at, metadata = make_agent_deps(self._parts), values.get("expires_at"), values["metadata"]
+        set_state(
+            deps, scope, values["state"], expires_at=expires_at, ttl=None, metadata=metadata, expected_version=None
+        )
+        return True
+
+    def _write_agents(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
+        return self._write_each(self._import_agent, scope, records)
+
+    def _import_agent(self, scope: Scope, values: Mapping[str, Any]) -> bool:
+        stored = self._parts.records.get(Agent, scope.organization, [values["agent"]]).get(values["agent"])
+        if stored is not None and not stored.is_implicit:
+            return False
+        AgentFileVerbs(self._parts, scope).import_agent(self._path, source=values.get("choice"))
+        return True
+
+
+_DRAFTS: Mapping[RecordKind, Callable[[ImportWriter, Record], object]] = {
+    "user": ImportWriter._draft_user,
+    "session": ImportWriter._draft_session,
+    "message": ImportWriter._draft_message,
+    "memory": ImportWriter._draft_memory,
+    "relationship": ImportWriter._draft_relationship,
+    "state": ImportWriter._draft_state,
+    "agent": ImportWriter._draft_agent,
+}
+_WRITES: Mapping[RecordKind, Callable[[ImportWriter, Scope, Sequence[Record]], list[Outcome]]] = {
+    "user": ImportWriter._write_users,
+    "session": ImportWriter._write_sessions,
+    "message": ImportWriter._write_messages,
+    "memory": ImportWriter._write_memories,
+    "relationship": ImportWriter._write_relationships,
+    "state": ImportWriter._write_states,
+    "agent": ImportWriter._write_agents,
+}
+
+
+def _choose(record: Record, names: Sequence[str]) -> dict[str, Any]:
+    return {name: record.values[name] for name in names if record.values.get(name) is not None}
+
+
+def _choose_session_values(record: Record) -> dict[str, Any]:
+    values = _choose(record, _SESSION_FIELDS)
+    last_active = record.values.get("updated_at") or record.values.get("ended_at")
+    return values if last_active is None else {**values, "last_active": last_active}
+
+
+def _is_same_memory(scope: Scope, stored: Memory, imported: Memory) -> bool:
+    # A memory that came with an import keeps its mark, also if its text was revised since.
+    is_same = stored.text == imported.text or stored.metadata.get("imported") == imported.metadata.get("imported")
+    return is_same and stored.user_id == imported.user_id

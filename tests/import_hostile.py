@@ -1,0 +1,251 @@
+"""Fifty hostile files, and a process that imports each of them and tells its memory.
+
+    python -m tests.import_hostile FOLDER
+
+The process prints, for each file, the outcome and whether the store is as before; and at the end the most memory that
+it used above that of an idle engine.
+"""
+
+import json
+import os
+import resource
+import sqlite3
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from everhold import Everhold
+from everhold.errors import EverholdError
+from everhold.model import AccessLog, LogHead, Outbox
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests import import_samples as samples
+from tests.engines import CALM, copy_empty_file, read_all_rows
+
+Make = Callable[[Path], Path]
+TIME = 1709316060.5
+LONG = 200_000_000
+
+
+def write(name: str, content: bytes | str) -> Make:
+    def make(folder: Path) -> Path:
+        path = folder / name
+        path.write_bytes(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
+        return path
+
+    return make
+
+
+def dump(name: str, value: Any) -> Make:
+    return write(name, json.dumps(value))
+
+
+def cut(make: Make, share: float = 0.5) -> Make:
+    def make_cut(folder: Path) -> Path:
+        path = make(folder)
+        content = path.read_bytes()
+        path.write_bytes(content[: int(len(content) * share)])
+        return path
+
+    return make_cut
+
+
+def reencode(make: Make, encoding: str) -> Make:
+    def make_other(folder: Path) -> Path:
+        path = make(folder)
+        path.write_bytes(path.read_text("utf-8").replace("e", "é").encode(encoding))
+        return path
+
+    return make_other
+
+
+def make_long(name: str, begin: bytes, repeated: bytes, end: bytes = b"") -> Make:
+    def make(folder: Path) -> Path:
+        with (folder / name).open("wb") as file:
+            file.write(begin)
+            block = repeated * (1_000_000 // len(repeated))
+            for _ in range(LONG // len(block)):
+                file.write(block)
+            file.write(end)
+        return folder / name
+
+    return make
+
+
+def make_sparse(folder: Path) -> Path:
+    """A gigabyte in one line."""
+    with (folder / "sparse.json").open("wb") as file:
+        file.write(b'{"alice": [{"timestamp": 1, "memory": "')
+        file.truncate(1 << 30)
+    return folder / "sparse.json"
+
+
+def damage_database(make: Make) -> Make:
+    def make_damaged(folder: Path) -> Path:
+        path = make(folder)
+        content = bytearray(path.read_bytes())
+        content[4096:] = b"\xff" * (len(content) - 4096)
+        path.write_bytes(bytes(content))
+        return path
+
+    return make_damaged
+
+
+def make_session_rows(*rows: tuple[Any, ...], name: str = "bad.db") -> Make:
+    interactions = [(number, *row) for number, row in enumerate(rows, 1)]
+    return lambda folder: samples.make_database(folder / name, samples.SESSION_TABLES, {"interactions": interactions})
+
+
+def make_views(folder: Path) -> Path:
+    """Views that compute for ever, with the names of the tables."""
+    path = folder / "views.db"
+    with sqlite3.connect(path) as connection:
+        endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT"
+        connection.execute(f"CREATE VIEW sessions AS {endless} x AS session_id FROM n")
+        columns = "x AS id, x AS session_id, 'user' AS role, 'x' AS content"
+        connection.execute(f"CREATE VIEW interactions AS {endless} {columns} FROM n")
+    connection.close()
+    return path
+
+
+def make_zip(members: dict[str, bytes], name: str = "export.zip") -> Make:
+    def make(folder: Path) -> Path:
+        with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            for member, content in members.items():
+                archive.writestr(member, content)
+        return folder / name
+
+    return make
+
+
+def make_zip_bomb(folder: Path) -> Path:
+    path = folder / "bomb.zip"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("conversations.json", "w", force_zip64=True) as member,
+    ):
+        for _ in range(LONG // 1_000_000):
+            member.write(b" " * 1_000_000)
+    return path
+
+
+def make_links(folder: Path) -> Path:
+    """A Slack export whose only day is a link to a file outside, in a folder that links to itself."""
+    root = folder / "slack"
+    (root / "garden").mkdir(parents=True)
+    (folder / "secret.json").write_text('[{"type": "message", "text": "secret", "ts": "1709316060.1"}]')
+    (root / "users.json").write_text("[]")
+    (root / "garden" / "2024-03-01.json").symlink_to(folder / "secret.json")
+    (root / "loop").symlink_to(root)
+    return root
+
+
+def make_pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "pipe.json")
+    return folder / "pipe.json"
+
+
+def chat(**fields: Any) -> Any:
+    message = {"id": "n1", "author": {"role": "user"}, "create_time": TIME, "content": {"parts": ["hello"]}}
+    node = {"id": "n1", "parent": None, "children": [], "message": {**message, **fields}}
+    return [{"conversation_id": "", "current_node": "n1", "mapping": {"n1": node}}]
+
+
+def jarvis(memory: Any, at: Any = TIME, user: str = "eve") -> Any:
+    return {user: [{"timestamp": at, "memory": memory}]}
+
+
+_PICKLE = b"\x80\x04cos\nsystem\n(S'touch /tmp/everhold-was-here'\ntR."
+_DEEP = "[" * 100_000
+_CYCLE = {
+    "a": {"id": "a", "parent": "b", "children": ["b"], "message": None},
+    "b": {"id": "b", "parent": "a", "children": ["a"], "message": None},
+}
+
+HOSTILE: dict[str, Make] = {
+    **{f"truncated {make.__name__}": cut(make) for make in (
+        samples.contextual, samples.contextual_users, samples.user_profile, samples.jarvis, samples.error_patterns,
+        samples.digital_twins, samples.unified_memories, samples.openai_messages, samples.chatgpt, samples.mem0_export,
+        samples.letta, samples.claude,
+    )},
+    "truncated session database": cut(samples.session_memory, 0.3),
+    "truncated history database": cut(samples.mem0_history, 0.6),
+    "damaged episodic database": damage_database(samples.episodic),
+    "damaged orchestrator database": damage_database(samples.orchestrator),
+    "jarvis in latin-1": reencode(samples.jarvis, "latin-1"),
+    "chatgpt in latin-1": reencode(samples.chatgpt, "latin-1"),
+    "contextual in utf-16": reencode(samples.contextual, "utf-16"),
+    "csv in latin-1": reencode(samples.csv_messages, "latin-1"),
+    "a gigabyte in one line": make_sparse,
+    "one long text": make_long("long.json", b'{"eve": [{"timestamp": 1, "memory": "', b"a", b'"}]}'),
+    "one long line": make_long("long.jsonl", b'{"role": "user", "content": "', b"a", b'"}\n'),
+    "one long cell": make_long("long.csv", b'role,content\nuser,"', b"a"),
+    "one long list": make_long("list.json", b'{"eve": [{"timestamp": 1, "memory": [', b"[],", b"[]]}]}"),
+    "one long whatsapp line": make_long("chat.txt", b"31/12/2023, 21:15 - Kim: ", b"a"),
+    "deep json": write("deep.json", '{"eve": [{"timestamp": 1, "memory": ' + _DEEP),
+    "deep lines": write("deep.jsonl", '{"type": "entity", "name": ' + _DEEP + "\n"),
+    "deep metadata": dump("d.json", jarvis(json.loads("[" * 200 + "]" * 200))),
+    "a cycle of messages": dump("conversations.json", [{"id": "", "current_node": "a", "mapping": _CYCLE}]),
+    "a message without end": dump("conversations.json", chat(create_time=float("inf"))),
+    "a message that is no time": dump("conversations.json", chat(create_time={"at": 1})),
+    "a message of the future": dump("jarvis.json", jarvis("x", 4_000_000_000)),
+    "a memory at nan": write("nan.json", '{"eve": [{"timestamp": NaN, "memory": "x"}]}'),
+    "a huge number": write("huge.json", '{"eve": [{"timestamp": 1, "memory": {"n": 1' + "0" * 5000 + "}}]}"),
+    "a nul character": dump("nul.json", jarvis("a\x00b")),
+    "a lone surrogate": write("surrogate.json", '{"eve": [{"timestamp": 1, "memory": "\\ud800"}]}'),
+    "nothing said": dump("empty.json", jarvis("   ")),
+    "an empty object": write("jarvis_memory_store.json", "{}"),
+    "rows that are no objects": dump("rows.json", {"eve": [{"timestamp": 1, "memory": ""}, 1, None, [], "x"]}),
+    "a session without an id": dump("conversations.json", [{"mapping": {}, "current_node": None}]),
+    "bytes instead of text": make_session_rows(("s", "2024-03-01T08:00:00", "user", b"\xff\xfe", None)),
+    "messages without a session": make_session_rows((None, "2024-03-01T08:00:00", "user", "x", None)),
+    "a wrong time in a database": make_session_rows(("s", "yesterday", "user", "x", None)),
+    "a role that is too long": make_session_rows(("s", "2024-03-01T08:00:00", "r" * 300, "x", None)),
+    "views instead of tables": make_views,
+    "a pickle": write("index.pickle", _PICKLE),
+    "a pickle in a text column": make_session_rows(("s", "now", "user", _PICKLE, None), name="pickle.db"),
+    "a zip bomb": make_zip_bomb,
+    "a zip that leaves its folder": make_zip({"../../conversations.json": b'[{"mapping": 1}]'}),
+    "a zip that is cut off": cut(samples.slack_zip),
+    "links instead of files": make_links,
+    "a pipe": make_pipe,
+    "an unclosed quotation mark": write("open.csv", 'role,content\nuser,"never closed\nand more,\n'),
+    "a row with too many cells": write("cells.csv", "role,content\nuser,a,b,c\n"),
+}  # fmt: skip
+
+
+def try_import(engine: Everhold, path: Path) -> str:
+    """Import a file; return the reason for which it, or all of its rows, were refused."""
+    try:
+        loaded = engine.load(path)
+    except EverholdError as error:
+        return f"{type(error).__name__}: {error}"
+    if loaded.added == 0 and loaded.quarantined:
+        return f"quarantined: {loaded.faults[0].reason}"
+    return "left out" if loaded.added == 0 and loaded.left_out else f"imported {loaded.added}"
+
+
+def main(folder: Path) -> None:
+    """Import every hostile file into one store, and print what became of each."""
+    engine = Everhold.open(copy_empty_file(folder / "memories.db"), embedder=FakeEmbedder(), **CALM)
+    engine.scope(user="alice").remember("Alice has a cat")
+    before = read_all_rows(engine, without=(AccessLog, LogHead, Outbox))
+    idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    outcomes = {}
+    for number, (name, make) in enumerate(HOSTILE.items()):
+        own = folder / str(number)
+        own.mkdir()
+        path = make(own)
+        reason = try_import(engine, path)
+        is_unchanged = read_all_rows(engine, without=(AccessLog, LogHead, Outbox)) == before
+        peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) // 1024
+        outcomes[name] = {"reason": reason, "is_unchanged": is_unchanged, "megabytes": peak}
+        if path.is_file():
+            path.unlink()
+    engine.close()
+    sys.stdout.write(json.dumps(outcomes))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
