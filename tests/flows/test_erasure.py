@@ -140,7 +140,7 @@ def test_a_purged_idempotency_key_says_so(engine: Everhold, alice: View) -> None
 
     memory = alice.remember("Once", idempotency_key="k")
     alice.forget(memory.id, hard=True)
-    with pytest.raises(NotFound, match="purged since"):
+    with pytest.raises(NotFound, match="has been purged"):
         alice.remember("Once", idempotency_key="k")
 
 

@@ -288,7 +288,7 @@ def test_a_retry_of_a_duplicate_does_not_reinforce_twice(alice: View) -> None:
 
 def test_a_retry_of_what_was_purged_says_so(alice: View) -> None:
     alice.forget(alice.remember("Gone", idempotency_key="k").id, hard=True)
-    with pytest.raises(NotFound, match="purged since; use a new key"):
+    with pytest.raises(NotFound, match="has been purged; use a new key"):
         alice.remember("Gone", idempotency_key="k")
 
 

@@ -77,7 +77,7 @@ def test_a_retry_of_what_was_purged_is_refused(alice: View) -> None:
     for own in ({}, {"id": "own"}):
         item: dict[str, Any] = {"text": "Gone", "idempotency_key": f"k{len(own)}", **own}
         alice.forget(alice.remember(**item).id, hard=True)
-        with pytest.raises(NotFound, match="purged since; use a new key"):
+        with pytest.raises(NotFound, match="has been purged; use a new key"):
             alice.remember(**item)
 
 
