@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KILLS: Final = 30
 MODEL: Final = FakeEmbedder(dimensions=32)
-SESSIONS, MESSAGES, MEMORIES = 12, 60, 900
+SESSIONS, MESSAGES, MEMORIES = 8, 40, 600
 FIRST_SECOND: Final = 1_709_280_000
 _ENTITIES: Final[Sequence[type[Row]]] = (User, Session, Message, Memory, Tag, Relationship, Chunk, AgentState)
 # What differs from write to write: the time of writing, and how often a row was written.
@@ -59,7 +59,7 @@ def make_inputs(folder: Path) -> None:
     connection.close()
     entries = [
         {"memory_id": f"m{number}", "user_id": f"user{number % 3}", "memory_type": "fact",
-         "content": {"text": f"Parcel {number % 850} is in shed {number % 7}"}, "created_at": FIRST_SECOND + number}
+         "content": {"text": f"Parcel {number % 560} is in shed {number % 7}"}, "created_at": FIRST_SECOND + number}
         for number in range(MEMORIES)
     ]  # fmt: skip
     tables = {
@@ -68,7 +68,7 @@ def make_inputs(folder: Path) -> None:
         "memory_entries": entries,
         "memory_tags": [{"memory_id": f"m{number}", "tag": f"t{number % 5}"} for number in range(MEMORIES)],
         "memory_relationships": [
-            {"source_memory_id": f"m{number}", "target_memory_id": f"m{number + 3}"} for number in range(0, 120, 2)
+            {"source_memory_id": f"m{number}", "target_memory_id": f"m{number + 3}"} for number in range(0, 60, 2)
         ],
     }
     (folder / "orchestrator.json").write_text(json.dumps(tables))

@@ -271,6 +271,41 @@ def test_a_list_of_memories_and_a_text_are_no_other_system(folder: Path) -> None
         assert find_source(ForeignFiles(file, open_foreign_tables)) is None
 
 
+def enlarge(value: Any) -> Any:
+    """Return the same shape with so many rows, or such long ones, that its beginning shows only a part."""
+    if isinstance(value, list) and value:
+        return value * 8_000
+    if isinstance(value, dict) and value and all(isinstance(inner, dict) for inner in value.values()):
+        repeated = {f"{name}{number}": inner for name, inner in value.items() for number in range(3_000)}
+        return {name: enlarge(inner) for name, inner in value.items()} if "sessions" in value else repeated
+    return {name: enlarge(inner) for name, inner in value.items()} if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize(
+    ("make", "source"),
+    [
+        (samples.contextual, "contextual"),
+        (samples.contextual_users, "contextual-users"),
+        (samples.user_profile, "user-profile"),
+        (samples.jarvis, "jarvis"),
+        (samples.error_patterns, "error-patterns"),
+        (samples.digital_twins, "digital-twins"),
+        (samples.unified_memories, "unified"),
+        (samples.openai_messages, "messages"),
+        (samples.chatgpt, "chatgpt"),
+        (samples.mem0_export, "mem0"),
+    ],
+    ids=name_of,
+)
+def test_a_large_file_is_recognised_by_its_beginning(folder: Path, make: Make, source: str) -> None:
+    path = make(folder)
+    samples.make_json(path, enlarge(json.loads(path.read_text("utf-8"))))
+    assert path.stat().st_size > 262_144
+    found = find_source(ForeignFiles(path, open_foreign_tables))
+    assert found is not None
+    assert found.name == source
+
+
 def test_a_sample_of_a_folder_lists_its_files(folder: Path) -> None:
     shutil.copytree(samples.slack(folder), folder / "copy")
     sample = take_sample(ForeignFiles(folder / "copy", open_foreign_tables))

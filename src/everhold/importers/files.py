@@ -23,7 +23,7 @@ _MAX_DEPTH = 6
 _MAX_BOMB_BYTES = 64_000_000
 _MAX_RATIO = 200
 _SQLITE_MARK = b"SQLite format 3\x00"
-_HEAD_BYTES = 65_536
+_HEAD_BYTES = 262_144
 
 
 @dataclass(frozen=True)

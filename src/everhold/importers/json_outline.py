@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+)')
@@ -17,7 +18,10 @@ def parse_outline(head: str) -> Any:
     stack: list[list[Any] | dict[str, Any]] = [root]
     names: list[str | None] = [None]
     is_name_next = False
-    for match in _TOKEN.finditer(head):
+    position = 0
+    # A text that is cut off in the middle of a token matches no further.
+    while match := _TOKEN.match(head, position):
+        position = match.end()
         token, holder = match.group(1), stack[-1]
         if token in "{[":
             value: Any = {} if token == "{" else []
@@ -41,8 +45,20 @@ def parse_outline(head: str) -> Any:
         elif token[0] == '"' or _load(token) is not None or token == "null":
             _add(holder, names[-1], _load(token))
         else:
-            return root[0] if root and match.end() == len(head) else None
+            return root[0] if root and position == len(head) else None
+    _drop_incomplete(stack)
     return root[0] if root else None
+
+
+def _drop_incomplete(stack: list[list[Any] | dict[str, Any]]) -> None:
+    """Remove the object that is cut off from its list, or from an object of objects: it may lack fields."""
+    for holder, _ in pairwise(stack[1:]):
+        if len(holder) > 1 and isinstance(holder, list):
+            holder.pop()
+            return
+        if len(holder) > 1 and isinstance(holder, dict) and all(isinstance(value, dict) for value in holder.values()):
+            holder.popitem()
+            return
 
 
 def _add(holder: list[Any] | dict[str, Any], name: str | None, value: Any) -> None:

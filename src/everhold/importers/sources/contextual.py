@@ -21,7 +21,7 @@ def detect_sessions(sample: Sample) -> float:
         return 0.0
     lists = [items for items in outline["sessions"].values() if isinstance(items, list)]
     rows = [item for items in lists for item in items[:1] if isinstance(item, dict)]
-    if rows and not all({"timestamp", "type"} <= row.keys() or "content" in row for row in rows):
+    if rows and not ({"timestamp", "type"} <= rows[0].keys() or "content" in rows[0]):
         return 0.0
     return 0.9 if rows or isinstance(outline.get("summaries"), dict) else 0.0
 
