@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import zmq
@@ -74,7 +74,7 @@ def serve(engine: Everhold, *targets: str, **fields: Any) -> Iterator[Served]:
     """Run a gateway with a bind for each `PROTOCOL@ORGANIZATION`, on free ports."""
     binds = tuple(target if "=" in target else f"tcp://127.0.0.1:*={target}" for target in targets)
     voice = Voice(**{"bind": binds, "publish": "none", **fields})
-    gateway = Gateway(engine, make_options(voice))
+    gateway = Gateway(engine, replace(make_options(voice), heartbeat_seconds=0.2))
     stop = threading.Event()
     thread = threading.Thread(target=gateway.run, args=(stop.is_set,))
     addresses = [place["address"] for place in gateway.addresses]

@@ -50,13 +50,13 @@ def test_the_own_session_comes_first(store: Store) -> None:
     """Equal hits change places with the session that asks, and why says so."""
     engine = store.open()
     for day in ("monday", "tuesday"):
-        engine.scope(user="alice", session=day).remember(f"The garage code is on the {day} page")
+        engine.scope(user="alice", session=day).remember(f"The soup recipe is on the {day} page")
     for reader in readers(store, engine):
         for day in ("monday", "tuesday"):
-            hits = reader.scope(user="alice", session=day).recall("garage code page", minimum=0)
+            hits = reader.scope(user="alice", session=day).recall("soup recipe page", minimum=0)
             assert [hit.memory.session_id == day for hit in hits] == [True, False]
             assert [hit.why.contributions.get("session") for hit in hits] == [HYBRID.weights["session"], None]
-            inside = reader.scope(user="alice", session=day).recall("garage code page", minimum=0, only="session")
+            inside = reader.scope(user="alice", session=day).recall("soup recipe page", minimum=0, only="session")
             assert "session" not in inside[0].why.contributions
 
 

@@ -132,7 +132,7 @@ MISTAKES = [
     ),
     Mistake("folder for a store", "list --store .", 1, ". is a folder; name a file in it: everhold.db"),
     Mistake("unknown kind of store", "list --store mysql://host/db", 2, "no store for mysql://"),
-    Mistake("absent file to import", "import absent.txt", 2, "file 'absent.txt' does not exist"),
+    Mistake("absent file to import", "import absent.txt", 2, "path 'absent.txt' does not exist"),
     Mistake(
         "file that is no text",
         "import photo.jpg",

@@ -63,11 +63,6 @@ class Follower:
         self.events.append(event)
 
 
-@pytest.fixture(autouse=True)
-def frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("everhold.interfaces.voice.gateway._HEARTBEAT_SECONDS", 0.2)
-
-
 def list_memories(follower: Follower) -> list[str]:
     return [event["id"] for event in follower.events if event["entity"] == "memory"]
 

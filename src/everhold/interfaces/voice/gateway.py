@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 # How soon a stop is noticed.
 _POLL_MILLISECONDS = 100
-_HEARTBEAT_SECONDS = 5.0
 # How long requests that are being answered may still take after a stop, and how long their replies may take to leave.
 # Together with closing the store this is to stay below two seconds.
 _DRAIN_SECONDS = 1.0
@@ -63,6 +62,7 @@ class GatewayOptions:
     workers: int = 4
     max_bytes: int = 1_000_000
     max_waiting: int = 1000
+    heartbeat_seconds: float = 5.0
 
 
 class Gateway:
@@ -223,7 +223,7 @@ class Gateway:
 
     def _send_heartbeat(self) -> None:
         if self._publisher is not None and time.monotonic() >= self._heartbeat_at:
-            self._heartbeat_at = time.monotonic() + _HEARTBEAT_SECONDS
+            self._heartbeat_at = time.monotonic() + self._options.heartbeat_seconds
             self._publish(self._publisher.make_heartbeat())
 
     # the end
