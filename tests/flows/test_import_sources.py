@@ -29,7 +29,7 @@ def texts(view: View, question: str, **filters: Any) -> list[str]:
     return [hit.memory.text for hit in view.recall(question, minimum=0, **filters)]
 
 
-def said(view: View) -> list[tuple[str, str | None]]:
+def list_messages(view: View) -> list[tuple[str, str | None]]:
     return [(message.role, message.text) for message in view.messages(oldest_first=True)]
 
 
@@ -114,7 +114,7 @@ def test_messages_are_listed_and_found(
     assert (loaded.source, loaded.quarantined) == (source, 0)
     [listed] = [row for row in engine.scope(user=user).sessions() if session in (None, row.id)]
     view = engine.scope(user=user, session=listed.id)
-    assert said(view)[-1] == last
+    assert list_messages(view)[-1] == last
     assert any(hit.message.text == last[1] for hit in view.search_messages(last[1], minimum=0))
 
 
@@ -253,7 +253,7 @@ def test_a_table_of_messages_is_sorted(engine: Everhold, folder: Path) -> None:
     rows = ["role;text;created_at", "user;third;1709316063", "user;first;1709316061", "user;second;1709316062"]
     (folder / "log.csv").write_text("\n".join(rows), "utf-8")
     assert engine.load(folder / "log.csv").quarantined == 0
-    assert [text for _, text in said(engine.scope(session="log"))] == ["first", "second", "third"]
+    assert [text for _, text in list_messages(engine.scope(session="log"))] == ["first", "second", "third"]
 
 
 def test_equal_messages_without_times_are_all_kept(engine: Everhold, folder: Path) -> None:

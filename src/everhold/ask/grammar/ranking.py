@@ -21,7 +21,9 @@ def read_rankings(draft: FrameDraft) -> None:
         if _rank(draft, match, bool(cue.value)):
             draft.limit = draft.limit or _DEFAULT_LIMIT
     for match in draft.find(rf"(?P<e>[TC])(?P<between>[^botTC.]{{0,4}})o[bxi]*{_FIGURE}"):
-        _rank(draft, match, draft.pieces[match.start("between") + len(match["between"])].text.startswith("rank"))
+        # Without several values for each row, this is a plain order: `read_orderings` reads it.
+        if (figure := _read_figure(draft, match)) and _is_computed(draft, figure, match.start("e")):
+            _rank(draft, match, draft.pieces[match.end("between")].text.startswith("rank"))
     for match in draft.find(rf"(?P<s>s)(?P<m>M)[xif_]*{_FIGURE}|(?P<m2>M)[xh_]*(?P<s2>s){_FIGURE2}"):
         _read_best_period(draft, match)
     for match in draft.find("F"):
@@ -45,7 +47,7 @@ def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
     """Group by what is ranked, if it has several values of the figure, and show and sort by the figure."""
     figure = _read_figure(draft, match)
     place = match.start("e")
-    if figure is None or (match.re.pattern.startswith("(?P<e>") and not _is_computed(draft, figure, place)):
+    if figure is None:
         return False
     ranked = draft.mention(place)
     if _is_computed(draft, figure, place):

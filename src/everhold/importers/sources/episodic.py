@@ -30,7 +30,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def make_session_id(episode_id: Any) -> str:
-    """Return the id of the session of an episode. Episodes are numbered, and a number alone is nobody's own id."""
+    """Return the id of the session of an episode. Other systems count from 1 too, so a number alone is no id."""
     return f"episode-{episode_id}"
 
 

@@ -1,4 +1,4 @@
-"""The command that imports: exports of ours, data of other systems, lists of memories and texts."""
+"""The command that imports exports of Everhold, data of other systems, lists of memories, and texts."""
 
 from pathlib import Path
 from typing import Annotated

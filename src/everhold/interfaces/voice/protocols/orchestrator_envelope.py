@@ -25,7 +25,7 @@ from everhold.interfaces.voice.service import VoiceService
 T = TypeVar("T")
 
 _DEFAULT_TOKENS = 400
-# The codes of errors, by the class of ours.
+# The code of each class of the engine's errors.
 _CODES = {
     "InvalidInput": "invalid_request",
     "MalformedId": "invalid_request",
