@@ -174,12 +174,12 @@ def test_a_point_of_the_curve_counts_what_comes_back() -> None:
     signals[0, :2, NAMES.index("date")] = [(2 - start) / weight, (1 - start) / weight]
     strange = np.stack([signals[0], np.zeros_like(signals[0])])
     examples = [Examples(signals, np.array([[1, 0, 1]], np.float32), strange)]
-    low = curve.point(examples, 0.5, 0.0)
+    low = curve.measure_minimum(examples, 0.5, 0.0)
     assert (low.precision, low.recall, low.silent) == (0.5, 0.5, 0.5)
-    high = curve.point(examples, 0.8, 0.0)
+    high = curve.measure_minimum(examples, 0.8, 0.0)
     assert (high.precision, high.recall) == (1.0, 0.5)
-    assert curve.point(examples, 0.5, 0.9).precision == 1.0
-    none = curve.point(examples, 0.99, 0.0)
+    assert curve.measure_minimum(examples, 0.5, 0.9).precision == 1.0
+    none = curve.measure_minimum(examples, 0.99, 0.0)
     assert (none.precision, none.recall, none.silent) == (None, 0.0, 1.0)
 
 

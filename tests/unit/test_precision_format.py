@@ -9,8 +9,8 @@ import pytest
 
 from everhold import Everhold, clock
 from everhold.errors import InvalidInput, UnknownField
-from everhold.evaluation.precision import CaseOutcome, PrecisionReport, evaluate, judge, keys_of
-from everhold.evaluation.precision_format import Case, moment, read
+from everhold.evaluation.precision import CaseOutcome, PrecisionReport, evaluate, judge, list_keys
+from everhold.evaluation.precision_format import Case, read, resolve_time
 from tests.engines import KeptRecords, Store
 
 MEMORIES = """
@@ -168,21 +168,21 @@ PRESENT = datetime(2026, 5, 1, 12, tzinfo=UTC)
         ("2026-05-01", PRESENT - timedelta(hours=12)),
     ],
 )
-def test_times_are_distances_or_moments(written: str, meant: datetime) -> None:
-    assert moment(written, PRESENT, None) == meant
+def test_times_are_distances_or_resolve_times(written: str, meant: datetime) -> None:
+    assert resolve_time(written, PRESENT, None) == meant
 
 
-def test_a_world_with_its_own_present_moves_its_moments_but_not_its_distances() -> None:
+def test_a_world_with_its_own_present_moves_its_resolve_times_but_not_its_distances() -> None:
     now = datetime(2020, 1, 10, tzinfo=UTC)
-    assert moment("2020-01-08", PRESENT, now) == PRESENT - timedelta(days=2)
-    assert moment("-2d", PRESENT, now) == PRESENT - timedelta(days=2)
+    assert resolve_time("2020-01-08", PRESENT, now) == PRESENT - timedelta(days=2)
+    assert resolve_time("-2d", PRESENT, now) == PRESENT - timedelta(days=2)
 
 
 def test_times_reach_the_memory(tmp_path: Path) -> None:
     text = "memories: [{key: a, text: b, occurred: -3d, expires: +2h}]" + ONE_CASE
     (world,) = read(write(tmp_path, text))
     present = clock.now()
-    fields = world.memories[0].fields(present, world.now)
+    fields = world.memories[0].make_fields(present, world.now)
     assert fields == {
         "key": "a",
         "occurred_at": world.now - timedelta(days=3),
@@ -267,7 +267,7 @@ def test_a_derived_fact_counts_as_its_source(open_engine: Callable[[], Everhold]
     said = nok.remember("I told you that my cat is called Mali.", kind="conversation")
     derived = nok.remember("Nok's cat is called Mali.", kind="fact", provenance={"memory": said.id})
     stranger = nok.remember("Nok drinks coffee.", kind="fact")
-    assert keys_of([derived, said, stranger], {said.id: "cat"}) == ("cat", stranger.id)
+    assert list_keys([derived, said, stranger], {said.id: "cat"}) == ("cat", stranger.id)
 
 
 def test_pinned_memories_are_judged_apart(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from everhold import settings
 from everhold.errors import InvalidSettings
-from everhold.evaluation.precision_format import _document
+from everhold.evaluation.precision_format import load_document
 from everhold.yaml_files import load_yaml
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
@@ -62,4 +62,4 @@ def test_a_precision_suite_is_bounded_too(tmp_path: Path) -> None:
     for text, words in ((BOMB, "alias"), ("a: " + "[" * 10_000, "deeper than 32 levels")):
         file.write_text(text, "utf-8")
         with pytest.raises(ValueError, match=words):
-            _document(file)
+            load_document(file)

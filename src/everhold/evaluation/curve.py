@@ -1,5 +1,5 @@
-"""What a minimum score costs and brings: how much evidence still comes back, how much else, and how often a question
-about something else is left unanswered."""
+"""Measure what a minimum score lets through: how much evidence, how much else, and how often a question about
+something else stays unanswered."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ MINIMUMS = tuple(round(0.05 * step, 2) for step in range(1, 19))
 _DIGITS = 4
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """What comes back at one minimum score.
 
     `precision` is the share of what comes back that is evidence, `recall` the mean share of a question's evidence that
@@ -32,24 +32,26 @@ class Point(NamedTuple):
         return self._asdict()
 
 
-def curve(examples: Sequence[Examples], recipe: Recipe = HYBRID) -> list[Point]:
-    """A point for every minimum score. However many turns reach it, all of them come back."""
-    return [point(examples, minimum, 0.0, recipe) for minimum in MINIMUMS]
+def trace_minimums(examples: Sequence[Examples], recipe: Recipe = HYBRID) -> list[CurvePoint]:
+    """Return a point for every minimum score. All turns that reach it are returned, however many."""
+    return [measure_minimum(examples, minimum, 0.0, recipe) for minimum in MINIMUMS]
 
 
-def point(examples: Sequence[Examples], minimum: float, share: float, recipe: Recipe = HYBRID) -> Point:
-    """What comes back at a minimum score and at least this share of the best score."""
+def measure_minimum(examples: Sequence[Examples], minimum: float, share: float, recipe: Recipe = HYBRID) -> CurvePoint:
+    """Return the point of a minimum score, with only turns that have at least `share` of the best score."""
     returned = right = silent = foreign = 0
     shares: list[float] = []
-    for one in examples:
-        found = _mask_returned(_scores(one.signals, recipe), minimum, share)
-        evidence = one.evidence > 0
-        returned, right = returned + int(found.sum()), right + int((found & evidence).sum())
-        asked = evidence.any(axis=1)
-        shares += ((found & evidence).sum(1)[asked] / evidence.sum(1)[asked]).tolist()
-        answered = int(_mask_returned(_scores(one.strange, recipe), minimum, share).any(axis=1).sum())
-        foreign, silent = foreign + len(one.strange), silent + len(one.strange) - answered
-    return Point(
+    for conversation in examples:
+        is_returned = _mask_returned(_compute_scores(conversation.signals, recipe), minimum, share)
+        is_evidence = conversation.evidence > 0
+        returned += int(is_returned.sum())
+        right += int((is_returned & is_evidence).sum())
+        has_evidence = is_evidence.any(axis=1)
+        shares += ((is_returned & is_evidence).sum(1)[has_evidence] / is_evidence.sum(1)[has_evidence]).tolist()
+        answered = _mask_returned(_compute_scores(conversation.strange, recipe), minimum, share).any(axis=1)
+        foreign += len(conversation.strange)
+        silent += len(conversation.strange) - int(answered.sum())
+    return CurvePoint(
         minimum,
         share,
         round(right / returned, _DIGITS) if returned else None,
@@ -58,10 +60,10 @@ def point(examples: Sequence[Examples], minimum: float, share: float, recipe: Re
     )
 
 
-def _scores(signals: NDArray[np.float32], recipe: Recipe) -> NDArray[np.float64]:
-    """The score of every turn for every question, the best one's with its lead.
+def _compute_scores(signals: NDArray[np.float32], recipe: Recipe) -> NDArray[np.float64]:
+    """Return the score of every turn for every question; the best turn's score includes its lead.
 
-    What depends on more than the turn and the question (a memory's age, importance and aliases) is left aside.
+    What depends on more than the turn and the question (a memory's age, importance and aliases) does not count.
     """
     weights = np.array([recipe.weights.get(name, 0.0) for name in NAMES])
     totals = signals @ weights + recipe.base + recipe.turn_base

@@ -1,4 +1,4 @@
-"""Fitting the weights of the hybrid recipe to conversations whose evidence is known.
+"""Fit the weights of the hybrid recipe to conversations whose evidence is known.
 
 The weights are chosen so that each turn of evidence stands above the k-th best wrong turn, for a few k: what counts
 is to be among the first few, not to be first. Then the sum is calibrated to the chance that a turn is evidence, with
@@ -41,109 +41,114 @@ class Examples(NamedTuple):
 
 
 def gather(engine: Everhold, conversations: Sequence[EvaluatedConversation]) -> list[Examples]:
-    """Keeps the conversations and looks at every turn for every question."""
-    found = []
+    """Store the conversations and return the signals of every turn for every question, by conversation."""
+    examples = []
     for conversation in conversations:
-        kept = ingest(engine, conversation)
+        turn_ids = ingest(engine, conversation)
         own = [question for question in conversation.questions if question.evidence]
         others = [
             question for other in conversations if other is not conversation for question in other.questions[:STRANGE]
         ]
-        signals, evidence = _signals(engine, conversation, own, kept)
-        strange, _ = _signals(engine, conversation, others, kept)
-        found.append(Examples(signals, evidence, strange))
-    return found
+        signals, evidence = _compute_signals(engine, conversation, own, turn_ids)
+        strange, _ = _compute_signals(engine, conversation, others, turn_ids)
+        examples.append(Examples(signals, evidence, strange))
+    return examples
 
 
-def _signals(
-    engine: Everhold, conversation: EvaluatedConversation, questions: Sequence[LocomoQuestion], kept: Mapping[str, str]
+def _compute_signals(
+    engine: Everhold,
+    conversation: EvaluatedConversation,
+    questions: Sequence[LocomoQuestion],
+    turn_ids: Mapping[str, str],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return each signal of each turn for each question, and which turns are evidence."""
     view = engine.scope(user=conversation.id)
     signals, evidence = [], []
     for question in questions:
         request = Request(question.text, asked_at=find_asking_time(conversation))
-        ((image, found),) = examine(engine._parts.recall_deps, view.scope, request)
-        rows = [row for row, owner in enumerate(image.owners) if owner in kept]
+        ((image, by_name),) = examine(engine._parts.recall_deps, view.scope, request)
+        rows = [row for row, owner in enumerate(image.owners) if owner in turn_ids]
         for name in NAMES:
-            kind, dot, place = name.partition(".")
-            if kind == "voice" and name not in found:
-                found[name] = found[f"meaning{dot}{place}"]
-        columns = [found[name][rows] if name in found else np.zeros(len(rows)) for name in NAMES]
+            kind, dot, window = name.partition(".")
+            if kind == "voice" and name not in by_name:  # the question names no speaker
+                by_name[name] = by_name[f"meaning{dot}{window}"]
+        columns = [by_name[name][rows] if name in by_name else np.zeros(len(rows)) for name in NAMES]
         signals.append(np.stack(columns, -1).astype(np.float32))
-        evidence.append([float(kept[image.owners[row]] in question.evidence) for row in rows])
+        evidence.append([float(turn_ids[image.owners[row]] in question.evidence) for row in rows])
     return np.array(signals), np.array(evidence, np.float32)
 
 
 def fit(examples: Sequence[Examples]) -> Recipe:
-    """The hybrid recipe with weights fitted to these examples."""
+    """Return the hybrid recipe with weights fitted to these examples."""
     return hybrid_of(fit_weights(examples))
 
 
 def fit_weights(examples: Sequence[Examples]) -> dict[str, Any]:
-    """The numbers of weights.json, fitted to these examples."""
-    weights = _weights(examples)
-    slope, base = _calibration(examples, weights)
+    """Return the content of weights.json, fitted to these examples."""
+    weights = _minimise_loss(examples)
+    slope, base = _calibrate(examples, weights)
     by_name = {name: round(float(weight * slope), 3) for name, weight in zip(NAMES, weights, strict=True)}
     return {**FITTED, "weights": by_name, "turn_base": round(base, 3)}
 
 
-def _weights(examples: Sequence[Examples]) -> Matrix:
-    """Adam on the loss of `_slope_of_loss`, with signals scaled to one spread."""
-    examples = [_hardest(one) for one in examples]
-    everything = np.concatenate([one.signals.reshape(-1, len(NAMES)) for one in examples])
-    middle, spread = everything.mean(0), everything.std(0) + 1e-6
-    scaled = [(one.signals - middle) / spread for one in examples]
+def _minimise_loss(examples: Sequence[Examples]) -> Matrix:
+    """Return the weights after `STEPS` steps of Adam, with all signals scaled to the same spread."""
+    hardest = [_select_hardest(conversation) for conversation in examples]
+    everything = np.concatenate([conversation.signals.reshape(-1, len(NAMES)) for conversation in hardest])
+    mean, spread = everything.mean(0), everything.std(0) + 1e-6
+    scaled = [((conversation.signals - mean) / spread, conversation.evidence) for conversation in hardest]
     weights = first = second = np.zeros(len(NAMES))
-    asked = sum(len(one.evidence) for one in examples)
+    question_count = sum(len(evidence) for _, evidence in scaled)
     for step in range(1, STEPS + 1):
-        slope = PULL * weights
-        for signals, one in zip(scaled, examples, strict=True):
-            slope = slope + _slope_of_loss(signals, one.evidence, weights) / asked
-        first, second = 0.9 * first + 0.1 * slope, 0.99 * second + 0.01 * slope * slope
+        gradient = PULL * weights
+        for signals, evidence in scaled:
+            gradient = gradient + _compute_gradient(signals, evidence, weights) / question_count
+        first, second = 0.9 * first + 0.1 * gradient, 0.99 * second + 0.01 * gradient * gradient
         weights = weights - RATE * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
     return np.asarray(weights / spread)
 
 
-def _hardest(one: Examples) -> Examples:
-    """The examples that decide: roughly, those that fit best by meaning and words."""
+def _select_hardest(examples: Examples) -> Examples:
+    """Return only the turns that decide: the evidence, and what roughly fits best by meaning and words."""
     rough = np.array([float("." in name or name == "similar") for name in NAMES])
-    totals = np.where(one.evidence > 0, np.inf, one.signals @ rough)
-    kept = np.argsort(-totals, axis=1, kind="stable")[:, :HARDEST]
-    signals = np.take_along_axis(one.signals, kept[..., None], 1)
-    return Examples(signals, np.take_along_axis(one.evidence, kept, 1), one.strange)
+    totals = np.where(examples.evidence > 0, np.inf, examples.signals @ rough)
+    turns = np.argsort(-totals, axis=1, kind="stable")[:, :HARDEST]
+    signals = np.take_along_axis(examples.signals, turns[..., None], 1)
+    return Examples(signals, np.take_along_axis(examples.evidence, turns, 1), examples.strange)
 
 
-def _slope_of_loss(signals: NDArray[np.float32], evidence: NDArray[np.float32], weights: Matrix) -> Matrix:
-    """How the loss grows with each weight. Evidence is pushed up, and the wrong turns about the k-th best down."""
+def _compute_gradient(signals: NDArray[np.float32], evidence: NDArray[np.float32], weights: Matrix) -> Matrix:
+    """Return the gradient of the loss: evidence is pushed up, and wrong turns near the k-th best are pushed down."""
     totals = signals @ weights
     wrong = np.where(evidence > 0, -1e9, totals)
     best = np.sort(np.partition(wrong, -max(KTH), axis=1)[:, -max(KTH) :], axis=1)
-    many = np.maximum(evidence.sum(1, keepdims=True), 1)
+    evidence_count = np.maximum(evidence.sum(1, keepdims=True), 1)
     push = np.zeros_like(totals)
     for k in KTH:
-        line = best[:, -k][:, None]
-        below = evidence / (1 + np.exp(np.clip(totals - line, -30, 30))) / many
-        near = np.exp(-2 * np.abs(wrong - line)) * (evidence == 0)
+        kth_best = best[:, -k][:, None]
+        below = evidence / (1 + np.exp(np.clip(totals - kth_best, -30, 30))) / evidence_count
+        near = np.exp(-2 * np.abs(wrong - kth_best)) * (evidence == 0)
         push += near / (near.sum(1, keepdims=True) + 1e-9) * below.sum(1, keepdims=True) - below
-    slope: Matrix = np.einsum("qn,qnf->f", push / len(KTH), signals)
-    return slope
+    gradient: Matrix = np.einsum("qn,qnf->f", push / len(KTH), signals)
+    return gradient
 
 
-def _calibration(examples: Sequence[Examples], weights: Matrix) -> tuple[float, float]:
-    """Slope and base of the logistic curve through the examples, by Newton's method."""
-    totals = np.concatenate([(one.signals @ weights).ravel() for one in examples])
-    labels = np.concatenate([one.evidence.ravel() for one in examples])
-    strange = np.concatenate([(one.strange @ weights).ravel() for one in examples])
+def _calibrate(examples: Sequence[Examples], weights: Matrix) -> tuple[float, float]:
+    """Return the slope and base of the logistic curve through the examples, by Newton's method."""
+    totals = np.concatenate([(conversation.signals @ weights).ravel() for conversation in examples])
+    labels = np.concatenate([conversation.evidence.ravel() for conversation in examples])
+    strange = np.concatenate([(conversation.strange @ weights).ravel() for conversation in examples])
     totals, labels = np.concatenate([totals, strange]), np.concatenate([labels, np.zeros(len(strange))])
     points = np.stack([totals, np.ones(len(totals))], -1)
-    line = np.array([1.0, math.log(labels.mean() / (1 - labels.mean())) - totals.mean()])
+    slope_and_base = np.array([1.0, math.log(labels.mean() / (1 - labels.mean())) - totals.mean()])
     for _ in range(50):
-        chance = 1 / (1 + np.exp(-np.clip(points @ line, -30, 30)))
-        curve = (points * (chance * (1 - chance))[:, None]).T @ points + 1e-6 * np.eye(2)
-        line = line - np.clip(np.linalg.solve(curve, points.T @ (chance - labels)), -2, 2)
-    return float(line[0]), float(line[1])
+        chances = 1 / (1 + np.exp(-np.clip(points @ slope_and_base, -30, 30)))
+        curvature = (points * (chances * (1 - chances))[:, None]).T @ points + 1e-6 * np.eye(2)
+        step = np.linalg.solve(curvature, points.T @ (chances - labels))
+        slope_and_base = slope_and_base - np.clip(step, -2, 2)
+    return float(slope_and_base[0]), float(slope_and_base[1])
 
 
-def recipe_without(conversation: int, examples: Sequence[Examples]) -> Recipe:
-    """The recipe fitted to every conversation but one."""
-    return fit([one for at, one in enumerate(examples) if at != conversation])
+def fit_without(number: int, examples: Sequence[Examples]) -> Recipe:
+    """Return the recipe fitted to every conversation but one."""
+    return fit([conversation for other, conversation in enumerate(examples) if other != number])

@@ -1,4 +1,4 @@
-"""What each retriever is worth: the same questions with one of them left out at a time."""
+"""Measure what each retriever contributes: the same questions with one of them left out at a time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,14 +10,14 @@ from everhold.recall.recipe import GROUPS, HYBRID, Recipe
 WINDOWS = "windows"
 
 
-def groups_of(recipe: Recipe) -> list[str]:
-    """The groups of retrievers that a recipe uses."""
+def list_groups(recipe: Recipe) -> list[str]:
+    """Return the groups of retrievers that a recipe uses."""
     return [group for group in dict.fromkeys(GROUPS.values()) if recipe.uses(group)]
 
 
-def variants(recipe: Recipe = HYBRID) -> dict[str, Recipe]:
-    """The recipe without each group of its retrievers; without windows, a turn is judged by itself alone."""
-    left_out = {group: recipe.without(group) for group in groups_of(recipe)}
+def make_variants(recipe: Recipe = HYBRID) -> dict[str, Recipe]:
+    """Return the recipe without each group of its retrievers; without windows, a turn is judged by itself alone."""
+    left_out = {group: recipe.without(group) for group in list_groups(recipe)}
     alone = recipe.weights_for(threads=False, voiced=True)
     return {**left_out, WINDOWS: replace(recipe, weights=alone)}
 
@@ -28,12 +28,12 @@ def compare(
     recipes: Sequence[Recipe],
     progress: Callable[[int], None] | None = None,
 ) -> list[LocomoReport]:
-    """Keeps the conversations once and asks their questions with each recipe."""
-    kept = [ingest(engine, conversation) for conversation in conversations]
+    """Store the conversations once, ask their questions with each recipe, and return a report for each."""
+    turn_ids = [ingest(engine, conversation) for conversation in conversations]
     reports = []
     for recipe in recipes:
         report = LocomoReport()
-        for conversation, turns in zip(conversations, kept, strict=True):
-            ask(engine, conversation, turns, recipe, report, progress)
+        for conversation, ids in zip(conversations, turn_ids, strict=True):
+            ask(engine, conversation, ids, recipe, report, progress)
         reports.append(report)
     return reports

@@ -52,22 +52,23 @@ class EvaluatedConversation(NamedTuple):
 def read(path: Path) -> list[EvaluatedConversation]:
     """Return the conversations of a file in the format of LoCoMo."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        document = json.loads(path.read_text("utf-8"))
     except FileNotFoundError as error:
         raise InvalidInput(f"there is no file {path}", remedy="name a LoCoMo-shaped JSON file") from error
     except ValueError as error:
         raise InvalidInput(f"{path} is not JSON ({error})", remedy="name a LoCoMo-shaped JSON file") from error
-    if not isinstance(found, list):
+    if not isinstance(document, list):
         raise InvalidInput(
-            f"{path} holds {type(found).__name__}, not a list of conversations", remedy="see docs/evaluation.md"
+            f"{path} holds {type(document).__name__}, not a list of conversations", remedy="see docs/evaluation.md"
         )
-    return [_parse_conversation(path, number, one) for number, one in enumerate(found, 1)]
+    return [_parse_conversation(path, number, entry) for number, entry in enumerate(document, 1)]
 
 
-def _parse_conversation(path: Path, number: int, one: Any) -> EvaluatedConversation:
+def _parse_conversation(path: Path, number: int, entry: Any) -> EvaluatedConversation:
     try:
-        name = str(one.get("sample_id") or f"conversation-{number}")
-        return EvaluatedConversation(name, tuple(_parse_turns(one["conversation"])), tuple(_parse_questions(one["qa"])))
+        name = str(entry.get("sample_id") or f"conversation-{number}")
+        turns, questions = _parse_turns(entry["conversation"]), _parse_questions(entry["qa"])
+        return EvaluatedConversation(name, tuple(turns), tuple(questions))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InvalidInput(
             f"conversation {number} of {path} is not in the shape of LoCoMo ({type(error).__name__}: {error})",
@@ -76,11 +77,11 @@ def _parse_conversation(path: Path, number: int, one: Any) -> EvaluatedConversat
 
 
 def _parse_turns(sessions: dict[str, Any]) -> Iterator[LocomoTurn]:
-    numbers = sorted(int(found[1]) for key in sessions if (found := _SESSION.fullmatch(key)))
+    numbers = sorted(int(match[1]) for key in sessions if (match := _SESSION.fullmatch(key)))
     for session in numbers:
         start = _parse_time(sessions.get(f"session_{session}_date_time"))
-        for place, turn in enumerate(sessions[f"session_{session}"] or ()):
-            at = start + timedelta(seconds=place) if start else None
+        for position, turn in enumerate(sessions[f"session_{session}"] or ()):
+            at = start + timedelta(seconds=position) if start else None
             yield LocomoTurn(turn["dia_id"], session, turn["speaker"], _make_text(turn), at)
 
 
@@ -90,30 +91,32 @@ def _make_text(turn: dict[str, Any]) -> str:
 
 
 def _parse_time(written: str | None) -> datetime | None:
-    """A session's time as LoCoMo writes it: 1:56 pm on 8 May, 2023. Its zone is not given: UTC is as good as any."""
-    found = _TIME.search(written or "")
-    if found is None:
+    """Return a session's time, which LoCoMo writes as "1:56 pm on 8 May, 2023", as a time in UTC: it names no zone."""
+    match = _TIME.search(written or "")
+    if match is None:
         return None
-    hour, minute, half, day, month, year = found.groups()
+    hour, minute, half, day, month, year = match.groups()
     hours = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
     return datetime(int(year), MONTHS[month.lower()], int(day), hours, int(minute), tzinfo=UTC)
 
 
-def _parse_questions(found: list[dict[str, Any]]) -> Iterator[LocomoQuestion]:
-    for one in found:
-        evidence = [f"D{a}:{b}" for given in one.get("evidence") or () for a, b in _EVIDENCE.findall(given)]
-        yield LocomoQuestion(one["question"], tuple(dict.fromkeys(evidence)), int(one["category"]))
+def _parse_questions(entries: list[dict[str, Any]]) -> Iterator[LocomoQuestion]:
+    for entry in entries:
+        evidence = [
+            f"D{session}:{turn}" for text in entry.get("evidence") or () for session, turn in _EVIDENCE.findall(text)
+        ]
+        yield LocomoQuestion(entry["question"], tuple(dict.fromkeys(evidence)), int(entry["category"]))
 
 
 def ingest(engine: Everhold, conversation: EvaluatedConversation) -> dict[str, str]:
     """Store every turn as a memory of a user named after the conversation; return the turn id of each memory id."""
-    kept: dict[str, str] = {}
-    for session, turns in groupby(conversation.turns, key=lambda turn: turn.session):
+    turn_ids: dict[str, str] = {}
+    for session, group in groupby(conversation.turns, key=lambda turn: turn.session):
         view = engine.scope(user=conversation.id, session=f"{conversation.id}-{session}")
-        said = list(turns)
-        memories = view.remember_many([_make_memory(turn) for turn in said])
-        kept |= {memory.id: turn.id for memory, turn in zip(memories, said, strict=True)}
-    return kept
+        turns = list(group)
+        memories = view.remember_many([_make_memory(turn) for turn in turns])
+        turn_ids |= {memory.id: turn.id for memory, turn in zip(memories, turns, strict=True)}
+    return turn_ids
 
 
 def _make_memory(turn: LocomoTurn) -> dict[str, Any]:
@@ -128,10 +131,10 @@ def find_asking_time(conversation: EvaluatedConversation) -> datetime | None:
     return max(times) + timedelta(days=1) if times else None
 
 
-def find_turns(hits: Iterable[Hit], kept: Mapping[str, str]) -> list[str]:
-    """The turns that were found, best first; a derived fact counts as the turn it is from."""
-    found = (kept.get(hit.memory.id) or kept.get(hit.memory.provenance.get("memory", "")) for hit in hits)
-    return list(dict.fromkeys(turn for turn in found if turn))
+def find_turns(hits: Iterable[Hit], turn_ids: Mapping[str, str]) -> list[str]:
+    """Return the ids of the turns among the hits, best first; a derived fact counts as the turn it is from."""
+    turns = (turn_ids.get(hit.memory.id) or turn_ids.get(hit.memory.provenance.get("memory", "")) for hit in hits)
+    return list(dict.fromkeys(turn for turn in turns if turn))
 
 
 @dataclass
@@ -141,12 +144,13 @@ class Tally:
     questions: int = 0
     sums: dict[str, float] = field(default_factory=dict)
 
-    def add(self, evidence: Sequence[str], found: Sequence[str]) -> None:
+    def add(self, evidence: Sequence[str], turns: Sequence[str]) -> None:
+        """Count one question: the turns that hold its answer, and those that recall returned, best first."""
         self.questions += 1
         for k in CUTS:
-            share = len(set(evidence) & set(found[:k])) / len(evidence)
+            share = len(set(evidence) & set(turns[:k])) / len(evidence)
             self.sums[f"r@{k}"] = self.sums.get(f"r@{k}", 0.0) + share
-        first = next((place for place, turn in enumerate(found, 1) if turn in evidence), 0)
+        first = next((rank for rank, turn in enumerate(turns, 1) if turn in evidence), 0)
         self.sums["mrr"] = self.sums.get("mrr", 0.0) + (1 / first if first else 0.0)
 
     def as_json(self) -> dict[str, float]:
@@ -163,7 +167,9 @@ class LocomoReport:
     tokens: list[int] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        by_category = {CATEGORIES.get(one, str(one)): tally.as_json() for one, tally in sorted(self.categories.items())}
+        by_category = {
+            CATEGORIES.get(number, str(number)): tally.as_json() for number, tally in sorted(self.categories.items())
+        }
         tokens = round(sum(self.tokens) / len(self.tokens), 1) if self.tokens else 0.0
         return {**self.overall.as_json(), "by_category": by_category, "context_tokens": tokens}
 
@@ -184,7 +190,7 @@ def evaluate(
 def ask(
     engine: Everhold,
     conversation: EvaluatedConversation,
-    kept: Mapping[str, str],
+    turn_ids: Mapping[str, str],
     recipe: str | Recipe,
     report: LocomoReport,
     progress: Callable[[int], None] | None = None,
@@ -194,9 +200,9 @@ def ask(
     for question in conversation.questions:
         if question.evidence:
             hits = view.recall(question.text, k=2 * max(CUTS), minimum=0, recipe=recipe, asked_at=now)
-            found = find_turns(hits, kept)
+            turns = find_turns(hits, turn_ids)
             for tally in (report.overall, report.categories.setdefault(question.category, Tally())):
-                tally.add(question.evidence, found)
+                tally.add(question.evidence, turns)
             report.tokens.append(engine.tokens("\n".join(hit.memory.text for hit in hits[:CONTEXT_HITS])))
         if progress:
             progress(1)

@@ -1,6 +1,6 @@
-"""What a precision suite looks like: worlds of memories, and cases that say what must and must not come back.
+"""Read precision suites: worlds of memories, and cases that say what must and must not come back.
 
-A suite is a directory; each `*.yaml` in it is one world. The format is told in docs/evaluation.md.
+A suite is a directory; each `*.yaml` in it is one world. docs/evaluation.md describes the format.
 """
 
 import re
@@ -31,8 +31,8 @@ _FORMS = "write 2026-03-01, 2026-03-01T09:30+07:00, or a distance from the prese
 Keys = tuple[str, ...]
 
 
-class Part(BaseModel):
-    """A memory or a case as a file has it, and the line at which it begins there."""
+class WorldPart(BaseModel):
+    """A memory or a case of a file, and the line at which it begins."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,13 +44,13 @@ class Part(BaseModel):
 
     @property
     def scope(self) -> dict[str, str]:
-        """The dimensions that are given."""
+        """The dimensions of the scope that the file names."""
         named = {"user": self.user, "project": self.project, "session": self.session, "agent": self.agent}
         return {name: value for name, value in named.items() if value is not None}
 
 
-class Given(Part):
-    """A memory to be kept. Times are as written: they are resolved when the memory is kept."""
+class WorldMemory(WorldPart):
+    """A memory to store. Times are as written: they are resolved when the memory is stored."""
 
     key: str
     text: str
@@ -68,12 +68,12 @@ class Given(Part):
 
     @field_validator("occurred", "expires", "valid_from", "valid_to")
     @classmethod
-    def is_a_time(cls, written: str | None) -> str | None:
+    def check_time(cls, written: str | None) -> str | None:
         if written is not None and not _is_time(written):
             raise PydanticCustomError("time", f"not a time; {_FORMS}")
         return written
 
-    def fields(self, present: datetime, now: datetime) -> dict[str, Any]:
+    def make_fields(self, present: datetime, now: datetime) -> dict[str, Any]:
         """Return the arguments of `remember` other than the text.
 
         Times of events are relative to the time of the world's questions, so that "last week" means the same whenever
@@ -92,16 +92,16 @@ class Given(Part):
             "pinned": self.pinned,
             "priority": self.priority,
             "speaker": self.speaker,
-            "occurred_at": now if self.occurred is None else moment(self.occurred, now, None),
-            **{name: moment(written, present, now) for name, written in times.items() if written is not None},
+            "occurred_at": now if self.occurred is None else resolve_time(self.occurred, now, None),
+            **{name: resolve_time(written, present, now) for name, written in times.items() if written is not None},
         }
         return {name: value for name, value in fields.items() if value is not None}
 
 
-class Case(Part):
+class Case(WorldPart):
     """A question, what has to come back, what may, and what must not; anything else is unwanted.
 
-    `gap` says why a case is known to fail. It is asked and counted, but apart from the cases that must pass.
+    `gap` says why a case is known to fail. It is asked and counted, but separately from the cases that must pass.
     """
 
     ask: str
@@ -120,14 +120,14 @@ class Case(Part):
 
     @field_validator("category")
     @classmethod
-    def is_a_category(cls, name: str) -> str:
+    def check_category(cls, name: str) -> str:
         if name not in CATEGORIES:
             raise PydanticCustomError("category", f"no category {name!r}; {suggest_name(name, CATEGORIES)}")
         return name
 
     @property
     def wants_nothing(self) -> bool:
-        """Whether any memory that comes back is wrong."""
+        """Whether any returned memory is wrong."""
         return not self.must and not self.may
 
     @property
@@ -144,19 +144,19 @@ class World(BaseModel):
     suite: str
     name: str
     now: datetime = ASKED
-    memories: tuple[Given, ...]
+    memories: tuple[WorldMemory, ...]
     cases: tuple[Case, ...]
 
     def label(self, case: Case) -> str:
-        """A case's name in a report: where it stands, and its question."""
+        """Return a case's name for reports: its file and line, and its question."""
         return f"{self.name}.yaml:{case.line} {case.ask}"
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=WorldPart)
 
 
 def read(directory: Path) -> list[World]:
-    """The worlds of a suite, in the order of their names, or an error that says where the suite is wrong."""
+    """Return the worlds of a suite, sorted by name; raise InvalidInput that says where the suite is wrong."""
     files = sorted(directory.glob("*.yaml"))
     if not files:
         raise InvalidInput(
@@ -164,75 +164,79 @@ def read(directory: Path) -> list[World]:
             value=str(directory),
             remedy="name a directory with at least one world in it",
         )
-    return [_world(file) for file in files]
+    return [_read_world(file) for file in files]
 
 
-def _world(file: Path) -> World:
-    document = _document(file)
-    if not isinstance(document, _Lined):
+def _read_world(file: Path) -> World:
+    document = load_document(file)
+    if not isinstance(document, _LinedMapping):
         raise InvalidInput(f"{file.name} is not a mapping", remedy=f"a world has {', '.join(_WORLD)}")
     for name, line in document.lines.items():
         if name not in _WORLD:
             raise InvalidInput(
-                f"{file.name}, line {line}: a world has no {name!r}", value=name, remedy=_near(name, _WORLD)
+                f"{file.name}, line {line}: a world has no {name!r}", value=name, remedy=_suggest(name, _WORLD)
             )
     world = World(
         suite=file.resolve().parent.name,
         name=file.stem,
-        now=_now(document, file),
-        memories=tuple(_parts(document, "memories", Given, file)),
-        cases=tuple(_parts(document, "cases", Case, file)),
+        now=_read_now(document, file),
+        memories=tuple(_parse_parts(document, "memories", WorldMemory, file)),
+        cases=tuple(_parse_parts(document, "cases", Case, file)),
     )
     _check_memories(world.memories, file)
     for case in world.cases:
-        _check_case(case, [one.key for one in world.memories], file)
+        _check_case(case, [memory.key for memory in world.memories], file)
     return world
 
 
-def _parts(document: "_Lined", name: str, model: type[P], file: Path) -> Iterable[P]:
-    listed = document.get(name)
-    if not isinstance(listed, list) or not listed:
+def _parse_parts(document: "_LinedMapping", name: str, model: type[P], file: Path) -> Iterable[P]:
+    entries = document.get(name)
+    if not isinstance(entries, list) or not entries:
         raise InvalidInput(f"{file.name} has no {name}", remedy=f"list at least one under '{name}:'")
-    for one in listed:
-        if not isinstance(one, _Lined):
+    for entry in entries:
+        if not isinstance(entry, _LinedMapping):
             raise InvalidInput(
-                f"{file.name}: {format_value(one)} under {name!r} is not a mapping",
-                value=one,
+                f"{file.name}: {format_value(entry)} under {name!r} is not a mapping",
+                value=entry,
                 remedy="write its fields by name",
             )
-        if "line" in one:
-            raise InvalidInput(f"{file.name}, line {one.line}: {name} have no 'line'", remedy="leave it out")
+        if "line" in entry:
+            raise InvalidInput(f"{file.name}, line {entry.line}: {name} have no 'line'", remedy="leave it out")
         try:
-            yield model.model_validate({**one, "line": one.line})
+            yield model.model_validate({**entry, "line": entry.line})
         except ValidationError as error:
-            called = repr(one.get("key") or one.get("ask") or "")
+            label = repr(entry.get("key") or entry.get("ask") or "")
             known = [field for field in model.model_fields if field != "line"]
-            where = f"{file.name}, line {one.line}, {'memory' if model is Given else 'case'} {called}"
+            where = f"{file.name}, line {entry.line}, {'memory' if model is WorldMemory else 'case'} {label}"
             raise explain_errors(error, where, known) from None
 
 
-def _check_memories(memories: Sequence[Given], file: Path) -> None:
-    before: dict[str, Given] = {}
-    for one in memories:
-        where = f"{file.name}, line {one.line}, memory {one.key!r}"
-        if one.key in before:
-            raise InvalidInput(f"{where}: line {before[one.key].line} has that key already", remedy="choose another")
-        if one.supersedes is not None:
-            old = before.get(one.supersedes)
+def _check_memories(memories: Sequence[WorldMemory], file: Path) -> None:
+    earlier: dict[str, WorldMemory] = {}
+    for memory in memories:
+        where = f"{file.name}, line {memory.line}, memory {memory.key!r}"
+        if memory.key in earlier:
+            raise InvalidInput(
+                f"{where}: line {earlier[memory.key].line} has that key already", remedy="choose another"
+            )
+        if memory.supersedes is not None:
+            old = earlier.get(memory.supersedes)
             if old is None:
-                raise InvalidInput(f"{where}: supersedes no earlier memory", remedy=_near(one.supersedes, before))
-            if old.scope != one.scope:
+                raise InvalidInput(
+                    f"{where}: supersedes no earlier memory", remedy=_suggest(memory.supersedes, earlier)
+                )
+            if old.scope != memory.scope:
                 raise InvalidInput(
                     f"{where}: supersedes {old.key!r} of another scope", remedy="give both the same scope"
                 )
-        before[one.key] = one
+        earlier[memory.key] = memory
 
 
 def _check_case(case: Case, known: Sequence[str], file: Path) -> None:
     where = f"{file.name}, line {case.line}, case {case.ask!r}"
     for key in case.keys:
         if key not in known:
-            raise InvalidInput(f"{where}: no memory has the key {key!r}", remedy=_near(key, known))
+            raise InvalidInput(f"{where}: no memory has the key {key!r}", remedy=_suggest(key, known))
     if both := set(case.must_not) & {*case.must, *case.may} or set(case.must) & set(case.may):
         raise InvalidInput(
             f"{where}: {min(both)!r} is listed twice with different meanings",
@@ -253,7 +257,7 @@ def _check_case(case: Case, known: Sequence[str], file: Path) -> None:
         )
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _suggest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     return suggest_name(name, names) if names else "there is none"
 
@@ -261,34 +265,39 @@ def _near(name: str, known: Iterable[str]) -> str:
 # times
 
 
-def moment(written: str, present: datetime, now: datetime | None) -> datetime:
-    """A distance from the present, or a time, moved to stand to the present as it stands to the world's `now`."""
-    if found := _DISTANCE.fullmatch(written):
-        distance = timedelta(**{_UNITS[found[3]]: int(found[2])})
-        return present + distance if found[1] == "+" else present - distance
-    absolute = _aware(written)
+def resolve_time(written: str, present: datetime, now: datetime | None) -> datetime:
+    """Return the time that a text such as "-3d" or "2026-03-01" means.
+
+    A distance is counted from `present`. A time is shifted by the distance of `present` from the world's `now`; without
+    `now` it stays as it is.
+    """
+    if match := _DISTANCE.fullmatch(written):
+        distance = timedelta(**{_UNITS[match[3]]: int(match[2])})
+        return present + distance if match[1] == "+" else present - distance
+    absolute = _parse_aware(written)
     return absolute if now is None else absolute + (present - now)
 
 
 def _is_time(written: str) -> bool:
     try:
-        moment(written, clock.EPOCH + timedelta(days=200_000), None)
+        resolve_time(written, clock.EPOCH + timedelta(days=200_000), None)
     except (ValueError, OverflowError):
         return False
     return True
 
 
-def _aware(written: str) -> datetime:
-    found = datetime.fromisoformat(written)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+def _parse_aware(written: str) -> datetime:
+    """Return the time of an ISO text; one without a zone is in UTC."""
+    parsed = datetime.fromisoformat(written)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-def _now(document: "_Lined", file: Path) -> datetime:
+def _read_now(document: "_LinedMapping", file: Path) -> datetime:
     written = document.get("now")
     if written is None:
         return ASKED
     try:
-        return _aware(str(written))
+        return _parse_aware(str(written))
     except ValueError:
         raise InvalidInput(
             f"{file.name}: now {written!r} is not a time", value=written, remedy="write 2026-03-01T09:30+07:00"
@@ -298,17 +307,17 @@ def _now(document: "_Lined", file: Path) -> datetime:
 # YAML
 
 
-class _Lined(dict[Hashable, Any]):
-    """A mapping that knows its line and those of its keys."""
+class _LinedMapping(dict[Hashable, Any]):
+    """A mapping of a file, with its line and the lines of its keys."""
 
     line = 0
     lines: Mapping[str, int]
 
 
 class _CaseLoader(BoundedLoader, yaml.BaseLoader):
-    """Every scalar stays as it is written: in a text, `no` and `2026-03-01` are words."""
+    """Loads every scalar as the text that is written: `no` and `2026-03-01` are words."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> _Lined:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> _LinedMapping:
         lines: dict[str, int] = {}
         for name, _ in node.value:
             line = name.start_mark.line + 1
@@ -317,12 +326,12 @@ class _CaseLoader(BoundedLoader, yaml.BaseLoader):
             if name.value in lines:
                 raise yaml.constructor.ConstructorError(None, None, f"{name.value!r} is given twice", name.start_mark)
             lines[name.value] = line
-        made = _Lined(super().construct_mapping(node, deep))
-        made.line, made.lines = node.start_mark.line + 1, lines
-        return made
+        mapping = _LinedMapping(super().construct_mapping(node, deep))
+        mapping.line, mapping.lines = node.start_mark.line + 1, lines
+        return mapping
 
 
-def _document(file: Path) -> Any:
+def load_document(file: Path) -> Any:
     try:
         return yaml.load(file.read_text(encoding="utf-8"), Loader=_CaseLoader)
     except yaml.MarkedYAMLError as error:

@@ -61,7 +61,7 @@ def locomo(
 
 
 def _choose_recipe_change(name: str | None) -> Callable[[Recipe], Recipe]:
-    known = leave_one_out.groups_of(HYBRID)
+    known = leave_one_out.list_groups(HYBRID)
     if name is None:
         return lambda recipe: recipe
     if name not in known:
@@ -74,7 +74,7 @@ def _fit_to_others(call: Call, file: Path, conversations: Sequence[EvaluatedConv
     recipes = []
     with call.progress("fitting", len(examples)) as progress:
         for number in range(len(examples)):
-            recipes.append(fitting.recipe_without(number, examples))
+            recipes.append(fitting.fit_without(number, examples))
             progress(1)
     return recipes
 
@@ -107,7 +107,7 @@ def measure_episodes(call: Call, file: File) -> CommandResult:
 def leave_each_out(call: Call, file: File) -> CommandResult:
     """Show how recall changes without each retriever."""
     conversations = _read_conversations(file)
-    recipes = {"": HYBRID, **leave_one_out.variants()}
+    recipes = {"": HYBRID, **leave_one_out.make_variants()}
     total = len(recipes) * _count_questions(conversations)
     with open_empty(call) as engine, call.progress("asking", total) as progress:
         reports = leave_one_out.compare(engine, conversations, list(recipes.values()), progress)
@@ -153,8 +153,8 @@ def fit_answers(
 def show_curve(call: Call, file: File) -> CommandResult:
     """Show what each minimum score lets through, and how often it keeps a foreign question unanswered."""
     examples = _gather_examples(call, file, _read_conversations(file))
-    points = curve.curve(examples)
-    default = curve.point(examples, HYBRID.minimum, HYBRID.share)
+    points = curve.trace_minimums(examples)
+    default = curve.measure_minimum(examples, HYBRID.minimum, HYBRID.share)
     table = show.make_number_table("minimum", "precision", "recall", "silent")
     for name, point in [*((f"{point.minimum:.2f}", point) for point in points), ("default", default)]:
         right = "–" if point.precision is None else f"{point.precision:.3f}"
@@ -189,8 +189,8 @@ def _make_precision_table(report: precision.PrecisionReport) -> RenderableType:
     parts: list[RenderableType] = [table]
     if report.failed:
         failed = show.make_table("failed", "what is wrong")
-        for name in report.failed:
-            failed.add_row(show.render_text(name.name), show.render_text(_describe_faults(name)))
+        for outcome in report.failed:
+            failed.add_row(show.render_text(outcome.name), show.render_text(_describe_faults(outcome)))
         parts += [Text(), failed]
     return Group(*parts)
 
@@ -248,18 +248,18 @@ def _read_conversations(file: Path) -> list[EvaluatedConversation]:
 
 
 def _gather_examples(call: Call, file: Path, conversations: Sequence[EvaluatedConversation]) -> list[fitting.Examples]:
-    """What every signal says of every turn. Fitting needs wrong turns, and questions about something else."""
+    """Return the signals of every turn. Fitting needs wrong turns, and questions about something else."""
     if len(conversations) < 2:
         raise InvalidInput(f"{file} has one conversation", remedy="add another, whose questions are foreign to it")
-    least = max(fitting.KTH) + 1
+    min_turns = max(fitting.KTH) + 1
     for conversation in conversations:
-        if len(conversation.turns) < least or not any(question.evidence for question in conversation.questions):
+        if len(conversation.turns) < min_turns or not any(question.evidence for question in conversation.questions):
             evidenced = sum(bool(question.evidence) for question in conversation.questions)
             raise InvalidInput(
                 f"conversation {conversation.id!r} of {file} has {len(conversation.turns)} turns and"
                 f" {evidenced} questions with evidence",
                 value=conversation.id,
-                remedy=f"leave it out, or give it {least} turns and a question",
+                remedy=f"leave it out, or give it {min_turns} turns and a question",
             )
     with open_empty(call) as engine, call.progress("looking at every turn for every question"):
         return fitting.gather(engine, conversations)
