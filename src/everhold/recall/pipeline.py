@@ -60,7 +60,7 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
         while True:
             scored = rank_answers(image_views, prepared, enough, statistics)
             best_score = scored[0].score if scored else 0.0
-            min_score = choose_bounds(scored, request, prepared.question.intent).find_minimum(best_score)
+            min_score = choose_bounds(scored, request, prepared.question).find_minimum(best_score)
             hits, more = _read_hits(deps.records, scope, request, *_split_admitted(scored, min_score, after))
             if more or len(scored) < enough or scored[-1].score < min_score:
                 return hits, more, statistics
@@ -82,7 +82,7 @@ def rank_all(
     image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
     everything = sum(image_view.image.size for image_view in image_views)
     scored = rank_answers(image_views, prepared, everything, statistics)
-    bounds = choose_bounds(scored, request, prepared.question.intent)
+    bounds = choose_bounds(scored, request, prepared.question)
     return scored, bounds, "image" if statistics is None else "candidates"
 
 
