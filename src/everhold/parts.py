@@ -17,7 +17,6 @@ from everhold.adapters.head_files import HeadFiles, read_key
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
 from everhold.arguments.protocols import require_protocol
-from everhold.blob_places import make_archive_files, make_workspace_deps
 from everhold.context.earlier import EarlierSummaries
 from everhold.embedders import EmbeddingParts, begin_loading
 from everhold.embedding import (
@@ -48,8 +47,7 @@ from everhold.ports.tokenizer import Tokenizer
 from everhold.progress import ReportProgress, ignore_progress
 from everhold.recall.request import RecallDeps
 from everhold.remember.chunks import Chunking, make_chunks_for_model, make_chunks_or_words
-from everhold.remember.pipeline import WriteDeps
-from everhold.remember.reading import ReadingOptions
+from everhold.remember.deps import ReadingOptions, WriteDeps
 from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Operation
 from everhold.sessions.deps import SessionDeps
@@ -66,6 +64,7 @@ if TYPE_CHECKING:
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.ports.data_engine import DataEngine
     from everhold.ports.sql_views import SqlViews
+    from everhold.sessions.archive_files import ArchiveFiles
     from everhold.workspaces.deps import WorkspaceDeps
 
 
@@ -128,6 +127,8 @@ class Parts:
     @cached_property
     def workspace_deps(self) -> "WorkspaceDeps":
         """What the verbs on workspaces use."""
+        from everhold.blob_places import make_workspace_deps
+
         return make_workspace_deps(self.settings, self.records, self.write_deps.scope_rows)
 
     @cached_property
@@ -283,9 +284,15 @@ def _connect_sessions(parts: Parts) -> None:
 
 def _make_session_deps(settings: Settings, records: Records, scope_rows: ScopeRows) -> SessionDeps:
     sessions = make_session_cache(settings, records)
-    find_files = cache(partial(make_archive_files, settings, records))
+    find_files = cache(partial(_find_archive_files, settings, records))
     limit, interface = settings.text_bytes, settings.interface
     return SessionDeps(records, scope_rows, sessions, limit, interface, find_archive_files=find_files)
+
+
+def _find_archive_files(settings: Settings, records: Records) -> "ArchiveFiles | None":
+    from everhold.blob_places import make_archive_files
+
+    return make_archive_files(settings, records)
 
 
 def _make_access_buffer(settings: Settings, records: Records, heads: SignedHeads | None) -> AccessBuffer:
