@@ -20,7 +20,7 @@ from everhold.errors import AlreadyExists, BrokenReference, NotFound, StaleVersi
 from everhold.model import Change, Chunk, Memory, Scope, Session
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.ports.records import Records
 from everhold.remember.chunks import NO_CALLER_VECTORS, CallerVectors, make_chunks, name_models
 from everhold.remember.deps import WriteDeps

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from everhold.model.base import Row
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 
 
 class Op(StrEnum):
