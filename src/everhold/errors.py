@@ -52,19 +52,21 @@ from pathlib import PurePath
 from types import NoneType
 from typing import Any, ClassVar, Self
 
+from everhold.values import Value
+
 _SHOWN = 60  # characters
 _SHOWN_BITS = 128  # Python takes long to write a huge integer, and refuses beyond 4,300 digits
 
 
-@dataclass(frozen=True)
-class Verb:
+@dataclass(frozen=True, eq=False, repr=False)
+class Verb(Value):
     """A verb that a remedy names, such as `list()`."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class Argument:
+@dataclass(frozen=True, eq=False, repr=False)
+class Argument(Value):
     """An argument that a remedy names; with a value, the argument set to that value."""
 
     name: str
@@ -138,8 +140,8 @@ class EmptyQuery(InvalidInput):
     """A recall without a question."""
 
 
-@dataclass(frozen=True)
-class ArgumentFault:
+@dataclass(frozen=True, eq=False, repr=False)
+class ArgumentFault(Value):
     """What is wrong with one argument of a tool: its path, such as `filters[0].price`, the fact, and the remedy."""
 
     path: str

@@ -16,6 +16,7 @@ from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
 from everhold.arguments.protocols import require_protocol
+from everhold.blob_places import make_archive_files, make_workspace_deps
 from everhold.context.earlier import EarlierSummaries
 from everhold.embedders import EmbeddingParts, begin_loading
 from everhold.embedding import (
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from everhold.ports.data_engine import DataEngine
     from everhold.ports.log_heads import SignedHeads
     from everhold.ports.sql_views import SqlViews
-    from everhold.sessions.archive_files import ArchiveFiles
     from everhold.workspaces.deps import WorkspaceDeps
 
 
@@ -125,8 +125,6 @@ class Parts:
     @cached_property
     def workspace_deps(self) -> "WorkspaceDeps":
         """What the verbs on workspaces use."""
-        from everhold.blob_places import make_workspace_deps
-
         return make_workspace_deps(self.settings, self.records, self.write_deps.scope_rows)
 
     @cached_property
@@ -282,15 +280,8 @@ def _connect_sessions(parts: Parts) -> None:
 
 def _make_session_deps(settings: Settings, records: Records, scope_rows: ScopeRows) -> SessionDeps:
     sessions = make_session_cache(settings, records)
-    find_files = cache(partial(_find_archive_files, settings, records))
-    limit, interface = settings.text_bytes, settings.interface
-    return SessionDeps(records, scope_rows, sessions, limit, interface, find_archive_files=find_files)
-
-
-def _find_archive_files(settings: Settings, records: Records) -> "ArchiveFiles | None":
-    from everhold.blob_places import make_archive_files
-
-    return make_archive_files(settings, records)
+    find = cache(partial(make_archive_files, settings, records))
+    return SessionDeps(records, scope_rows, sessions, settings.text_bytes, settings.interface, find_archive_files=find)
 
 
 def _make_access_buffer(settings: Settings, records: Records, heads: "SignedHeads | None") -> AccessBuffer:

@@ -7,10 +7,11 @@ from datetime import UTC, tzinfo
 from everhold.ports.records import Records
 from everhold.remember.chunks import Chunking
 from everhold.remember.scope_rows import ScopeRows
+from everhold.values import Value
 
 
-@dataclass(frozen=True)
-class ReadingOptions:
+@dataclass(frozen=True, eq=False, repr=False)
+class ReadingOptions(Value):
     """How texts are read.
 
     `resolve`: a newer statement replaces an older one. `extract`: facts are read from messages. `zone`: the time zone
@@ -22,8 +23,8 @@ class ReadingOptions:
     zone: tzinfo = UTC
 
 
-@dataclass(frozen=True)
-class WriteDeps:
+@dataclass(frozen=True, eq=False, repr=False)
+class WriteDeps(Value):
     """The objects and settings that writing memories needs."""
 
     records: Records

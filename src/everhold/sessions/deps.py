@@ -11,6 +11,7 @@ from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionCache, SessionKey
 from everhold.schema.operations import Op, Operation, Where
+from everhold.values import Value
 
 if TYPE_CHECKING:
     from everhold.sessions.archive_files import ArchiveFiles  # few processes archive
@@ -38,8 +39,8 @@ def _use_no_files() -> "ArchiveFiles | None":
     return None
 
 
-@dataclass(frozen=True)
-class SessionDeps:
+@dataclass(frozen=True, eq=False, repr=False)
+class SessionDeps(Value):
     """The stores and functions that the session verbs use."""
 
     records: Records

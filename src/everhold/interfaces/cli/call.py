@@ -27,6 +27,7 @@ from everhold.interfaces.shared.times import Direction, parse_time
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
 from everhold.progress import ReportProgress, StepCounter
+from everhold.values import Value
 
 if TYPE_CHECKING:
     from everhold import Answer, EarlierQuestion, View
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from everhold.views.recall import RecallVerbs
 
 
-@dataclass(frozen=True)
-class CommandResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class CommandResult(Value):
     """What a command found or did: a JSON document, what a terminal shows, and the exit code."""
 
     document: Any
