@@ -52,21 +52,19 @@ from pathlib import PurePath
 from types import NoneType
 from typing import Any, ClassVar, Self
 
-from everhold.values import Value
-
 _SHOWN = 60  # characters
 _SHOWN_BITS = 128  # Python takes long to write a huge integer, and refuses beyond 4,300 digits
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Verb(Value):
+@dataclass(frozen=True)
+class Verb:
     """A verb that a remedy names, such as `list()`."""
 
     name: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Argument(Value):
+@dataclass(frozen=True)
+class Argument:
     """An argument that a remedy names; with a value, the argument set to that value."""
 
     name: str
@@ -140,8 +138,8 @@ class EmptyQuery(InvalidInput):
     """A recall without a question."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ArgumentFault(Value):
+@dataclass(frozen=True)
+class ArgumentFault:
     """What is wrong with one argument of a tool: its path, such as `filters[0].price`, the fact, and the remedy."""
 
     path: str

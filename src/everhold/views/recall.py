@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, ParamSpec, Unpack
+from typing import ParamSpec, Unpack
 
 import everhold
 from everhold import clock
@@ -22,10 +22,6 @@ from everhold.recall.request import RecallDeps, Request
 from everhold.recall.reranking import recall_reranked
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
-
-if TYPE_CHECKING:
-    from everhold.recall.timeline import Period
-    from everhold.recall.why_not import WhyNot
 
 P = ParamSpec("P")
 
@@ -146,7 +142,7 @@ class RecallVerbs(ScopedView):
         namespace: str | Sequence[str] | None = None,
         include_superseded: bool = False,
         **filters: Unpack[FilterArguments],
-    ) -> "WhyNot":
+    ) -> "everhold.WhyNot":
         """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
         from everhold.recall.why_not import why_not
         from everhold.remember.lookup import require_memory
@@ -180,7 +176,7 @@ class RecallVerbs(ScopedView):
         only: Only | None = None,
         asked_at: datetime | None = None,
         **filters: Unpack[FilterArguments],
-    ) -> "list[Period]":
+    ) -> "list[everhold.Period]":
         """Return the answers to a question over time, oldest first: "Where do I live?" returns every home and when.
 
         Memories that others have replaced are among them. Filters: kind, tags, where, after, before.
