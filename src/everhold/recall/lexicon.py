@@ -20,6 +20,7 @@ _MAX_GAP = 3
 # Their stems are those of "account" and "date".
 _UNSTEMMED = frozenset(("accountant", "accountants", "dating"))
 _GAP, _NAME, _NUMBER = "_", "@", "0"
+_WILDCARDS = frozenset((_GAP, _NAME, _NUMBER))
 _WORD = lazy_pattern(r"[^\W_]+(?:[@.+_-]+[^\W_]+)*|[@_]")
 # "Tara's new boss", but not "Tara's moving" or "Tara's a nurse".
 _POSSESSIVE = lazy_pattern(
@@ -152,21 +153,27 @@ def find_spans(text: str) -> Iterator[re.Match[str]]:
 def find_phrases(words: Sequence[TextWord], index: PhraseIndex) -> Iterator[Phrase]:
     """Yield the phrases of the index that occur in the words."""
     for start, word in enumerate(words):
-        for phrase in index.get(word.stem, ()):
-            if matches(words, start + 1, phrase.rest):
-                yield phrase
+        yield from find_phrases_at(words, start, index.get(word.stem, ()))
         if word.has_digit:
-            for phrase in index.get(_NUMBER, ()):
-                if matches(words, start + 1, phrase.rest):
-                    yield phrase
+            yield from find_phrases_at(words, start, index.get(_NUMBER, ()))
 
 
-def matches(words: Sequence[TextWord], start: int, rest: Sequence[str]) -> bool:
+def find_phrases_at(words: Sequence[TextWord], start: int, phrases: Sequence[Phrase]) -> Iterator[Phrase]:
+    """Yield those of the phrases whose rest follows the word at `start`."""
+    following = words[start + 1].stem if start + 1 < len(words) else ""
+    for phrase in phrases:
+        rest = phrase.rest
+        # Most phrases differ in their second word already. Comparing it here saves a call.
+        if (not rest or rest[0] == following or rest[0] in _WILDCARDS) and _matches(words, start + 1, rest):
+            yield phrase
+
+
+def _matches(words: Sequence[TextWord], start: int, rest: Sequence[str]) -> bool:
     """Return whether the rest of a phrase is found in the words from `start` on."""
     for index, expected in enumerate(rest):
         if expected == _GAP:
             ends = range(start, min(start + _MAX_GAP, len(words)) + 1)
-            return any(matches(words, end, rest[index + 1 :]) for end in ends)
+            return any(_matches(words, end, rest[index + 1 :]) for end in ends)
         if start >= len(words) or not _is_expected(words[start], expected):
             return False
         start += 1
