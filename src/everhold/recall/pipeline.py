@@ -29,7 +29,6 @@ from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.image import Image
 from everhold.recall.image_views import KeyedImages, list_spaces, make_image_views
 from everhold.recall.judging import Bounds
-from everhold.recall.linked import make_block_check
 from everhold.recall.past import read_as_known
 from everhold.recall.pinned import list_pinned
 from everhold.recall.question import Question, read_question, read_times, rewrite_in_first_person
@@ -249,6 +248,8 @@ def _read_kind(
     """Return the records of one kind that the scope may see, by id."""
     ids = [candidate.owner_id for candidate in scored]
     if SEARCHABLE[kind].has_links:
+        from everhold.recall.linked import make_block_check  # few recalls are about blocks
+
         is_visible = make_block_check(records, scope, request.filter)
     else:
         is_visible = make_visibility_check(scope, request.include)

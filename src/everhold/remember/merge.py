@@ -12,10 +12,10 @@ from everhold.model import Memory, Scope, Tag
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
+from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import make_tag
 from everhold.remember.erasure import note_merged, read_merged_entries
 from everhold.remember.journal import make_change
-from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import find_event_time, is_extracted
 from everhold.remember.revise import commit_revision, make_revision_operations
 from everhold.remember.similar_pairs import SimilarPair, find_similar_pairs
