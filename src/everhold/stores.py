@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.adapters.files import FileBlobs
     from everhold.ports.sql_views import SqlViews
+    from everhold.ports.time_partitions import TimePartitions
 
 
 def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
@@ -198,6 +199,16 @@ def _make_postgres_views(records: Records) -> "SqlViews | None":
     from everhold.adapters.postgres.views import PostgresViews
 
     return PostgresViews(records) if isinstance(records, PostgresRecords) else None
+
+
+def make_time_partitions(settings: Settings) -> "TimePartitions | None":
+    """Return what creates partitions of the store for past times; None if the store has none."""
+    if scheme_of(settings.storage) not in ("postgresql", "postgres"):
+        return None
+    from everhold.adapters.postgres import PostgresOptions
+    from everhold.adapters.postgres.time_partitions import PostgresTimePartitions
+
+    return PostgresTimePartitions(PostgresOptions(url=settings.storage, **settings.postgres.model_dump()))
 
 
 SQL_VIEWS: dict[str, "Callable[[Records], SqlViews | None]"] = {

@@ -161,7 +161,7 @@ def test_the_orchestrators_tables(engine: Everhold, folder: Path) -> None:
     assert memory.created_at == memory.occurred_at == local(2024, 3, 1, 8, 0)
     assert hugo.tags() == {"bees": 1}
     assert hugo.get("mem-2").kind == "preference"
-    assert [related.memory.id for related in hugo.relations("mem-2")] == ["mem-0a1b2c3d"]
+    assert [related.memory.original_id for related in hugo.relations("mem-2")] == ["mem-0a1b2c3d"]
     assert engine.get_user("hugo").preferences == {"units": "metric"}
     assert engine.get_user("hugo").created_at == local(2024, 1, 1)
     session = engine.scope(user="hugo", session="s-9").session().session
@@ -189,7 +189,7 @@ def test_documents_of_chroma_that_copy_facts_are_one_memory(sqlite_store: Store,
     loaded = engine.load(samples.layered(folder))
     assert (loaded.vectors_kept, loaded.vectors_replaced) == (2, 0)
     assert {row.reason for row in loaded.left_out} == {"the document is the copy of a fact"}
-    memories = {memory.id: memory for memory in engine.scope().list().memories}
+    memories = {memory.original_id: memory for memory in engine.scope().list().memories}
     assert memories.keys() == {"fact-1", "doc-2"}
     assert (memories["fact-1"].kind, memories["doc-2"].kind, memories["doc-2"].confidence) == ("fact", "context", 0.95)
     assert not Path("/tmp/everhold-was-here").exists()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any
 
-from everhold.importers.ids import encode_id, hash_texts
+from everhold.importers.ids import encode_id, hash_texts, name_memory
 from everhold.importers.source import BadRow, RecordKind, RowDraft
 from everhold.importers.times import parse_time
 from everhold.importers.values import describe, read_object, read_tags, read_vector
@@ -147,6 +147,7 @@ class RecordReader:
         # When it was stored is not when it happened: only the original time may answer "last night".
         if "created_at" in values:
             values.setdefault("occurred_at", values["created_at"])
+            values.update(name_memory(values["id"], values["created_at"]))
         values.setdefault("created_at", self.undated)
         values.pop("updated_at", None)
         values["vector"] = read_vector(values.get("vector"))

@@ -52,7 +52,7 @@ def read_payload(request: Document) -> dict[str, Any]:
 def create(service: VoiceService, request: Document) -> dict[str, Any]:
     fields = _read_fields(read_payload(request))
     memory = use_view(service, request, lambda view: view.remember(**fields))
-    return {"memory_id": memory.id, "created_at": memory.created_at.isoformat()}
+    return {"memory_id": memory.original_id, "created_at": memory.created_at.isoformat()}
 
 
 def _read_fields(payload: Document) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def update(service: VoiceService, request: Document) -> dict[str, Any]:
         memory = view.revise(memory_id, **changes) if changes else view.get(memory_id)
         if tags:
             view.tag(memory.id, *tags)
-        return {"memory_id": memory.id, "updated_at": memory.updated_at.isoformat()}
+        return {"memory_id": memory.original_id, "updated_at": memory.updated_at.isoformat()}
 
     return use_view(service, request, change)
 
@@ -123,7 +123,7 @@ def _read_changes(payload: Document) -> dict[str, Any]:
 def delete(service: VoiceService, request: Document) -> dict[str, Any]:
     memory_id = require_text(read_payload(request), "memory_id")
     memory = use_view(service, request, lambda view: view.forget(memory_id))
-    return {"memory_id": memory.id, "deleted": True}
+    return {"memory_id": memory.original_id, "deleted": True}
 
 
 def batch_read(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _describe_all(view: View, memories: list[Memory]) -> list[dict[str, Any]]:
 
 def _describe(memory: Memory, tags: tuple[str, ...]) -> dict[str, Any]:
     return {
-        "memory_id": memory.id,
+        "memory_id": memory.original_id,
         "session_id": memory.session_id,
         "memory_type": memory.kind,
         "content": memory.content or {"text": memory.text},

@@ -59,7 +59,7 @@ def _read_fields(data: Document) -> dict[str, Any]:
 
 def add_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     memory = service.view().remember(**_read_fields(_read_data(request)))
-    return {"status": "success", "memory_id": memory.id}
+    return {"status": "success", "memory_id": memory.original_id}
 
 
 def batch_add_memories(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def batch_add_memories(service: VoiceService, request: Document) -> dict[str, An
         items.append({name: value for name, value in _read_fields(item).items() if value is not None})
     if not items:
         raise InvalidInput("memories is missing", remedy="send at least one")
-    memory_ids = [memory.id for memory in service.view().remember_many(items)]
+    memory_ids = [memory.original_id for memory in service.view().remember_many(items)]
     # Facts that an interaction tells are memories too, and were not sent.
     return {"status": "success", "message": f"Added {len(items)} memories", "memory_ids": memory_ids[: len(items)]}
 
@@ -79,7 +79,7 @@ def get_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     view = service.view()
     memory = view.get(require_text(_read_data(request), "memory_id"))
     relationships = [
-        {"target_id": related.memory.id, "relationship_type": related.relationship.relationship_type}
+        {"target_id": related.memory.original_id, "relationship_type": related.relationship.relationship_type}
         for related in view.relations(memory.id)
     ]
     return {"status": "success", "memory": {**_describe_all(view, [memory])[0], "relationships": relationships}}
@@ -162,20 +162,20 @@ def update_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     memory = view.revise(memory_id, **changes) if changes else view.get(memory_id)
     if update.get("tags"):
         view.tag(memory.id, *read_texts(update, "tags"))
-    return {"status": "success", "memory_id": memory.id}
+    return {"status": "success", "memory_id": memory.original_id}
 
 
 def delete_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     """Forget a memory; with `cascade` also its children, their children, and so on."""
     data, view = _read_data(request), service.view()
     first = view.forget(require_text(data, "memory_id"))
-    waiting, count = [first.id] if data.get("cascade") else [], 1
+    waiting, count = [first.original_id] if data.get("cascade") else [], 1
     while waiting and count < MAX_ITEMS:
         for child in _list_children(view, waiting.pop(), MAX_ITEMS):
             view.forget(child.id)
-            waiting.append(child.id)
+            waiting.append(child.original_id)
             count += 1
-    return {"status": "success", "message": f"Memory {first.id} deleted successfully.", "deleted": count}
+    return {"status": "success", "message": f"Memory {first.original_id} deleted successfully.", "deleted": count}
 
 
 def reinforce_memory(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def _describe_all(view: View, memories: list[Memory]) -> list[dict[str, Any]]:
 def _describe(memory: Memory, tags: tuple[str, ...]) -> dict[str, Any]:
     used_at = memory.last_accessed or memory.created_at
     return {
-        "memory_id": memory.id,
+        "memory_id": memory.original_id,
         "content": memory.content or memory.text,
         "memory_type": memory.kind,
         "memory_tier": memory.level or _TIER,

@@ -93,11 +93,11 @@ def _use_episodic(service: VoiceService, request: Document) -> dict[str, Any]:
         found = [hit.memory for hit in view.recall(query, kind=_EPISODIC)] if query else view.list(kind=_EPISODIC)
         return {"status": "success", "memories": [_describe_episode(memory) for memory in found]}
     memory = view.remember(describe_value(data.get("content") or require_value(request, "data")), kind=_EPISODIC)
-    return {"status": "success", "memory_id": memory.id}
+    return {"status": "success", "memory_id": memory.original_id}
 
 
 def _describe_episode(memory: Memory) -> dict[str, Any]:
-    return {"memory_id": memory.id, "content": memory.text, "timestamp": memory.created_at.isoformat()}
+    return {"memory_id": memory.original_id, "content": memory.text, "timestamp": memory.created_at.isoformat()}
 
 
 TWIN_ACTIONS = {
