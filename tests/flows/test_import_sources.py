@@ -232,6 +232,19 @@ def test_relations_of_server_memory_may_come_first(engine: Everhold, folder: Pat
     assert (related.memory.id, related.relationship.relationship_type) == ("entity/Harbor Choir", "sings_in")
 
 
+def test_users_in_the_ids_of_contextual_sessions(engine: Everhold, folder: Path) -> None:
+    names = ("ann_lee_2024-03-01", "ann_lee_my_robot", "bob_my_robot", "cy_x_y_z", "dan", "_odd")
+    rows = [{"timestamp": 1709316060.5, "type": "user_query", "content": "Hello"}]
+    path = samples.make_json(folder / "contextual_memory_store.json", {"sessions": dict.fromkeys(names, rows)})
+    engine.load(path, users={"cy_x": "cy"})
+    sessions = {session.id: session for session in engine.scope().sessions()}
+    assert {name: session.user_id for name, session in sessions.items()} == {
+        "ann_lee_2024-03-01": "ann_lee", "ann_lee_my_robot": "ann_lee", "bob_my_robot": "bob", "cy_x_y_z": "cy",
+        "dan": None, "_odd": None,
+    }  # fmt: skip
+    assert sessions["bob_my_robot"].metadata["project"] == "my_robot"
+
+
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [

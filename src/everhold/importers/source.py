@@ -1,6 +1,6 @@
 """What a source is: how a file of another system is recognised, and the drafts that it is read as."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any, Literal, NamedTuple
@@ -74,6 +74,8 @@ class ImportInput:
     files: ForeignFiles
     modified_at: datetime
     """When the input was last changed: the time of messages that have none."""
+    known_users: Collection[str] = ()
+    """Users that the caller names. Some systems have ids that begin with a user of unknown length."""
 
 
 @dataclass(frozen=True)

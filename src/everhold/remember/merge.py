@@ -96,10 +96,11 @@ def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair])
         # In order of precedence, so that a memory that is merged never receives another one.
         if kept.id not in merged_ids:
             duplicates = [
-                (name, cosine) for name, cosine in near[kept.id] if name not in merged_ids and not memories[name].has_own_key
-            ]
-            duplicates = [
-                (name, cosine) for name, cosine in duplicates if _precedence(memories[name]) > _precedence(kept)
+                (name, cosine)
+                for name, cosine in near[kept.id]
+                if name not in merged_ids
+                and not memories[name].has_own_key
+                and _precedence(memories[name]) > _precedence(kept)
             ]
             pairs += [MergedPair(kept, memories[name], cosine) for name, cosine in duplicates]
             merged_ids.update(name for name, _ in duplicates)

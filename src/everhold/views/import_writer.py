@@ -43,7 +43,7 @@ _MESSAGE_FIELDS = (
 )  # fmt: skip
 _MEMORY_FIELDS = (
     "id", "key", "text", "content", "kind", "tags", "importance", "priority", "confidence", "created_at", "occurred_at",
-    "expires_at", "metadata", "source_agent", "speaker", "aliases", "pinned", "namespace",
+    "expires_at", "metadata", "source_agent", "speaker", "aliases", "pinned", "namespace", "level",
 )  # fmt: skip
 # How many ids of memories an import notes, for their relationships.
 _MAX_NOTED = 200_000

@@ -83,7 +83,8 @@ def import_foreign(
         _refuse_unknown(files)
         return None
     zone = ZoneInfo(parts.settings.timezone) if options.timezone is None else _read_zone(options.timezone)
-    opened = ImportInput(files, min(files.find_modified_at(), clock.now()))
+    known_users = {*options.users, *([scope.user] if scope.user else [])}
+    opened = ImportInput(files, min(files.find_modified_at(), clock.now()), known_users)
     make_reader = partial(
         RecordReader,
         source.name,

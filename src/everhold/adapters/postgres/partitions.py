@@ -138,7 +138,7 @@ def _list_ranges(start: datetime, every: str, count: int) -> Iterator[tuple[date
 
 
 def create_unique_rule(table: Table, unique: Unique) -> Iterator[str]:
-    """Yield the statements for a unique rule: an index for lookups, and the table that enforces it, with its trigger."""
+    """Yield the statements for a unique rule: an index for lookups, and the table that enforces it with a trigger."""
     yield create_unique(table, unique, POSTGRES).replace('CREATE UNIQUE INDEX "one_', 'CREATE INDEX "find_', 1)
     name = _name_rule_table(table, unique)
     key = [column for column in table.key if column not in (TENANT, *unique.columns)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem
-from everhold.importers.values import load_json, read_tags
+from everhold.importers.values import load_json
 
 
 def detect(sample: Sample) -> float:
@@ -23,8 +23,6 @@ def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
     content = load_json(row.get("content"))
     metadata = load_json(row.get("metadata"))
     values = metadata if isinstance(metadata, dict) else {}
-    tier = str(row.get("memory_tier") or "")
-    tags, _ = read_tags(row.get("tags"))
     return {
         "id": row["memory_id"],
         "user": values.get("user_id"),
@@ -35,8 +33,9 @@ def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
         "importance": row.get("importance"),
         "created_at": row.get("created_at"),
         "expires_at": row.get("expires_at"),
-        "tags": [*tags, *([tier] if tier else [])],
-        "metadata": {**values, "tier": tier} if tier else metadata,
+        "tags": row.get("tags"),
+        "level": row.get("memory_tier"),
+        "metadata": {**values, "parent_id": row["parent_id"]} if row.get("parent_id") else metadata,
     }
 
 

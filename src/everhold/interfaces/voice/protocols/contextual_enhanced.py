@@ -41,7 +41,7 @@ def add_memory(service: VoiceService, request: Document) -> dict[str, Any]:
             "priority": priority,
         },
     )
-    return {"status": "success", "memory_id": memory.original_id}
+    return {"status": "success", "memory_id": memory.id}
 
 
 def get_context(service: VoiceService, request: Document) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def add_interaction(service: VoiceService, request: Document) -> dict[str, Any]:
 def add_interaction_anywhere(service: VoiceService, request: Document) -> dict[str, Any]:
     """Store an interaction, also in a session that was never created."""
     session_id = require_text(request, "session_id")
-    message = service.begin_or_use_session(session_id, "default", _read_interaction(request))
+    message = service.begin_or_use_session(session_id, lambda: "default", _read_interaction(request))
     return {"status": "success", "message": "Interaction added", "interaction_id": message.id}
 
 

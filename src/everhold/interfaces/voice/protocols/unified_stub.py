@@ -20,7 +20,7 @@ def update_memory(service: VoiceService, request: Document) -> dict[str, Any]:
         value = {name: inner for name, inner in request.items() if name != "token"}
     view = service.view(user=read_text(request, "user_id", "default"))
     memory = view.remember(describe_value(value), content=value if isinstance(value, dict) else {"value": value})
-    return {"status": "success", "message": "Memory updated", "memory_id": memory.original_id}
+    return {"status": "success", "message": "Memory updated", "memory_id": memory.id}
 
 
 def check_health(service: VoiceService, request: Document) -> dict[str, Any]:
