@@ -195,22 +195,6 @@ def test_documents_of_chroma_that_copy_facts_are_one_memory(sqlite_store: Store,
     assert not Path("/tmp/everhold-was-here").exists()
 
 
-def test_a_real_chroma_folder(engine: Everhold, folder: Path) -> None:
-    chromadb = pytest.importorskip("chromadb")
-    client = chromadb.PersistentClient(str(folder / "chromadb"))
-    collection = client.create_collection("julep_memories")
-    vector = samples.make_vector("The allotment gate code is on the fridge")
-    collection.add(
-        ids=["a"],
-        documents=["The allotment gate code is on the fridge"],
-        embeddings=[vector],
-        metadatas=[{"type": "fact", "session_id": "s"}],
-    )
-    loaded = engine.load(folder / "chromadb")
-    assert (loaded.source, loaded.added, loaded.quarantined) == ("layered", 1, 0)
-    assert texts(engine.scope(), "gate code") == ["The allotment gate code is on the fridge"]
-
-
 def test_an_agent_of_letta(engine: Everhold, folder: Path) -> None:
     engine.load(samples.letta(folder))
     agent = engine.scope(agent="agent-0")
