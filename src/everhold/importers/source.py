@@ -6,6 +6,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Literal, NamedTuple
 
 from everhold.importers.files import ForeignFiles
+from everhold.ports.foreign_tables import ForeignTables
 
 RecordKind = Literal["user", "session", "message", "memory", "relationship", "state", "agent"]
 RECORD_KINDS: tuple[RecordKind, ...] = ("user", "session", "message", "memory", "relationship", "state", "agent")
@@ -42,6 +43,13 @@ class LeftOut(NamedTuple):
 
 
 SourceItem = RowDraft | BadRow | LeftOut
+
+
+def report_unread(tables: ForeignTables, *read: str) -> Iterator[LeftOut]:
+    """Yield the tables of a database that hold rows and are not read, except those that number its versions."""
+    for table in tables.columns:
+        if table not in read and "migration" not in table and (count := tables.count_rows(table)):
+            yield LeftOut(table, "the system is not known to have this table", count)
 
 
 @dataclass(frozen=True)

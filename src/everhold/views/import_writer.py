@@ -12,7 +12,7 @@ from everhold.errors import AlreadyExists, Conflict, EverholdError, InvalidInput
 from everhold.importers.pipeline import ADDED, EXISTING, Outcome
 from everhold.importers.records import Record
 from everhold.importers.source import RecordKind
-from everhold.model import Agent, AgentState, Memory, Message, Scope
+from everhold.model import Agent, AgentState, Memory, Message, Scope, Session
 from everhold.model.agent import make_state_id
 from everhold.model.validation import validate_row
 from everhold.remember.chunks import make_chunks_or_words
@@ -58,7 +58,7 @@ class ImportWriter:
         self._parts, self._scope, self._path, self._source = parts, scope, path, source
         self._vectors = VectorChoice(parts.write_deps.chunking)
         self._owners: dict[str, str | None] = {}
-        """The user of each session of the input: its messages belong to the same one."""
+        """The user of each session: its messages and memories belong to the same one."""
         self._months: set[datetime] = set()
         """The months of the memories that were checked."""
         self._ended: dict[str, dict[str, Any]] = {}
@@ -121,8 +121,8 @@ class ImportWriter:
         values = record.values
         session = values["id"] if record.kind == "session" else values.get("session")
         user = values["id"] if record.kind == "user" else values.get("user")
-        if user is None and session is not None:
-            user = self._owners.get(session)
+        if user is None and session is not None and record.kind != "session":
+            user = self._find_owner(session)
         if self._scope.user is not None and user not in (None, self._scope.user):
             raise InvalidInput(
                 f"it belongs to user {user!r}, and the import is for user {self._scope.user!r}",
@@ -132,6 +132,13 @@ class ImportWriter:
         if record.kind == "session":
             self._owners[values["id"]] = user or self._scope.user
         return self._scope.narrow(user=user, session=session, agent=values.get("agent"))
+
+    def _find_owner(self, session_id: str) -> str | None:
+        """Return the user of a session of the input, or of one that an earlier import has stored."""
+        if session_id not in self._owners:
+            stored = self._parts.records.get(Session, self._scope.organization, [session_id]).get(session_id)
+            self._owners[session_id] = None if stored is None else stored.user_id
+        return self._owners[session_id]
 
     # drafts: what can be checked without writing
 

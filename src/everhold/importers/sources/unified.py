@@ -89,7 +89,7 @@ def detect_memories(sample: Sample) -> float:
 
 def _find_memories(outline: Any) -> list[Any]:
     if isinstance(outline, dict):
-        outline = outline.get("memories") or (outline.get("data") or {}).get("memories")
+        outline = outline.get("memories") or (outline.get("data") or {}).get("memories") or outline
         if isinstance(outline, dict):
             outline = list(outline.values())
     return outline if isinstance(outline, list) else []
@@ -102,7 +102,7 @@ def read_memories(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_memories(stream: JsonStream) -> Iterator[SourceItem]:
-    """Yield the memories of a reply: a list, or an object that has them under "memories"."""
+    """Yield the memories of a reply: a list, an object that has them under "memories", or one that has them by id."""
     if stream.peek() == "[":
         for index in stream.iterate_items():
             yield _describe_memory(f"memories[{index}]", stream.read_value())
@@ -113,6 +113,10 @@ def _read_memories(stream: JsonStream) -> Iterator[SourceItem]:
         elif name == "memories" and stream.peek() == "{":
             for memory_id in stream.iterate_members():
                 yield _describe_memory(f"memories {memory_id!r:.80}", stream.read_value(), memory_id)
+        elif stream.peek() == "{":
+            value = stream.read_value()
+            if "content" in value:
+                yield _describe_memory(f"memories {name!r:.80}", value, name)
         else:
             stream.skip_value()
 
