@@ -83,6 +83,27 @@ def test_the_archive_of_a_whatsapp_chat(engine: Everhold, tmp_path: Path) -> Non
     assert [message.name for message in view.messages()] == ["Lee", "Kim"]
 
 
+def test_the_markup_of_slack(engine: Everhold, tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    text = "<@U1> see <https://a.example|a page> and <https://b.example> in <#C1|garden>, <!here> &amp; <!team^S1|@all>"
+    rows = [
+        {"type": "message", "user": "U1", "text": text, "ts": "1709280001.000200"},
+        {
+            "type": "message",
+            "bot_id": "B1",
+            "text": "",
+            "attachments": [{"fallback": "Built"}],
+            "ts": "1709280002.0002",
+        },
+    ]
+    samples.make_json(folder / "users.json", [{"id": "U1", "name": "jo"}])
+    samples.make_json(folder / "garden" / "2024-03-01.json", rows)
+    engine.load(folder)
+    assert [message.text for message in engine.scope(session="garden").messages()] == [
+        "Built", "@jo see a page (https://a.example) and https://b.example in #garden, @here & @all",
+    ]  # fmt: skip
+
+
 def test_what_claude_has_noted_and_what_was_pasted(engine: Everhold, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     pasted = {"file_name": "paste.txt", "extracted_content": "A long recipe"}

@@ -13,6 +13,7 @@ from everhold.interfaces.voice.protocols.base import Document, VoiceProtocol, re
 from everhold.interfaces.voice.protocols.fields import (
     CHARACTERS_PER_TOKEN,
     MAX_TOKENS,
+    format_iso,
     read_count,
     read_object,
     read_text,
@@ -60,7 +61,7 @@ def get_context(service: VoiceService, request: Document) -> dict[str, Any]:
     return {
         "status": "success",
         "context": [
-            {"role": message.role, "content": message.text or "", "timestamp": message.created_at.isoformat()}
+            {"role": message.role, "content": message.text or "", "timestamp": format_iso(message.created_at)}
             for message in messages
         ],
     }
