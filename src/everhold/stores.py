@@ -1,8 +1,9 @@
 """Open the store that the settings name, with its search indexes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -201,8 +202,14 @@ def _make_postgres_views(records: Records) -> "SqlViews | None":
     return PostgresViews(records) if isinstance(records, PostgresRecords) else None
 
 
-def make_time_partitions(settings: Settings) -> "TimePartitions | None":
-    """Return what creates partitions of the store for past times; None if the store has none."""
+def add_partitions(settings: Settings, months: Collection[datetime]) -> None:
+    """Create the partitions that memories of these months need, if the store is in partitions."""
+    partitions = _make_time_partitions(settings)
+    if partitions is not None:
+        partitions.add_months(months)
+
+
+def _make_time_partitions(settings: Settings) -> "TimePartitions | None":
     if scheme_of(settings.storage) not in ("postgresql", "postgres"):
         return None
     from everhold.adapters.postgres import PostgresOptions

@@ -8,10 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from everhold import Everhold
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords, partitions
 from everhold.adapters.postgres.connection import connect
 from everhold.adapters.postgres.partitions import add_partitions, list_partitions
 from everhold.importers.ids import decode_id
+from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import Store
 from tests.servers.postgres import PostgresServer
 
@@ -34,6 +36,12 @@ def make_mem0_export(folder: Path) -> Path:
     return path
 
 
+def find_places(url: str) -> dict[str, str]:
+    """Return the partition of each memory."""
+    with psycopg.connect(url) as session:
+        return dict(session.execute("SELECT id, trim('\"' FROM tableoid::regclass::text) FROM memories").fetchall())
+
+
 def test_an_import_creates_the_partitions_of_its_times(
     postgres_server: PostgresServer, empty_postgres_url: str, tmp_path: Path
 ) -> None:
@@ -46,9 +54,7 @@ def test_an_import_creates_the_partitions_of_its_times(
     with psycopg.connect(empty_postgres_url) as session:
         assert len(list_partitions(session, "memories")) == 4  # three from now on, and the default one
     assert engine.load(path).added == 4
-    with psycopg.connect(empty_postgres_url) as session:
-        rows = session.execute("SELECT id, trim('\"' FROM tableoid::regclass::text) FROM memories").fetchall()
-    assert {decode_id(name): place for name, place in rows} == {
+    assert {decode_id(name): place for name, place in find_places(empty_postgres_url).items()} == {
         "m-1": "memories@2024-02_2024-03",
         "m-2": "memories@2024-03_2024-04",
         "line\nbreak": "memories@2023-07_2023-08",
@@ -62,6 +68,21 @@ def test_an_import_creates_the_partitions_of_its_times(
     engine.maintain()
     assert engine.doctor().problems == []
     store.close()
+
+
+@pytest.mark.parametrize("way", ["bundle", "move"])
+def test_bundles_and_moves_create_them_too(empty_postgres_url: str, tmp_path: Path, way: str) -> None:
+    with Everhold.open(tmp_path / "first.db", embedder=FakeEmbedder()) as source:
+        planted = datetime(2024, 3, 9, tzinfo=UTC)
+        memory = source.scope(user="ann").remember("Ann planted a fig", created_at=planted)
+        source.export(tmp_path / "bundle.jsonl")
+    if way == "move":
+        Everhold.move(tmp_path / "first.db", empty_postgres_url, postgres={"partitions": "month"})
+    else:
+        store = Store("postgres", empty_postgres_url)
+        store.open(postgres={"partitions": "month"}).load(tmp_path / "bundle.jsonl")
+        store.close()
+    assert find_places(empty_postgres_url) == {memory.id: "memories@2024-03_2024-04"}
 
 
 def test_quarters_between_months_and_the_most_partitions(

@@ -5,6 +5,11 @@ from datetime import datetime
 from typing import Protocol
 
 
+def find_month(moment: datetime) -> datetime:
+    """Return the beginning of the month of a time in UTC."""
+    return moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
 class TimePartitions(Protocol):
     """Creates partitions for times in the past. Thread-safe."""
 

@@ -15,6 +15,7 @@ from everhold.importers.source import RecordKind
 from everhold.model import Agent, AgentState, Memory, Message, Scope, Session
 from everhold.model.agent import make_state_id
 from everhold.model.validation import validate_row
+from everhold.ports.time_partitions import find_month
 from everhold.remember.chunks import make_chunks_or_words
 from everhold.remember.draft import Draft, make_draft
 from everhold.remember.duplicates import find_duplicates
@@ -25,7 +26,7 @@ from everhold.remember.relate import relate
 from everhold.sessions.bulk import append_messages, draft_session, import_session
 from everhold.sessions.deps import find_session
 from everhold.sessions.pipeline import change_session, draft_message
-from everhold.stores import make_time_partitions
+from everhold.stores import add_partitions
 from everhold.views.agent_files import AgentFileVerbs
 from everhold.views.agents import make_agent_deps
 from everhold.views.import_vectors import VectorChoice
@@ -82,9 +83,7 @@ class ImportWriter:
 
     def prepare(self) -> None:
         """Create partitions for the months of the memories, if the store is in partitions."""
-        partitions = make_time_partitions(self._parts.settings)
-        if partitions is not None:
-            partitions.add_months(self._months)
+        add_partitions(self._parts.settings, self._months)
 
     def write(self, records: Sequence[Record]) -> Sequence[Outcome]:
         outcomes: list[Outcome] = []
@@ -155,7 +154,7 @@ class ImportWriter:
         self._vectors.count(record)
         item = _choose(record, _MEMORY_FIELDS)
         draft = make_draft(self._find_scope(record), item, clock.now(), self._parts.write_deps.text_bytes)
-        self._months.add(draft.memory.created_at.replace(day=1, hour=0, minute=0, second=0, microsecond=0))
+        self._months.add(find_month(draft.memory.created_at))
         return draft
 
     def _draft_relationship(self, record: Record) -> None:
