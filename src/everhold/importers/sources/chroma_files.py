@@ -5,7 +5,7 @@ cannot be read are computed again.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -20,6 +20,8 @@ TABLES = {"collections": "id name", "embeddings": "id embedding_id", "embedding_
 _DOCUMENT = "chroma:document"
 _FLOAT32 = ("FLOAT32", 0, "0", None)
 _VECTOR_SEGMENT = "VECTOR"
+# Versions before 0.5.6 never emptied the queue. Vectors beyond this are read from the index, or computed again.
+_MAX_QUEUE_BYTES = 64_000_000
 
 FindVector = Callable[[str], bytes | None]
 
@@ -43,7 +45,7 @@ def read_documents(files: ForeignFiles, member: str) -> Iterator[ChromaDocument 
         segments = list(tables.read_rows("segments")) if "segments" in tables.columns else []
         collections = {str(row.get("id")): str(row.get("collection")) for row in segments}
         indexes = _open_indexes(stack, files, member, segments)
-        queue = _read_queue(tables)
+        queue = _read_queue(tables, _read_positions(tables, collections, indexes))
         missing: Counter[tuple[str, str]] = Counter()
         for row, values in _join_metadata(tables):
             collection = collections.get(str(row.get("segment_id")), "")
@@ -92,15 +94,35 @@ def _join_metadata(tables: ForeignTables) -> Iterator[tuple[ForeignRow, dict[str
         yield row, dict(own) if number == row["id"] else {}
 
 
-def _read_queue(tables: ForeignTables) -> dict[tuple[str, str], bytes]:
-    """Return the vectors that are still in the queue, by collection and document; the latest of each."""
+def _read_positions(
+    tables: ForeignTables, collections: Mapping[str, str], indexes: Mapping[str, tuple[FindVector | None, str]]
+) -> dict[str, int]:
+    """Return up to which number of the queue the index of each collection has its vectors."""
+    if "max_seq_id" not in tables.columns:
+        return {}
+    # Each collection has a segment for metadata too, whose number is ahead of that of the index.
+    positions: dict[str, int] = {}
+    for row in tables.read_rows("max_seq_id"):
+        collection, number = collections.get(str(row.get("segment_id")), ""), row.get("seq_id")
+        if isinstance(number, int) and indexes.get(collection, (None, ""))[0] is not None:
+            positions[collection] = min(number, positions.get(collection, number))
+    return positions
+
+
+def _read_queue(tables: ForeignTables, positions: Mapping[str, int]) -> dict[tuple[str, str], bytes]:
+    """Return the vectors of the queue that no index has, by collection and document; the latest of each."""
     if "embeddings_queue" not in tables.columns:
         return {}
-    vectors = {}
+    vectors: dict[tuple[str, str], bytes] = {}
+    size = 0
     for row in tables.read_rows("embeddings_queue", ("seq_id",)):
-        if isinstance(row.get("vector"), bytes) and row.get("encoding") in _FLOAT32:
-            # A topic ends with the id of its collection: persistent://default/default/8d0f5778-…
-            vectors[str(row.get("topic")).rpartition("/")[2], str(row.get("id"))] = row["vector"]
+        # A topic ends with the id of its collection: persistent://default/default/8d0f5778-…
+        collection, number, vector = str(row.get("topic")).rpartition("/")[2], row.get("seq_id"), row.get("vector")
+        if isinstance(number, int) and number <= positions.get(collection, -1):
+            continue
+        if isinstance(vector, bytes) and row.get("encoding") in _FLOAT32 and size < _MAX_QUEUE_BYTES:
+            vectors[collection, str(row.get("id"))] = vector
+            size += len(vector)
     return vectors
 
 

@@ -6,6 +6,7 @@ Two programs wrote a `contextual_memory_store.json`, in different shapes. The ar
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from everhold.importers.session_names import find_dated_user, find_session_user
@@ -15,6 +16,7 @@ from everhold.json_streams import JsonStream
 
 FindUser = Callable[[str], str | None]
 
+_MAX_USERS = 100_000
 _ROLES = {"user_query": "user", "query": "user", "system_response": "assistant", "response": "assistant"}
 # The parts of a profile that are not in the user's profile: fields of a user, and memories.
 _OWN_FIELDS = ("name", "preferences", "reminders")
@@ -33,7 +35,7 @@ def detect_sessions(sample: Sample) -> float:
 
 
 def read_sessions(opened: ImportInput) -> Iterator[SourceItem]:
-    users = {*opened.known_users, *_list_dated_users(opened)}
+    users = {*opened.known_users, *islice(_list_dated_users(opened), _MAX_USERS)}
     find_user = partial(find_session_user, is_known=users.__contains__)
     with opened.files.open_json() as stream:
         for name in stream.iterate_members():
