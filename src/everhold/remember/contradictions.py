@@ -116,7 +116,7 @@ def _find_reason(deps: WriteDeps, older: Rival, newer: Rival, undone: Collection
         return "both are of the same time"
     reasons = {
         "the older one is pinned": old.pinned,
-        "the older one has a key": old.key is not None,
+        "the older one has a key": old.has_own_key,
         "the newer one is less certain": new.confidence < old.confidence or new.trust < old.trust,
         "replacing the older one was undone": frozenset((old.id, new.id)) in undone,
         "the setting remember.resolve is off": not deps.reading.resolve,
