@@ -1,0 +1,43 @@
+"""Encryption of what a backup holds, each owner's part under the owner's key."""
+
+from typing import NamedTuple, Protocol
+
+
+class Owner(NamedTuple):
+    """Whose rows a part of a backup has. Without an organization, they are of several, and not encrypted."""
+
+    organization: str | None = None
+    user_id: str | None = None
+
+
+EVERYONE = Owner()
+
+
+class Sealing(Protocol):
+    """Encrypts and decrypts bytes with the key of their owner."""
+
+    @property
+    def is_encrypted(self) -> bool: ...
+
+    def seal(self, owner: Owner, content: bytes, context: str) -> bytes:
+        """Return the content encrypted for its owner. `context` must be the same when it is decrypted."""
+        ...
+
+    def unseal(self, owner: Owner, content: bytes, context: str) -> bytes | None:
+        """Return the content decrypted; None if the owner's key was destroyed.
+
+        StoreDamaged if the content was changed, or was encrypted for another owner or context.
+        """
+        ...
+
+
+class NoSealing:
+    """Leaves contents as they are, for stores without keys."""
+
+    is_encrypted = False
+
+    def seal(self, owner: Owner, content: bytes, context: str) -> bytes:
+        return content
+
+    def unseal(self, owner: Owner, content: bytes, context: str) -> bytes | None:
+        return content
