@@ -28,6 +28,7 @@ _EXPORTS = {
         "ProjectionState",
         "SchemaVersion",
         "Secret",
+        "UserErasure",
     ),
     "memory": ("AccessLog", "Change", "Chunk", "Memory", "Relationship", "Revision", "Tag"),
     "scope": ("Scope",),

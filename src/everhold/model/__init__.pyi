@@ -21,6 +21,7 @@ from everhold.model.housekeeping import (
     ProjectionState,
     SchemaVersion,
     Secret,
+    UserErasure,
 )
 from everhold.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
 from everhold.model.scope import Scope
@@ -80,6 +81,7 @@ __all__ = [
     "Tool",
     "ToolAgent",
     "User",
+    "UserErasure",
     "Workspace",
     "WorkspaceFile",
 ]

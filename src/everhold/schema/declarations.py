@@ -366,7 +366,15 @@ DECLARATIONS: Mapping[str, Declaration] = {
             uniques=(Unique("prefix", ("prefix",)),),
             references=(_organization, _user),
         ),
-        _declare("DataKey", "data_keys", lookups=(_index("subject"),)),
+        # A key is made before the first row of its organization, and destroyed only on purpose.
+        _declare(
+            "DataKey",
+            "data_keys",
+            uniques=(Unique("generation", ("subject", "purpose", "generation"), always=True),),
+            references=(),
+            internal=True,
+        ),
+        _declare("UserErasure", "user_erasures", references=(), internal=True),  # outlives its user
         _declare("Job", "jobs", lookups=(_index("status"), _index("kind")), internal=True),
     ]
 }  # fmt: skip

@@ -39,6 +39,8 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
     "memory_access_logs": _LOG,
     # The end of each organization's chain outlives the organization.
     "log_heads": _LOG,
+    # The erasure list outlives the users on it.
+    "user_erasures": _LOG,
     # These rows are added and changed; they stay.
     "leases": _LOG,
     "counters": _LOG,
