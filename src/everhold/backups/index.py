@@ -37,6 +37,12 @@ class TableIndex:
         """Whether no two rows have the same digest of their key. If two have, the index cannot tell them apart."""
         return bool((self.keys[1:] != self.keys[:-1]).all())
 
+    def is_same_as(self, other: "TableIndex") -> bool:
+        """Return whether both have the same rows, with the same numbers."""
+        if self.numbers is None or other.numbers is None:
+            return self.numbers is other.numbers and np.array_equal(self.keys, other.keys)
+        return np.array_equal(self.numbers, other.numbers) and np.array_equal(self.keys, other.keys)
+
     def find_changed(self, keys: Digests, hashes: Digests) -> Mask:
         """Return which of these rows are new or differ from the row with the same key."""
         if not len(self.keys):

@@ -14,6 +14,7 @@ from everhold.model.fields import Count, Id, Name, Sha256, Text, Time
 from everhold.ports.row_packing import RowPacking
 
 FORMAT = 1
+USE_ANOTHER = "use another backup; `everhold backups` lists them"
 _SIZE_DIGITS = 10
 _MAX_SIZE = 1024 * 1024 * 1024
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -90,6 +91,8 @@ class Manifest(_Part):
     mark: Text = ""
     schema_version: Count
     is_encrypted: bool = False
+    has_user_keys: bool = False
+    """Whether the rows of each user are encrypted with a key of that user."""
     previous: Name | None = None
     previous_sha256: Sha256 | None = None
     tables: dict[str, TableEntry]
@@ -112,19 +115,28 @@ class Manifest(_Part):
 
 def encode_manifest(manifest: Manifest, packing: RowPacking) -> bytes:
     """Return the content of a manifest's file."""
-    text = manifest.model_dump_json(exclude_defaults=True).encode()
+    return encode_document(manifest.model_dump_json(exclude_defaults=True).encode(), packing)
+
+
+def encode_document(text: bytes, packing: RowPacking) -> bytes:
+    """Return JSON compressed, with its checksum."""
     body = f"{len(text):0{_SIZE_DIGITS}d}\n".encode() + packing.compress(text)
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Manifest:
-    """Return the manifest in a file. StoreDamaged if it is damaged, InvalidInput if it has another format."""
+def decode_document(content: bytes, name: str, packing: RowPacking) -> bytes:
+    """Return JSON that `encode_document` has compressed. StoreDamaged if it is damaged; `name` says what it is."""
     if hashlib.sha256(content[65:]).hexdigest().encode() + b"\n" != content[:65]:
-        raise StoreDamaged(f"the manifest of backup {backup_id} is damaged", value=backup_id, remedy=USE_ANOTHER)
+        raise StoreDamaged(f"{name} is damaged: it does not have its checksum", remedy=USE_ANOTHER)
     size = content[65:_HEAD]
     if not size[:-1].isdigit() or not size.endswith(b"\n") or int(size) > _MAX_SIZE:
-        raise StoreDamaged(f"the manifest of backup {backup_id} cannot be read", value=backup_id, remedy=USE_ANOTHER)
-    text = packing.decompress(content[_HEAD:], int(size))
+        raise StoreDamaged(f"{name} cannot be read", remedy=USE_ANOTHER)
+    return packing.decompress(content[_HEAD:], int(size))
+
+
+def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Manifest:
+    """Return the manifest in a file. StoreDamaged if it is damaged, InvalidInput if it has another format."""
+    text = decode_document(content, f"the manifest of backup {backup_id}", packing)
     try:
         version = _FormatOnly.model_validate_json(text).format
         if version != FORMAT:
@@ -145,9 +157,6 @@ def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Mani
     if manifest.id != backup_id:
         raise StoreDamaged(f"the manifest of backup {backup_id} is that of {manifest.id}", remedy=USE_ANOTHER)
     return manifest
-
-
-USE_ANOTHER = "use another backup; `everhold backups` lists them"
 
 
 class _FormatOnly(BaseModel):

@@ -15,6 +15,7 @@ _EXPORTS = {
     "housekeeping": (
         "ApiKey",
         "ArchiveFile",
+        "BackupTarget",
         "Counter",
         "DataKey",
         "EmbeddingModel",

@@ -8,6 +8,7 @@ from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execut
 from everhold.model.housekeeping import (
     ApiKey,
     ArchiveFile,
+    BackupTarget,
     Counter,
     DataKey,
     EmbeddingModel,
@@ -37,6 +38,7 @@ __all__ = [
     "AgentState",
     "ApiKey",
     "ArchiveFile",
+    "BackupTarget",
     "Blob",
     "Block",
     "BlockAgent",

@@ -97,6 +97,19 @@ class MoveMark(Row):
     is_complete: Flag = False
 
 
+class BackupTarget(Row):
+    """A place with backups of this store, which an erasure must reach. `last_backup` is the latest one there.
+
+    `id` is the SHA-256 of the address.
+    """
+
+    id: Sha256
+    address: Text
+    last_backup: Name
+    backed_up_at: Time
+    version: Integer = 1
+
+
 class Counter(Row):
     """A named number of the engine's own."""
 

@@ -23,7 +23,12 @@ class RowShape:
     @classmethod
     def of(cls, table: Table) -> "RowShape":
         """Return the shape of a table's rows."""
-        positions = {name: position for position, name in enumerate(table.names)}
+        return cls.of_columns(table, table.names)
+
+    @classmethod
+    def of_columns(cls, table: Table, names: Sequence[str]) -> "RowShape":
+        """Return the shape of a table's rows that have these columns, among them the key."""
+        positions = {name: position for position, name in enumerate(names)}
         generated = positions[table.generated] if table.generated else None
         return cls(tuple(positions[name] for name in table.key), generated)
 

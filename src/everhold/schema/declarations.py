@@ -350,6 +350,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare("LogHead", "log_heads", references=(), internal=True),  # outlives its organization
         # about this store only: they belong to no organization and are never moved to another store
         _declare_internal("ArchiveFile", "archive_files", key=("address",)),
+        _declare_internal("BackupTarget", "backup_targets", key=("id",)),
         _declare_internal("OutboxMark", "outbox_marks", key=("day",)),
         _declare_internal("ProjectionState", "projection_states", key=("projection", "generation")),
         _declare_internal("EmbeddingModel", "embedding_models", key=("name",)),

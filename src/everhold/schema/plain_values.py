@@ -28,6 +28,9 @@ def make_plain_encoder(entity: type[Row]) -> Callable[..., PlainRow]:
     return _encoding[entity].make_decoder(get_table(entity).names)
 
 
-def make_plain_decoder(entity: type[Row]) -> Callable[..., tuple[Any, ...]]:
-    """Return a function from the plain values of an entity's columns, in their order, to the values of its fields."""
-    return _decoding[entity].make_decoder(get_table(entity).names)
+def make_plain_decoder(entity: type[Row], names: tuple[str, ...] | None = None) -> Callable[..., tuple[Any, ...]]:
+    """Return a function from the plain values of columns to the values of an entity's fields.
+
+    Without `names`, it takes all columns in their order.
+    """
+    return _decoding[entity].make_decoder(get_table(entity).names if names is None else names)

@@ -31,7 +31,7 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
             "changes", "workspaces", "workspace_files", "snapshots", "blobs", "sources", "connections",
             "table_metadata", "field_metadata", "query_patterns", "query_runs", "chunks", "outbox", "api_keys",
             "data_keys", "jobs", "projection_states", "embedding_models", "move_marks", "session_archives",
-            "archive_files",
+            "archive_files", "backup_targets",
         ),
         _ROWS,
     ),
