@@ -11,6 +11,7 @@ from everhold.maintenance.integrity import find_impossible_rows
 from everhold.maintenance.pipeline import read_runs
 from everhold.maintenance.serving import WordsOnly
 from everhold.model import Chunk, Job, Memory, Organization
+from everhold.model.encrypted_values import is_encrypted
 from everhold.parts import Parts
 from everhold.ports.records import Records
 from everhold.remember.forget import find_running_jobs, read_job
@@ -168,7 +169,7 @@ def _count_unpaired(parts: Parts) -> tuple[int, int]:
     """
     orphans = unsearched = 0
     for (organization,) in parts.records.columns(Organization, None, ["id"], deleted=True):
-        with_text = list(parts.records.columns(Memory, organization, ["id"], [Where("text", Op.NE, "")]))
+        with_text = list(_list_with_text(parts, organization))
         owners = {
             owner
             for owner, kind in parts.records.columns(Chunk, organization, ("owner_id", "owner_kind"))
@@ -176,5 +177,18 @@ def _count_unpaired(parts: Parts) -> tuple[int, int]:
         }
         memory_ids = {memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], deleted=True)}
         orphans += len(owners - memory_ids)
-        unsearched += sum(memory_id not in owners for (memory_id,) in with_text)
+        unsearched += sum(memory_id not in owners for memory_id in with_text)
     return orphans, unsearched
+
+
+def _list_with_text(parts: Parts, organization: str) -> Iterator[str]:
+    """Yield the ids of the memories that have a text which is not encrypted."""
+    encryption = parts.encryption
+    if encryption is None:
+        where = [Where("text", Op.NE, "")]
+        yield from (memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], where))
+        return
+    # The stored text is enough to tell, and needs no key.
+    for memory_id, text in encryption.stored.columns(Memory, organization, ["id", "text"]):
+        if text and not is_encrypted(text):
+            yield memory_id
