@@ -29,6 +29,8 @@ from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.settings_fields import SettingsFields
 from everhold.settings_sections import hide_password
 from everhold.views.accounts import AccountVerbs
+from everhold.views.encryption import EncryptionVerbs
+from everhold.views.erasure import ErasureVerbs
 from everhold.views.sql_views import SqlViewVerbs
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @check_verbs
-class Everhold(AccountVerbs, SqlViewVerbs):
+class Everhold(AccountVerbs, ErasureVerbs, EncryptionVerbs, SqlViewVerbs):
     """A memory engine on one store. Data is reached through `scope` only."""
 
     def __init__(self, built: "Parts") -> None:

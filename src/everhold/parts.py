@@ -40,6 +40,7 @@ from everhold.optional_parts import (
     make_language_model,
     make_session_cache,
 )
+from everhold.ports.backup_targets import BackupTargets, NoBackupTargets
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
 from everhold.ports.log_heads import SignedHeads
@@ -92,6 +93,8 @@ class Parts:
     """Returns what creates SQL views in the store's database; None if the store cannot have any."""
     is_closed: bool = False
     encryption: Encryption | None = None
+    backup_targets: BackupTargets = field(default_factory=NoBackupTargets)
+    """What erasing a user tells, so that nothing of the user is left in backups."""
     subscriptions: "list[Subscription]" = field(default_factory=list, repr=False)
     summaries: EarlierSummaries = field(default_factory=EarlierSummaries, repr=False)
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)

@@ -1,10 +1,12 @@
 """What encryption is made of, for the jobs and reports that look below it."""
 
 from dataclasses import dataclass
+from typing import cast
 
 from everhold.encryption.fields import VAULT_FIELDS, EncryptedFields
+from everhold.encryption.missing_key import MissingDataKeys
 from everhold.encryption.row_cipher import RowCipher
-from everhold.ports.data_keys import DataKeys
+from everhold.ports.data_keys import DataKeys, RotatingDataKeys
 from everhold.ports.records import Records
 
 
@@ -24,6 +26,13 @@ class Encryption:
     @property
     def fields(self) -> EncryptedFields:
         return self.cipher.fields
+
+    @property
+    def rotating_keys(self) -> RotatingDataKeys:
+        """The keys, which can be rotated unless they are missing."""
+        keys = self.cipher.keys
+        assert not isinstance(keys, MissingDataKeys)
+        return cast(RotatingDataKeys, keys)
 
     @property
     def recorded_fields(self) -> list[str]:

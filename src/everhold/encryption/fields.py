@@ -35,7 +35,7 @@ _COPIES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 _COPIES_OF_CONTENT = {"messages.content": _COPIES["messages.text"] + ("messages.text",)}
 # The columns whose content is searched, by table.
-_SEARCHED: Mapping[str, tuple[str, ...]] = {
+SEARCHED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "memories": ("text",),
     "messages": ("text",),
     "episodes": ("summary",),
@@ -71,7 +71,7 @@ class EncryptedFields:
     def hides_text(self, row: Row) -> bool:
         """Return whether the text by which a row would be found is encrypted."""
         table = get_table(type(row)).name
-        return not set(_SEARCHED.get(table, ())).isdisjoint(self.list_written(table, row.__dict__))
+        return not set(SEARCHED_COLUMNS.get(table, ())).isdisjoint(self.list_written(table, row.__dict__))
 
     @property
     def names(self) -> list[str]:

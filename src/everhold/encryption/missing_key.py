@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from everhold.errors import MasterKeyMissing
 from everhold.model import DataKey
+from everhold.ports.data_keys import delete_keys
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 
@@ -37,7 +38,7 @@ class MissingDataKeys:
         return self._records.scan(DataKey, organization_id, where, deleted=True)
 
     def destroy(self, organization_id: str, user_id: str) -> list[str]:
-        raise _make_error()
+        return delete_keys(self._records, self.list_keys(organization_id, user_id))
 
 
 def _make_error() -> MasterKeyMissing:

@@ -30,6 +30,14 @@ def record_fields(records: Records, fields: Iterable[str]) -> None:
             records.commit(operations)
 
 
+def mark_incomplete(records: Records, fields: Iterable[str]) -> None:
+    """Record that rows have to be looked at again: plain ones, or ones with old keys, may be left."""
+    operations: list[Operation] = []
+    for field in fields:
+        operations += [Ensure(Counter(name=_PREFIX + field)), Patch(Counter, (_PREFIX + field,), {"value": 0})]
+    records.commit(operations)
+
+
 def mark_complete(records: Records, complete: Iterable[str], dropped: Iterable[str]) -> None:
     """Record that every row has these fields encrypted, and that no row has the dropped ones encrypted."""
     operations: list[Operation] = []

@@ -1,6 +1,8 @@
 """Encrypts and decrypts the fields of rows."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from everhold.encryption.fields import EncryptedFields
@@ -28,6 +30,19 @@ KEYED_HASH_BYTES = 32
 _TYPES: Mapping[Kind, type] = {Kind.TEXT: str, Kind.BYTES: bytes, Kind.JSON: dict}
 # The columns that say where a row of the change feed belongs: its number is drawn only when it is stored.
 _FEED_PLACE = ("entity", "entity_id", "idempotency_key")
+
+_EMPTY: Mapping[Kind, bytes] = {Kind.TEXT: b"", Kind.JSON: b"{}", Kind.BYTES: b""}
+_reads_unreadable: ContextVar[bool] = ContextVar("_reads_unreadable", default=False)
+
+
+@contextmanager
+def read_unreadable_as_empty() -> Iterator[None]:
+    """Read fields that cannot be decrypted as empty, so that a user can be erased whose key is lost."""
+    token = _reads_unreadable.set(True)
+    try:
+        yield
+    finally:
+        _reads_unreadable.reset(token)
 
 
 class RowCipher:
@@ -109,6 +124,8 @@ class RowCipher:
         try:
             content = self.keys.decrypt(row[table.tenant or ""], unpack_envelope(value), _make_place(table, name, row))
         except EncryptionError as error:
+            if _reads_unreadable.get():
+                return _decode(table.by_name[name].kind, _EMPTY[table.by_name[name].kind])
             place = "/".join(str(row[part]) for part in table.key if part != table.tenant)
             raise type(error)(
                 f"{table.name}.{name} of row {place!r} cannot be decrypted: {error.fact}", remedy=str(error.remedy)
