@@ -51,6 +51,7 @@ class AsyncEverhold(AsyncAccountVerbs):
     write_view_script = Awaited(Everhold.write_view_script)
     move = staticmethod(make_async(Everhold.move))
     install_model = staticmethod(make_async(Everhold.install_model))
+    create_master_key = staticmethod(make_async(Everhold.create_master_key))
     draw_chart = staticmethod(make_async(Everhold.draw_chart))
 
     @classmethod

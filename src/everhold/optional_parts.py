@@ -50,7 +50,9 @@ def make_encryption(settings: Settings, records: Records) -> Encryption | None:
     current, *former = (read_master_key(source, read_variable) for source in (chosen.master_key, *chosen.former_keys))
     keys = StoredDataKeys(records, MasterKeys(current, tuple(former)), per_user=chosen.per_user)
     encryption = Encryption(RowCipher(keys, fields, compute_content_hash), records)
-    record_fields(records, [name for name in encryption.recorded_fields if name not in recorded])
+    unrecorded = [name for name in encryption.recorded_fields if name not in recorded]
+    if unrecorded:
+        record_fields(records, unrecorded)
     return encryption
 
 

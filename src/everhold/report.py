@@ -44,6 +44,7 @@ def examine(parts: Parts) -> Report:
         "sessions": _describe_sessions(parts),
         "access log": f"signed heads in {parts.heads.place}" if parts.heads else "chained without a key",
         "maintenance": _describe_maintenance(parts.records),
+        "encryption": _describe_encryption(parts),
         **traits.details,
         **parts.recall_deps.candidates.report(),
     }
@@ -72,6 +73,18 @@ def _describe_sessions(parts: Parts) -> str:
     cache = parts.session_deps.cache
     usage = cache.measure_usage()
     return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
+
+
+def _describe_encryption(parts: Parts) -> str:
+    """Return what is encrypted, and by which master key."""
+    encryption = parts.encryption
+    if encryption is None:
+        return "off"
+    if encryption.is_missing:
+        return "the master key is missing"
+    fields = ", ".join([*encryption.fields.names, "memories of kind vault"])
+    keys = "a key per user" if encryption.keys.per_user else "a key per organization"
+    return f"AES-256-GCM, master key {encryption.keys.master_fingerprint}, {keys}: {fields}"
 
 
 def _list_view_presets(parts: Parts) -> list[PresetViews]:
@@ -108,6 +121,10 @@ def _find_problems(parts: Parts) -> list[str]:
         )
     if isinstance(parts.recall_deps.embedder, MissingEmbedder):
         problems.append(parts.recall_deps.embedder.problem)
+    if parts.encryption is not None:
+        from everhold.encryption.status import describe_keys
+
+        problems += describe_keys(parts.encryption).problems
     problems += parts.model_problems()
     problems += parts.recall_deps.candidates.find_problems()
     try:

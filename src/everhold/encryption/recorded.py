@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from everhold.errors import StoreReadOnly
-from everhold.model import Counter
+from everhold.model import Counter, Organization
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Where
 
@@ -23,8 +23,9 @@ def read_recorded(records: Records) -> dict[str, bool]:
 
 
 def record_fields(records: Records, fields: Iterable[str]) -> None:
-    """Record fields before the first of their values is encrypted."""
-    operations = [Ensure(Counter(name=_PREFIX + field)) for field in fields]
+    """Record fields before the first of their values is encrypted. An empty store has no plain rows."""
+    is_empty = not records.scan(Organization, None, limit=1, deleted=True)
+    operations = [Ensure(Counter(name=_PREFIX + field, value=int(is_empty))) for field in fields]
     with suppress(StoreReadOnly):  # nothing will be encrypted
         if operations:
             records.commit(operations)

@@ -1,11 +1,13 @@
 """The engine's verbs on keys. Their modules are imported by the verbs, because most processes use none of them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import everhold
+from everhold.arguments.checks import PathText
 from everhold.arguments.verbs import check_verbs
-from everhold.errors import MasterKeyMissing
+from everhold.errors import Argument, InvalidInput, MasterKeyMissing, MissingExtra, Remedy
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 
 if TYPE_CHECKING:
@@ -25,6 +27,22 @@ class EncryptionVerbs:
         from everhold.encryption.status import describe_keys
 
         return describe_keys(self._parts.encryption)
+
+    @staticmethod
+    def create_master_key(path: PathText | Path) -> str:
+        """Write a new master key to a file that only its owner can read, and return its fingerprint.
+
+        FileError if the file exists: a master key is never replaced. Keep a copy of the file in another place.
+        """
+        try:
+            from everhold.adapters.encryption import MasterKey, make_secret, write_master_key
+        except ImportError as error:
+            raise MissingExtra(
+                f"cryptography is not installed ({error.name})", remedy="pip install 'everhold[encryption]'"
+            ) from error
+        secret = make_secret()
+        write_master_key(Path(path), secret)
+        return MasterKey(secret).fingerprint
 
     def rotate_keys(self, *, master_only: bool = False, progress: ReportProgress | None = None) -> "everhold.Rotated":
         """Wrap every data key by the current master key, create new data keys, and encrypt every row again.
@@ -46,6 +64,15 @@ class EncryptionVerbs:
         unreadable = finish_rotation(make_rewriting_deps(self._parts, encryption, counter.add))
         clean_files(self._parts)
         return Rotated(wrapped, replaced, counter.done, unreadable, keys.master_fingerprint)
+
+
+def require_decrypt(parts: "Parts", decrypt: bool) -> None:
+    """Raise InvalidInput for an export of a store with encrypted fields, unless the caller asked to decrypt them."""
+    if parts.encryption is not None and not decrypt:
+        raise InvalidInput(
+            "this store encrypts fields, and an export holds them in plain text",
+            remedy=Remedy("pass {} and keep the file safe, or make a backup", Argument("decrypt", True)),
+        )
 
 
 def require_encryption(parts: "Parts") -> "Encryption":
