@@ -42,12 +42,16 @@ class AsyncEverhold(AsyncAccountVerbs):
     tokens = Awaited(Everhold.tokens)
     drop_model = Awaited(Everhold.drop_model)
     flush = Awaited(Everhold.flush)
+    erase = Awaited(Everhold.erase)
+    keys = Awaited(Everhold.keys)
+    rotate_keys = Awaited(Everhold.rotate_keys)
     install_views = Awaited(Everhold.install_views)
     remove_views = Awaited(Everhold.remove_views)
     list_views = Awaited(Everhold.list_views)
     write_view_script = Awaited(Everhold.write_view_script)
     move = staticmethod(make_async(Everhold.move))
     install_model = staticmethod(make_async(Everhold.install_model))
+    create_master_key = staticmethod(make_async(Everhold.create_master_key))
     draw_chart = staticmethod(make_async(Everhold.draw_chart))
 
     @classmethod

@@ -10,6 +10,9 @@ from typing import NamedTuple, Protocol
 
 from everhold.errors import EnvelopeDamaged
 from everhold.model import DataKey
+from everhold.ports.erasure import note_purge
+from everhold.ports.records import Records
+from everhold.schema.operations import Delete
 
 FORMAT = 1
 NONCE_BYTES, TAG_BYTES = 12, 16  # AES-256-GCM
@@ -71,6 +74,18 @@ class DataKeys(Protocol):
         ...
 
 
+class RotatingDataKeys(DataKeys, Protocol):
+    """Data keys that can be replaced and wrapped again."""
+
+    def rotate(self, organization_id: str, subject: str = "") -> str:
+        """Create the next generation of a subject's key, and return its id. Older generations still decrypt."""
+        ...
+
+    def wrap_again(self, row: DataKey) -> DataKey:
+        """Return a key's row wrapped by the current master key."""
+        ...
+
+
 class DataEnvelope(NamedTuple):
     """The parts of an envelope. `ciphertext` ends with the authentication tag."""
 
@@ -95,6 +110,13 @@ class DataEnvelope(NamedTuple):
         except UnicodeDecodeError:
             raise EnvelopeDamaged("encrypted content does not have the format of an envelope") from None
         return cls(key_id, content[key_end:nonce_end], content[nonce_end:])
+
+
+def delete_keys(records: Records, keys: Sequence[DataKey]) -> list[str]:
+    """Delete the rows of data keys, and return their ids. The next maintenance removes their remains from files."""
+    if keys:
+        records.commit([*(Delete(DataKey, (key.organization_id, key.id)) for key in keys), *note_purge()])
+    return [key.id for key in keys]
 
 
 def make_context(*parts: str) -> bytes:

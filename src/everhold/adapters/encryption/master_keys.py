@@ -30,6 +30,7 @@ def read_master_key(source: str, read_variable: Callable[[str], str | None]) -> 
     MasterKeyMissing if the source cannot be read or holds no key, InvalidSettings if it has no known form.
     """
     form, _, place = source.partition(":")
+    text: str | None
     match form:
         case "file":
             text = _read_file(Path(place).expanduser())

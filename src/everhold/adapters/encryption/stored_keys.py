@@ -9,11 +9,10 @@ from everhold import clock
 from everhold.adapters.encryption.cipher import Cipher, make_secret
 from everhold.errors import AlreadyExists, DataKeyDestroyed, DataKeyMissing, EnvelopeDamaged, MasterKeyWrong
 from everhold.model import DataKey, UserErasure
-from everhold.ports.data_keys import DataEnvelope, make_context
-from everhold.ports.erasure import note_purge
+from everhold.ports.data_keys import DataEnvelope, delete_keys, make_context
 from everhold.ports.keys import Key
 from everhold.ports.records import Records
-from everhold.schema.operations import Delete, Op, Operation, Put, Where
+from everhold.schema.operations import Op, Put, Where
 
 ALGORITHM = "AES-256-GCM"
 # A process uses a key that another one has replaced for at most this long. Both keys stay readable.
@@ -87,10 +86,7 @@ class StoredDataKeys:
         return self._records.scan(DataKey, organization_id, where, deleted=True)
 
     def destroy(self, organization_id: str, user_id: str) -> list[str]:
-        key_ids = [key.id for key in self.list_keys(organization_id, user_id)]
-        operations: list[Operation] = [Delete(DataKey, (organization_id, key_id)) for key_id in key_ids]
-        if operations:
-            self._records.commit([*operations, *note_purge()])
+        key_ids = delete_keys(self._records, self.list_keys(organization_id, user_id))
         self.forget(organization_id)
         return key_ids
 

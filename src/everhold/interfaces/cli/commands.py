@@ -129,6 +129,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "move": "Copy a store into another and verify the copy.",
         "version": "Show the version.",
     },
+    "erasing": {
+        "erase": "Erase a user everywhere, with a proof, after a confirmation. It cannot be undone.",
+    },
     "maintenance": {
         "maintain": "Run maintenance jobs, such as purging expired memories.",
         "runs": "Show the latest runs of maintenance.",
@@ -151,6 +154,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
     "workspace": ("workspaces", "app", "Workspaces: files in a folder, with snapshots."),
     "views": ("sql_views", "app", "SQL views with the table names of other memory systems, for existing reports."),
+    "keys": ("keys", "app", "Encryption: which fields are encrypted, and with which keys."),
     "model": ("care", "model", "The embedding model."),
     "eval": ("sql_evaluations", "app", "Measure recall and questions about data."),
 }

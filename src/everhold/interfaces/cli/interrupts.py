@@ -123,5 +123,17 @@ def explain_undo_run(steps: Steps) -> Interrupted:
     return Interrupted(f"{_count(undoing)} changes were undone", _CONTINUE)
 
 
+def explain_rotation(steps: Steps) -> Interrupted:
+    """Return what an interrupted rotation of keys has done: old and new keys can both be read."""
+    encrypting = steps.get("encrypting")
+    rows = encrypting.done if encrypting is not None else 0
+    return Interrupted(f"{rows:,} rows were encrypted again, and everything can still be read", _CONTINUE)
+
+
+def explain_erasure(steps: Steps) -> Interrupted:
+    """Return what an interrupted erasure has done."""
+    return Interrupted("the erasure has begun and is not complete", _CONTINUE)
+
+
 def _count(progress: StepProgress) -> str:
     return f"{progress.done:,}" if progress.total is None else f"{progress.done:,} of {progress.total:,}"
