@@ -10,6 +10,9 @@ from everhold.ask.sources.finding import FoundTable
 from everhold.ask.sources.pipeline import UploadedFile
 from everhold.ask.sources.rows import DescribedTable
 from everhold.async_engine import AsyncEverhold, OpeningEngine
+from everhold.backups.listing import BackupSummary
+from everhold.backups.pipeline import BackupResult
+from everhold.backups.verification import BackupVerification
 from everhold.context.section import Context, SectionUse
 from everhold.context.window import Window
 from everhold.encryption.rotation import Rotated
@@ -141,6 +144,7 @@ from everhold.views.accounts import OrganizationFields, ProjectFields, UserField
 from everhold.views.agents import AgentFields
 from everhold.views.blocks import BlockFields, NewBlockFields
 from everhold.views.messages import MessageFields
+from everhold.views.restoring import Restored
 from everhold.views.run import AsyncRun, Run
 from everhold.views.sessions import ConversationFields, SessionFields
 from everhold.views.tools import DerivedToolFields, NewToolFields, ToolFields
@@ -172,6 +176,9 @@ __all__ = [
     "AsyncRun",
     "AsyncView",
     "AsyncWorkspaceFolder",
+    "BackupResult",
+    "BackupSummary",
+    "BackupVerification",
     "BatchTooLarge",
     "Block",
     "BlockFields",
@@ -274,6 +281,7 @@ __all__ = [
     "Remedy",
     "Report",
     "Reranker",
+    "Restored",
     "RestoredFiles",
     "ResultColumn",
     "ResultTable",

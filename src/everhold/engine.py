@@ -29,6 +29,8 @@ from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.settings_fields import SettingsFields
 from everhold.settings_sections import hide_password
 from everhold.views.accounts import AccountVerbs
+from everhold.views.backup_targets import KnownTargets
+from everhold.views.backups import BackupVerbs
 from everhold.views.encryption import EncryptionVerbs, require_decrypt
 from everhold.views.erasure import ErasureVerbs
 from everhold.views.sql_views import SqlViewVerbs
@@ -43,11 +45,12 @@ if TYPE_CHECKING:
 
 
 @check_verbs
-class Everhold(AccountVerbs, ErasureVerbs, EncryptionVerbs, SqlViewVerbs):
+class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlViewVerbs):
     """A memory engine on one store. Data is reached through `scope` only."""
 
     def __init__(self, built: "Parts") -> None:
         self._parts = built
+        built.backup_targets = KnownTargets(built)
         if built.settings.layout == "julep":
             self._require_single_organization()
         every_minutes = built.settings.maintenance.every_minutes

@@ -170,4 +170,3 @@ class TableBackup:
 def _index_batch(batch: RowBatch, packed: PackedRows) -> TableIndex:
     numbers = None if batch.numbers is None else np.array(batch.numbers, np.uint64)
     return TableIndex(packed.keys, packed.hashes, numbers)
-

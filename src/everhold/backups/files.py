@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from everhold.backups.manifest import FileEntry, Manifest, ObjectEntry
+from everhold.backups.manifest import FileEntry, Manifest
 from everhold.backups.objects import Objects
 from everhold.backups.sealing import Owner
 from everhold.errors import NotFound
@@ -48,10 +48,8 @@ def store_files(
 
 def _store_file(files: StoredFiles, file: StoredFile, objects: Objects) -> FileEntry:
     owner = get_owner(file)
-    parts: list[ObjectEntry] = []
-    for part in files.read(file):
-        parts.append(objects.put_bytes(part, owner, CONTEXT, len(part)))
-    return FileEntry(**file._asdict(), parts=tuple(parts))
+    parts = tuple(objects.put_bytes(part, owner, CONTEXT, len(part)) for part in files.read(file))
+    return FileEntry(**file._asdict(), parts=parts)
 
 
 def read_file(entry: FileEntry, objects: Objects) -> Iterator[bytes | None]:

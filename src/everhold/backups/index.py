@@ -48,7 +48,8 @@ class TableIndex:
         if not len(self.keys):
             return np.ones(len(keys), bool)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return (self.keys[places] != keys) | (self.hashes[places] != hashes)
+        is_changed: Mask = (self.keys[places] != keys) | (self.hashes[places] != hashes)
+        return is_changed
 
     def find_by_numbers(self, numbers: Digests) -> Mask:
         """Return which rows of the index have one of these numbers."""

@@ -40,7 +40,7 @@ class ObjectEntry(_Part):
 
 
 class Layer(_Part):
-    """What one backup added to a table: rows that were added or changed, and the digests of the keys of deleted rows."""
+    """What one backup added to a table: rows that were added or changed, and digests of the keys of deleted rows."""
 
     rows: tuple[ObjectEntry, ...] = ()
     deleted: tuple[ObjectEntry, ...] = ()

@@ -68,6 +68,9 @@ class Objects:
             self.place.write(name, content)
         return ObjectEntry(sha256=address, size=len(content), count=count, organization=organization)
 
+    def has(self, entry: ObjectEntry) -> bool:
+        return self.place.has(name_object(entry.sha256))
+
     def get(self, entry: ObjectEntry) -> bytes:
         """Return the content of an object. StoreDamaged if it is not what was stored."""
         content = self.place.read(name_object(entry.sha256), MAX_FILE_BYTES + _MAX_FRAME)

@@ -7,10 +7,9 @@ Everything belongs to one moment of the store, with one sequence number of its c
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from everhold import clock
 from everhold.backups.comparing import TableBackup
@@ -18,7 +17,7 @@ from everhold.backups.deps import BackupDeps
 from everhold.backups.files import FilesMissing, store_files
 from everhold.backups.history import History
 from everhold.backups.manifest import FileEntry, Manifest, TableEntry
-from everhold.backups.objects import Objects, list_objects
+from everhold.backups.objects import list_objects
 from everhold.backups.owners import Owners
 from everhold.backups.retention import KeepRule, prune
 from everhold.backups.writing import ObjectWriter, write_objects
@@ -132,12 +131,13 @@ def _store_everything(
     lease: HeldLease | None,
 ) -> tuple[Manifest, tuple[str, ...]]:
     objects = deps.open_objects(history.place)
+    before = earlier.manifest if earlier is not None else None
     missing: tuple[str, ...] = ()
     for attempt in range(_ATTEMPTS):
         with deps.records.read_snapshot() as snapshot, write_objects(objects) as writer:
             at = clock.now()
             try:
-                files = store_files(deps.files, snapshot, objects, earlier and earlier.manifest, existing, missing)
+                files = store_files(deps.files, snapshot, objects, before, existing, missing)
             except FilesMissing as error:
                 # Messages may just have been taken out of an archive: then the next snapshot does not name the file.
                 logger.info("files are missing in attempt %d of a backup", attempt + 1)
@@ -170,7 +170,8 @@ def _store_tables(
     tables: dict[str, TableEntry] = {}
     for entity in entities:
         name = get_table(entity).name
-        backup = TableBackup(snapshot, entity, writer, owners and owners.make_lookup(entity), count)
+        find_owner = None if owners is None else owners.make_lookup(entity)
+        backup = TableBackup(snapshot, entity, writer, find_owner, count)
         tables[name] = _store_table(backup, _get_usable(earlier, name, existing), earlier.mark if earlier else "")
     return tables
 

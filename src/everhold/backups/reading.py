@@ -51,8 +51,6 @@ class BackupReader:
             )
         decode = make_plain_decoder(entity, entry.columns)
         for row in self._read_rows(table, entry):
-            if len(row) != len(entry.columns):
-                raise StoreDamaged(f"a row of {table.name} has {len(row)} values", remedy=USE_ANOTHER)
             try:
                 yield dict(zip(entry.columns, decode(*row), strict=True))
             except (TypeError, ValueError, OverflowError, StoreDamaged) as error:
@@ -69,15 +67,23 @@ class BackupReader:
             layer = entry.layers[place]
             keys: list[Digests] = [replaced]
             for rows in self._read_layer(table, layer):
+                if any(len(row) != len(entry.columns) for row in rows):
+                    raise StoreDamaged(f"a row of {table.name} has a wrong number of values", remedy=USE_ANOTHER)
                 if len(entry.layers) == 1:
                     yield from rows
                     continue
-                digests = self.objects.packing.digest_keys([[row[at] for at in shape.key] for row in rows], shape)
+                digests = self._digest_keys(table, rows, shape)
                 keys.append(digests)
                 is_current = ~np.isin(digests, replaced)
                 yield from (row for row, current in zip(rows, is_current, strict=True) if current)
             if place:
                 replaced = np.unique(np.concatenate([*keys, *self._read_deleted(layer)]))
+
+    def _digest_keys(self, table: Table, rows: Sequence[list[Any]], shape: RowShape) -> Digests:
+        try:
+            return self.objects.packing.digest_keys([[row[place] for place in shape.key] for row in rows], shape)
+        except (TypeError, ValueError, OverflowError):
+            raise StoreDamaged(f"a row of {table.name} has a key that is none", remedy=USE_ANOTHER) from None
 
     def _read_layer(self, table: Table, layer: Layer) -> Iterator[Sequence[list[Any]]]:
         for entry in layer.rows:

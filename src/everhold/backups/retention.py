@@ -63,16 +63,22 @@ def prune(history: History, rule: KeepRule) -> list[str]:
         # The manifest first: a backup whose objects are gone must not be listed.
         history.delete(backup_id)
     if len(readable) == len(stored):
-        _sweep(history, [entry for entry in stored if entry.backup_id in kept])
+        sweep(history, [entry for entry in stored if entry.backup_id in kept])
     return removed
 
 
-def _sweep(history: History, kept: Sequence[StoredManifest]) -> None:
-    """Delete the objects that none of these backups needs: those of deleted and of interrupted backups."""
+def sweep(history: History, kept: Sequence[StoredManifest]) -> int:
+    """Delete the objects that none of these backups needs, and return how many there were.
+
+    They are of deleted and of interrupted backups, or the indexes of earlier ones.
+    """
     needed: set[str] = set()
     for entry in kept:
         if entry.manifest is not None:
             needed.update(entry.manifest.list_objects(with_indexes=entry is kept[-1]))
+    deleted = 0
     for address in list_objects(history.place):
         if address not in needed:
             history.place.delete(name_object(address))
+            deleted += 1
+    return deleted

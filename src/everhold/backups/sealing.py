@@ -2,6 +2,9 @@
 
 from typing import NamedTuple, Protocol
 
+from everhold.errors import DataKeyDestroyed, EnvelopeDamaged, StoreDamaged
+from everhold.ports.data_keys import DataKeys, make_context
+
 
 class Owner(NamedTuple):
     """Whose rows a part of a backup has. Without an organization, they are of several, and not encrypted."""
@@ -41,3 +44,28 @@ class NoSealing:
 
     def unseal(self, owner: Owner, content: bytes, context: str) -> bytes | None:
         return content
+
+
+class KeySealing:
+    """Encrypts contents with the data keys of a store."""
+
+    is_encrypted = True
+
+    def __init__(self, keys: DataKeys) -> None:
+        self._keys = keys
+
+    def seal(self, owner: Owner, content: bytes, context: str) -> bytes:
+        if owner.organization is None:
+            return content
+        place = make_context("backup", owner.organization, context)
+        return self._keys.encrypt(owner.organization, owner.user_id, content, place)
+
+    def unseal(self, owner: Owner, content: bytes, context: str) -> bytes | None:
+        if owner.organization is None:
+            return content
+        try:
+            return self._keys.decrypt(owner.organization, content, make_context("backup", owner.organization, context))
+        except DataKeyDestroyed:
+            return None
+        except EnvelopeDamaged as error:
+            raise StoreDamaged(f"the backup has damaged content: {error.fact}", remedy="use another backup") from error

@@ -1,39 +1,45 @@
 """Which rows of a backup are restored: of everything, one organization or one user, without who was erased."""
 
-import hashlib
-import hmac
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from everhold.backups.manifest import USE_ANOTHER, FileEntry
 from everhold.backups.owners import Owners
 from everhold.backups.reading import BackupReader
 from everhold.errors import NotFound, StoreDamaged
-from everhold.model import UserErasure
-from everhold.model.base import Row
+from everhold.model import AccessLog, UserErasure
+from everhold.model.base import Row, make_field_adapter
+from everhold.model.encrypted_values import is_encrypted
 from everhold.model.validation import explain_errors
 from everhold.schema.catalog import CATALOG
 from everhold.schema.table import Table
 
+IsSubject = Callable[[UserErasure, str], bool]
+
 
 class Erasures:
-    """Recognises users who were erased. Their ids are not stored, only a keyed hash of each."""
+    """Recognises users who were erased after a backup. The list does not have their ids, only a hash of each."""
 
-    def __init__(self, rows: Sequence[UserErasure]) -> None:
-        self._rows = rows
+    def __init__(self, rows: Sequence[UserErasure], is_subject: IsSubject, at: datetime) -> None:
+        """`at` is the time of the backup. A user who was erased before that and is in it was created again."""
+        self._rows = [row for row in rows if row.created_at > at]
+        self._is_subject = is_subject
         self._known: dict[tuple[str, str], bool] = {}
 
     def has(self, organization: str, user_id: str) -> bool:
         key = (organization, user_id)
         if key not in self._known:
-            self._known[key] = any(self._matches(row, *key) for row in self._rows)
+            rows = (row for row in self._rows if row.organization_id == organization)
+            self._known[key] = any(self._is_subject(row, user_id) for row in rows)
         return self._known[key]
 
-    def _matches(self, row: UserErasure, organization: str, user_id: str) -> bool:
-        expected = hmac.digest(row.salt, user_id.encode(), hashlib.sha256)
-        return row.organization_id == organization and hmac.compare_digest(expected, row.subject)
+
+_FIELD_COUNTERS = "encrypted field "
+_LOG = "memory_access_logs"
 
 
 class SelectedRows:
@@ -45,8 +51,15 @@ class SelectedRows:
         erasures: Erasures,
         organization: str | None = None,
         user_id: str | None = None,
+        *,
+        every_counter: bool = False,
     ) -> None:
-        """With a user, their rows are restored, and the rows that those refer to."""
+        """With a user, their rows are restored, and the rows that those refer to.
+
+        Counters are positions in the log of one store, except those about encryption. `every_counter` is for a scratch
+        store that is compared with the backup.
+        """
+        self._every_counter = every_counter
         self._reader, self._erasures = reader, erasures
         self._organization, self._user_id = organization, user_id
         self.identity = f"backup {reader.manifest.id}/{organization or ''}/{user_id or ''}"[:255]
@@ -60,6 +73,8 @@ class SelectedRows:
         entities = self._reader.list_entities()
         if self._organization is None:
             return entities
+        if self._user_id is not None:  # a part of the log cannot be verified
+            entities = [entity for entity in entities if entity is not AccessLog]
         return [entity for entity in entities if CATALOG[entity].tenant is not None]
 
     def read(self, entity: type[Row], *, is_checked: bool) -> Iterator[Row]:
@@ -71,19 +86,21 @@ class SelectedRows:
                 yield entity.build_unchecked(values)
                 continue
             try:
-                yield entity.model_validate(values)
+                yield _validate(entity, values)
             except ValidationError as error:
                 reason = explain_errors(error, f"a row of {table.name}", entity.model_fields)
                 raise StoreDamaged(f"the backup is not one that Everhold wrote: {reason}", remedy=USE_ANOTHER) from None
 
     def _is_selected(self, table: Table, values: Mapping[str, Any]) -> bool:
         if table.tenant is None:
-            return self._organization is None
+            is_position = table.name == "counters" and not str(values["name"]).startswith(_FIELD_COUNTERS)
+            return self._every_counter or not is_position
         organization = values[table.tenant]
         if self._organization is not None and organization != self._organization:
             return False
         user_id = self._owners.note(table, values)
-        if user_id is not None and self._erasures.has(organization, user_id):
+        # The log keeps its lines, which name no content: without one, nobody could tell whether others were removed.
+        if user_id is not None and table.name != _LOG and self._erasures.has(organization, user_id):
             self.left_out += 1
             return False
         return self._user_id is None or user_id == self._user_id or self._is_needed(table, values)
@@ -144,3 +161,19 @@ class SelectedRows:
 
 def _get_identity(table: Table, values: Mapping[str, Any]) -> tuple[str, Any]:
     return table.name, tuple(values[name] for name in table.key)
+
+
+def _validate(entity: type[Row], values: dict[str, Any]) -> Row:
+    """Return a row whose plain values are valid. Encrypted values were checked when they were encrypted."""
+    if not any(map(is_encrypted, values.values())):
+        return entity.model_validate(values)
+    adapters = _make_adapters(entity)
+    for name, value in values.items():
+        if not is_encrypted(value):
+            adapters[name].validate_python(value)
+    return entity.build_unchecked(values)
+
+
+@cache
+def _make_adapters(entity: type[Row]) -> dict[str, TypeAdapter[Any]]:
+    return {name: make_field_adapter(info) for name, info in entity.model_fields.items()}

@@ -1,6 +1,7 @@
 """A store that encrypts fields on their way in and decrypts them on their way out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from everhold.model import Chunk, DataKey, Memory, Organization
 from everhold.model.base import Row
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
+from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.catalog import get_key, get_table
 from everhold.schema.conditions import evaluate, is_match, list_fields
 from everhold.schema.operations import (
@@ -280,6 +282,10 @@ class EncryptingRecords:
 
     def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
         return self.inner.read_settled(after, limit=limit)
+
+    def read_snapshot(self) -> AbstractContextManager[StoreSnapshot]:
+        """Return a snapshot of the rows as they are stored: a backup holds encrypted fields encrypted."""
+        return self.inner.read_snapshot()
 
     def maintain(self, *, erased: bool = False) -> bool:
         return self.inner.maintain(erased=erased)

@@ -139,15 +139,15 @@ def _order_rows(rows: Iterator[Row], table: Table) -> Iterable[Row]:
 # writing
 
 
-def _write_table(
-    records: Records, source: BackupRows, entity: type[Row], mark: MoveMark, counter: StepCounter
-) -> int:
+def _write_table(records: Records, source: BackupRows, entity: type[Row], mark: MoveMark, counter: StepCounter) -> int:
     table = CATALOG[entity]
     rows = _order_rows(source.read(entity, is_checked=True), table)
     if table.generated is not None:
         rows = (row for row in rows if row.__dict__[str(table.generated)] > mark.last_sequence)
     else:
-        present = {get_key(row) for row in records.scan(entity, None, deleted=True)} if _has_rows(records, entity) else ()
+        present = (
+            {get_key(row) for row in records.scan(entity, None, deleted=True)} if _has_rows(records, entity) else ()
+        )
         rows = (row for row in rows if get_key(row) not in present)
     iterator, written = iter(rows), 0
     while batch := list(islice(iterator, _BATCH)):
@@ -170,7 +170,7 @@ def _has_rows(records: Records, entity: type[Row]) -> bool:
 
 
 def _add_missing(records: Records, source: BackupRows, report: ReportProgress) -> RestoredRows:
-    """Add the rows that the store lacks, as an import does; the access log and the engine's own rows stay as they are."""
+    """Add the rows that the store lacks, as an import does; its access log and the engine's own rows stay."""
     entities = [entity for entity in source.list_entities() if _is_added(entity)]
     total = _check_rows(records, _Limited(source, entities), StepCounter(report, "checking"))
     _refuse_collisions(records, source, entities)

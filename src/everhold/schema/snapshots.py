@@ -9,8 +9,9 @@ from everhold.schema.catalog import CATALOG, get_table
 from everhold.schema.plain_values import PlainRow, make_plain_encoder
 
 _BATCH = 1000
-# Tables of the store itself that belong to its data: which models its vectors are of, and what maintenance did.
-_KEPT_INTERNAL = ("embedding_models", "maintenance_runs")
+# Tables of the store itself that belong to its data: which models its vectors are of, which fields are encrypted, and
+# what maintenance did.
+_KEPT_INTERNAL = ("embedding_models", "maintenance_runs", "counters")
 
 
 class RowBatch(NamedTuple):

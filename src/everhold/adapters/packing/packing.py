@@ -56,8 +56,7 @@ class MessagePacking:
         return compressed
 
     def decompress(self, content: bytes, size: int) -> bytes:
-        pieces = b"".join(_read_pieces(content, size))
-        return pieces
+        return b"".join(_read_pieces(content, size))
 
     def unpack(self, content: bytes, size: int) -> Iterator[list[Any]]:
         unpacker = msgpack.Unpacker(

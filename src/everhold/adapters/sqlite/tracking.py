@@ -7,10 +7,9 @@ triggers are created with the first snapshot: a store that is never backed up do
 
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from everhold.model.base import Row
 from everhold.schema.catalog import get_table
 from everhold.schema.snapshots import list_snapshot_entities
 from everhold.schema.sql import quote

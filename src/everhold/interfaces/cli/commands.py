@@ -121,6 +121,12 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "imports": {
         "import": "Import an export, the data of another system, a list of memories, or a text.",
     },
+    "backups": {
+        "backup": "Back up the store to a folder or an fsspec address; only what changed is stored.",
+        "backups": "Show the backups at a folder or an address.",
+        "restore": "Restore a backup into an empty store of any kind.",
+        "verify": "Check a backup: read every file, restore it into a scratch store, compare.",
+    },
     "care": {
         "log": "Show the access log, newest first.",
         "doctor": "Show the parts and contents of the store, and problems.",
