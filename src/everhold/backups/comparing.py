@@ -5,6 +5,7 @@ changed, and the digests of the keys of rows that were deleted. The index of the
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ _NONE = np.array([], np.uint64)
 INDEX, DELETED = "index", "deleted"
 
 Count = Callable[[int], None]
+# Waits until the objects of a table are stored, and returns the table.
+Pending = Callable[[], TableEntry]
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,11 @@ class TableBackup:
     find_owner: OwnerLookup | None
     report: Count
 
-    def store(self, previous: TableEntry | None, mark: str) -> TableEntry:
-        """Store what changed since the previous backup; without one, all rows. `mark` names the previous moment."""
+    def store(self, previous: TableEntry | None, mark: str) -> Pending:
+        """Store what changed since the previous backup; without one, all rows. `mark` names the previous moment.
+
+        Objects are stored in threads: the function that is returned waits for them and returns the table.
+        """
         index = None if previous is None or self._should_start_anew(previous) else self._load_index(previous)
         if previous is not None and index is not None:
             changed = self._store_changes(previous, index, mark)
@@ -62,7 +68,7 @@ class TableBackup:
             return None
         return TableIndex.decode(content, previous.rows, is_tracked=previous.is_tracked)
 
-    def _store_all(self) -> TableEntry:
+    def _store_all(self) -> Pending:
         builder = IndexBuilder(is_tracked=True)
         table_writer = self._make_writer()
         for batch in self.snapshot.read(self.entity):
@@ -71,9 +77,9 @@ class TableBackup:
             builder.add(_index_batch(batch, packed))
             self.report(len(batch.rows))
         index = builder.build()
-        return self._finish(index, (Layer(rows=table_writer.finish()),))
+        return self._finish(index, (), table_writer.finish(), _NONE)
 
-    def _store_changes(self, previous: TableEntry, index: TableIndex, mark: str) -> TableEntry | None:
+    def _store_changes(self, previous: TableEntry, index: TableIndex, mark: str) -> Pending | None:
         """Store a layer of changes; return None if the store's own count shows that changes were missed."""
         changes = self.snapshot.read_changes(self.entity, mark) if mark else None
         touched = None if changes is None or changes.touched is None else np.array(changes.touched, np.uint64)
@@ -85,11 +91,11 @@ class TableBackup:
             after, rows, deleted = self._compare_touched(index, changes.batches, touched)
         if len(after) != self.snapshot.count(self.entity) or not after.has_unique_keys:
             return None
-        if rows or len(deleted):
-            return self._finish(after, (*previous.layers, Layer(rows=rows, deleted=self._put_deleted(deleted))))
-        return previous if after.is_same_as(index) else self._finish(after, previous.layers)
+        if not rows and not len(deleted) and after.is_same_as(index):
+            return lambda: previous
+        return self._finish(after, previous.layers, rows, deleted)
 
-    def _compare_all(self, index: TableIndex) -> tuple[TableIndex, tuple[ObjectEntry, ...], Digests]:
+    def _compare_all(self, index: TableIndex) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
         """Compare every row with the index."""
         builder, table_writer = IndexBuilder(is_tracked=True), self._make_writer()
         for batch in self.snapshot.read(self.entity):
@@ -99,7 +105,7 @@ class TableBackup:
 
     def _compare_some(
         self, index: TableIndex, batches: Iterator[RowBatch]
-    ) -> tuple[TableIndex, tuple[ObjectEntry, ...], Digests]:
+    ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
         """Compare the rows that may have changed; if rows are missing then, find out which were deleted."""
         builder, table_writer = IndexBuilder(is_tracked=False), self._make_writer()
         for batch in batches:
@@ -116,7 +122,7 @@ class TableBackup:
 
     def _compare_touched(
         self, index: TableIndex, batches: Iterator[RowBatch], touched: Digests
-    ) -> tuple[TableIndex, tuple[ObjectEntry, ...], Digests]:
+    ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
         """Compare the rows with these numbers; those that are gone were deleted."""
         builder, table_writer = IndexBuilder(is_tracked=True), self._make_writer()
         for batch in batches:
@@ -147,24 +153,31 @@ class TableBackup:
     def _make_writer(self) -> TableWriter:
         return TableWriter(self.writer, get_table(self.entity).name, self.find_owner)
 
-    def _put_deleted(self, deleted: Digests) -> tuple[ObjectEntry, ...]:
-        if not len(deleted):
-            return ()
-        content = deleted.astype("<u8").tobytes()
-        return (self.writer.objects.put_bytes(content, EVERYONE, DELETED, len(deleted)),)
-
-    def _finish(self, index: TableIndex, layers: tuple[Layer, ...]) -> TableEntry:
+    def _finish(
+        self, index: TableIndex, layers: tuple[Layer, ...], rows: list[Future[ObjectEntry]], deleted: Digests
+    ) -> Pending:
+        """Return a function that waits for the objects of a further layer, and returns the table."""
         stored = None
         if index.has_unique_keys:
-            stored = self.writer.objects.put_bytes(index.encode(), EVERYONE, INDEX, len(index))
-        return TableEntry(
-            columns=get_table(self.entity).names,
-            rows=len(index),
-            hash=index.hash,
-            layers=layers,
-            index=stored,
-            is_tracked=index.numbers is not None,
+            stored = self.writer.put_bytes(index.encode(), INDEX, len(index))
+        removed = (
+            [self.writer.put_bytes(deleted.astype("<u8").tobytes(), DELETED, len(deleted))] if len(deleted) else []
         )
+
+        def resolve() -> TableEntry:
+            layer = Layer(
+                rows=tuple(future.result() for future in rows), deleted=tuple(future.result() for future in removed)
+            )
+            return TableEntry(
+                columns=get_table(self.entity).names,
+                rows=len(index),
+                hash=index.hash,
+                layers=(*layers, layer) if layer.rows or layer.deleted else layers,
+                index=None if stored is None else stored.result(),
+                is_tracked=index.numbers is not None,
+            )
+
+        return resolve
 
 
 def _index_batch(batch: RowBatch, packed: PackedRows) -> TableIndex:

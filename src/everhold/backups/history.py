@@ -1,6 +1,6 @@
 """The backups at a place: their manifests, and the one file that changes.
 
-    objects/ab/abcdef…    objects, named by their SHA-256
+    objects/abcdef…       objects, named by their SHA-256
     backups/bak_….backup  manifests
     state                 the wrapped keys and the erasure list, rewritten by each backup and each erasure
 

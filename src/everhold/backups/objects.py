@@ -144,7 +144,7 @@ class Objects:
 
 def name_object(address: str) -> str:
     """Return the name of an object's file."""
-    return f"{_PREFIX}/{address[:2]}/{address}"
+    return f"{_PREFIX}/{address}"
 
 
 def list_objects(place: BackupPlace) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from everhold import clock
-from everhold.backups.comparing import TableBackup
+from everhold.backups.comparing import Pending, TableBackup
 from everhold.backups.deps import BackupDeps
 from everhold.backups.files import FilesMissing, store_files
 from everhold.backups.history import History
@@ -167,16 +167,16 @@ def _store_tables(
         if lease is not None:
             lease.extend_if_due()
 
-    tables: dict[str, TableEntry] = {}
+    tables: dict[str, Pending] = {}
     for entity in entities:
         name = get_table(entity).name
         find_owner = None if owners is None else owners.make_lookup(entity)
         backup = TableBackup(snapshot, entity, writer, find_owner, count)
         tables[name] = _store_table(backup, _get_usable(earlier, name, existing), earlier.mark if earlier else "")
-    return tables
+    return {name: resolve() for name, resolve in tables.items()}
 
 
-def _store_table(backup: TableBackup, previous: TableEntry | None, mark: str) -> TableEntry:
+def _store_table(backup: TableBackup, previous: TableEntry | None, mark: str) -> Pending:
     try:
         return backup.store(previous, mark)
     except (StoreDamaged, NotFound) as error:

@@ -1,9 +1,10 @@
 """Writes the rows of a table into objects, in threads: they compress and store while the caller reads on."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -16,8 +17,8 @@ from everhold.ports.row_packing import PackedRows
 from everhold.schema.plain_values import PlainRow
 
 _PACK_BYTES = 4 * 1024 * 1024
-_THREADS = 2
-_MAX_WAITING = 4  # packs; more would only take memory
+_THREADS = 4  # they wait for the disk most of the time
+_MAX_WAITING = 8  # objects; more would only take memory
 
 
 class ObjectWriter:
@@ -27,12 +28,17 @@ class ObjectWriter:
         self.objects = objects
         self._pool = pool
         self._waiting: deque[Future[ObjectEntry]] = deque()
-        self.written_bytes = 0
 
     def put_pack(self, frames: Sequence[tuple[Owner, bytes, int]], table: str) -> "Future[ObjectEntry]":
+        return self._submit(partial(self.objects.put_pack, frames, table))
+
+    def put_bytes(self, content: bytes, context: str, count: int) -> "Future[ObjectEntry]":
+        return self._submit(partial(self.objects.put_bytes, content, EVERYONE, context, count))
+
+    def _submit(self, work: Callable[[], ObjectEntry]) -> "Future[ObjectEntry]":
         while len(self._waiting) >= _MAX_WAITING:
             self._waiting.popleft().result()
-        future = self._pool.submit(self.objects.put_pack, frames, table)
+        future = self._pool.submit(work)
         self._waiting.append(future)
         return future
 
@@ -74,10 +80,10 @@ class TableWriter:
         if self._size >= _PACK_BYTES:
             self._flush()
 
-    def finish(self) -> tuple[ObjectEntry, ...]:
-        """Store the remaining rows and return all objects."""
+    def finish(self) -> "list[Future[ObjectEntry]]":
+        """Begin to store the remaining rows, and return all objects."""
         self._flush()
-        return tuple(future.result() for future in self._stored)
+        return self._stored
 
     def _flush(self) -> None:
         by_organization: dict[str | None, list[tuple[Owner, bytes, int]]] = {}
