@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from everhold import BackupResult, Everhold
+from everhold.errors import EverholdError
 from everhold.model import Memory, Outbox
 from everhold.settings import load as load_settings
 from everhold.stores import open_store
@@ -33,7 +34,7 @@ class Writers:
 
     engine: Everhold
     states: dict[str, list[MemoryState]] = field(default_factory=dict)
-    failures: list[BaseException] = field(default_factory=list)
+    failures: list[EverholdError] = field(default_factory=list)
     pause: float = 0.0
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -51,7 +52,7 @@ class Writers:
     def _run(self, number: int) -> None:
         try:
             self._write(number)
-        except BaseException as error:
+        except EverholdError as error:
             self.failures.append(error)
 
     def _write(self, number: int) -> None:

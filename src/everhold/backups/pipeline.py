@@ -16,16 +16,17 @@ from everhold.backups.comparing import Pending, TableBackup
 from everhold.backups.deps import BackupDeps
 from everhold.backups.files import FilesMissing, store_files
 from everhold.backups.history import History
+from everhold.backups.leases import hold_backup_lease
 from everhold.backups.manifest import FileEntry, Manifest, TableEntry
 from everhold.backups.objects import list_objects
 from everhold.backups.owners import Owners
 from everhold.backups.retention import KeepRule, prune
 from everhold.backups.writing import ObjectWriter, write_objects
-from everhold.errors import InvalidInput, NotFound, StoreBusy, StoreDamaged, StoreReadOnly
+from everhold.errors import InvalidInput, NotFound, StaleVersion, StoreBusy, StoreDamaged, StoreReadOnly
 from everhold.model import BackupTarget, DataKey, UserErasure
 from everhold.model.base import Row
 from everhold.ports.backup_place import BackupPlace
-from everhold.ports.leases import LONG_DURATION, HeldLease, hold_lease
+from everhold.ports.leases import HeldLease
 from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.catalog import get_table
@@ -81,9 +82,7 @@ def back_up(
     InvalidInput if the place has backups of another store; StoreBusy while another backup of this store runs.
     """
     try:
-        with hold_lease(deps.records, "backup", duration=LONG_DURATION) as lease:
-            if lease is None:
-                raise StoreBusy("another backup of this store is running", remedy="wait until it has ended")
+        with hold_backup_lease(deps.records) as lease:
             return _back_up(deps, place, rule, report, lease)
     except StoreReadOnly:
         return _back_up(deps, place, rule, report, None)
@@ -97,11 +96,21 @@ def _back_up(
     existing = set(list_objects(place))
     manifest, missing = _store_everything(deps, history, earlier, existing, report, lease)
     history.write_state(deps.records.scan(DataKey, None), _merge_erasures(deps, history))
+    if lease is not None:
+        _require_lease(lease)
     history.write(manifest)
     if lease is not None:
         _remember_target(deps, place, manifest, lease)
     removed = prune(history, rule)
     return _summarize(place, manifest, earlier, existing, missing, removed)
+
+
+def _require_lease(lease: HeldLease) -> None:
+    """Raise StoreBusy if another process has taken the lease: it may have deleted objects of this backup."""
+    try:
+        lease.commit()
+    except StaleVersion:
+        raise StoreBusy("another process has begun a backup of this store", remedy="try again") from None
 
 
 def _find_earlier(deps: BackupDeps, history: History) -> _Earlier | None:

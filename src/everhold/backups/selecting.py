@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from everhold.backups.manifest import USE_ANOTHER, FileEntry
+from everhold.backups.manifest import USE_ANOTHER, FileEntry, Manifest
 from everhold.backups.owners import Owners
-from everhold.backups.reading import BackupReader
 from everhold.errors import NotFound, StoreDamaged
 from everhold.model import AccessLog, UserErasure
 from everhold.model.base import Row, make_field_adapter
@@ -38,6 +37,17 @@ class Erasures:
         return self._known[key]
 
 
+class TableReader(Protocol):
+    """The tables of a backup, or of a time between two."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    def list_entities(self) -> list[type[Row]]: ...
+
+    def read_fields(self, entity: type[Row]) -> Iterator[dict[str, Any]]: ...
+
+
 _FIELD_COUNTERS = "encrypted field "
 _LOG = "memory_access_logs"
 
@@ -47,7 +57,7 @@ class SelectedRows:
 
     def __init__(
         self,
-        reader: BackupReader,
+        reader: TableReader,
         erasures: Erasures,
         organization: str | None = None,
         user_id: str | None = None,

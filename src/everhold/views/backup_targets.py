@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, StoreBusy
 from everhold.model import BackupTarget
 from everhold.ports.backup_targets import TargetErasure
-from everhold.ports.leases import LONG_DURATION, hold_lease
 from everhold.settings_sections import hide_password
 
 if TYPE_CHECKING:
@@ -26,13 +25,15 @@ class KnownTargets:
         targets = self._parts.records.scan(BackupTarget, None)
         if not targets:
             return []
+        from everhold.backups.leases import hold_backup_lease
         from everhold.views.backup_deps import make_deps
 
         deps = make_deps(self._parts)
-        with hold_lease(deps.records, "backup", duration=LONG_DURATION) as lease:
-            if lease is None:
-                return [TargetErasure(hide_password(target.address), "unreached", 0, _BUSY) for target in targets]
-            return [_erase(deps, target, organization_id, user_id, key_ids) for target in targets]
+        try:
+            with hold_backup_lease(deps.records):
+                return [_erase(deps, target, organization_id, user_id, key_ids) for target in targets]
+        except StoreBusy:
+            return [TargetErasure(hide_password(target.address), "unreached", 0, _BUSY) for target in targets]
 
 
 def _erase(

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from everhold import settings
+from everhold.backups.between import RowsBetween
 from everhold.backups.files import get_file, read_file
 from everhold.backups.history import History, TargetState
 from everhold.backups.manifest import FileEntry, Manifest
@@ -55,7 +56,7 @@ class Restored:
 
     `reached` is the time, and `sequence` the number of the change feed, that the store now stands at. `rows` are the
     rows that were added, by table. `existing_rows` were there already, `erased_rows` were left out because their users
-    were erased since. `exact_rows` and the two after it say how a time between two backups was reached.
+    were erased since. `notes` say how exactly a time between two backups was reached.
     """
 
     backup: str
@@ -76,10 +77,13 @@ class Restored:
 def restore(target: str | Path, into: Settings, request: RestoreRequest, report: ReportProgress) -> Restored:
     """Restore a backup into the store that settings name."""
     history = open_history(target)
-    manifest = _choose_manifest(history, request)
+    manifest, later = _choose_manifests(history, request)
     state = history.read_state()
     objects = open_objects(history, manifest, state, into)
-    reader = BackupReader(manifest, objects)
+    reader: BackupReader | RowsBetween = BackupReader(manifest, objects)
+    if later is not None and request.as_of is not None:
+        after = BackupReader(later, open_objects(history, later, state, into))
+        reader = RowsBetween(BackupReader(manifest, objects), after, request.as_of)
     erasures = Erasures(state.erasures, is_subject, manifest.at)
     selected = SelectedRows(reader, erasures, request.organization, request.user)
     with ExitStack() as opened:
@@ -89,7 +93,22 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
             _add_keys(records, state, request)
         files = _restore_files(EngineFiles(into, records), objects, selected.select_files(), report)
     dark = sum(reader.unreadable.values())
-    return _summarize(manifest, written, files, selected.left_out + dark)
+    restored = _summarize(manifest, written, files, selected.left_out + dark)
+    if isinstance(reader, RowsBetween):
+        return replace(restored, reached=reader.at, notes=_explain_time(reader))
+    return restored
+
+
+def _explain_time(reader: RowsBetween) -> tuple[str, ...]:
+    """Return how exactly a time between two backups was reached."""
+    earlier, later, taken = reader.earlier.manifest, reader.later.manifest, reader.taken
+    notes = [f"{taken.exact:,} rows are as they were at {reader.at.isoformat()}"]
+    if taken.earlier:
+        notes.append(f"{taken.earlier:,} rows changed or were deleted later; they are as of {earlier.at.isoformat()}")
+    if taken.later:
+        notes.append(f"{taken.later:,} rows were added before and changed later; they are as of {later.at.isoformat()}")
+    notes.append(f"the access log and the change feed end at {earlier.at.isoformat()}")
+    return tuple(notes)
 
 
 def _summarize(manifest: Manifest, written: RestoredRows, files: int, erased: int) -> Restored:
@@ -105,12 +124,14 @@ def _summarize(manifest: Manifest, written: RestoredRows, files: int, erased: in
     )
 
 
-def _choose_manifest(history: History, request: RestoreRequest) -> Manifest:
+def _choose_manifests(history: History, request: RestoreRequest) -> tuple[Manifest, Manifest | None]:
+    """Return the backup to restore; for a time, the latest one up to it, and the one after it, if there is one."""
     if request.as_of is None:
-        return history.require(find_manifest(history, request.backup).backup_id)
-    for stored in reversed(history.read_all()):
-        if stored.manifest is not None and stored.manifest.at <= request.as_of:
-            return stored.manifest
+        return history.require(find_manifest(history, request.backup).backup_id), None
+    manifests = [stored.manifest for stored in history.read_all() if stored.manifest is not None]
+    earlier = [manifest for manifest in manifests if manifest.at <= request.as_of]
+    if earlier:
+        return earlier[-1], manifests[len(earlier)] if len(earlier) < len(manifests) else None
     raise NotFound(
         f"no backup at {history.place.address} is as old as {request.as_of.isoformat()}",
         value=request.as_of,
