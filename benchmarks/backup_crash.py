@@ -21,7 +21,7 @@ from benchmarks.report import Report
 from benchmarks.store_copies import kill_worker, make_template
 from everhold import Everhold, clock
 from everhold.exchange import moving
-from everhold.model import Lease
+from everhold.model import AccessLog, Lease, LogHead
 from everhold.schema.operations import Patch
 from everhold.settings import load as load_settings
 from everhold.stores import open_store as open_records
@@ -76,7 +76,13 @@ def find_faults(storage: str) -> list[str]:
         Everhold.restore_backup(target, place)
         restored, indexes = open_records(load_settings(place))
         try:
-            moving.compare(records, restored)
+            for entity, table in moving.list_moved_entities():
+                # The log is sealed in a thread, perhaps after the backup.
+                is_log = entity in (AccessLog, LogHead)
+                if not is_log and moving.table_hash(records, entity, table) != moving.table_hash(
+                    restored, entity, table
+                ):
+                    faults.append(f"{table.name} is another after the next backup")
         finally:
             indexes.close()
             restored.close()

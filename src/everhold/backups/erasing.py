@@ -17,9 +17,9 @@ from everhold.backups.history import History, StoredManifest
 from everhold.backups.index import TableIndex
 from everhold.backups.manifest import Layer, Manifest, ObjectEntry, TableEntry
 from everhold.backups.objects import Objects
-from everhold.backups.owners import Owners
+from everhold.backups.owners import RowOwners
 from everhold.backups.retention import sweep
-from everhold.backups.sealing import EVERYONE, Owner
+from everhold.backups.sealing import EVERYONE, RowOwner
 from everhold.errors import StoreDamaged
 from everhold.model import UserErasure
 from everhold.ports.row_packing import RowShape
@@ -86,7 +86,7 @@ class _Eraser:
 
     def __init__(self, objects: Objects, organization: str, user_id: str) -> None:
         self._objects, self._organization, self._user_id = objects, organization, user_id
-        self._owners = Owners()
+        self._owners = RowOwners()
         self._rewritten: dict[str, _Rewritten] = {}
         self.written = 0
 
@@ -102,7 +102,7 @@ class _Eraser:
                         self._rewritten[part.sha256] = self._rewrite_object(part, table, entry.columns)
 
     def _rewrite_object(self, part: ObjectEntry, table: Table, columns: tuple[str, ...]) -> _Rewritten:
-        kept: list[tuple[Owner, bytes, int]] = []
+        kept: list[tuple[RowOwner, bytes, int]] = []
         removed: dict[int, int] = {}
         shape = RowShape.of_columns(table, columns)
         for frame in self._objects.read_pack(part, table.name):

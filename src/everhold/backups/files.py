@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from everhold.backups.manifest import FileEntry, Manifest
+from everhold.backups.manifest import BackedUpFile, Manifest
 from everhold.backups.objects import Objects
-from everhold.backups.sealing import Owner
+from everhold.backups.sealing import RowOwner
 from everhold.errors import NotFound
 from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.ports.stored_files import StoredFile, StoredFiles
@@ -27,10 +27,10 @@ def store_files(
     earlier: Manifest | None,
     existing: set[str],
     expected_missing: Sequence[str] = (),
-) -> list[FileEntry]:
+) -> list[BackedUpFile]:
     """Store the files that the rows of a snapshot name. FilesMissing if others than the expected ones are missing."""
     known = {describe_entry(entry): entry for entry in earlier.files} if earlier is not None else {}
-    stored: list[FileEntry] = []
+    stored: list[BackedUpFile] = []
     missing: list[str] = []
     for file in files.list_files(snapshot):
         entry = known.get(describe_file(file))
@@ -46,24 +46,24 @@ def store_files(
     return stored
 
 
-def _store_file(files: StoredFiles, file: StoredFile, objects: Objects) -> FileEntry:
+def _store_file(files: StoredFiles, file: StoredFile, objects: Objects) -> BackedUpFile:
     owner = get_owner(file)
     parts = tuple(objects.put_bytes(part, owner, CONTEXT, len(part)) for part in files.read(file))
-    return FileEntry(**file._asdict(), parts=parts)
+    return BackedUpFile(**file._asdict(), parts=parts)
 
 
-def read_file(entry: FileEntry, objects: Objects) -> Iterator[bytes | None]:
+def read_file(entry: BackedUpFile, objects: Objects) -> Iterator[bytes | None]:
     """Yield the parts of a file; None if the key of its owner was destroyed."""
     for part in entry.parts:
         yield objects.get_bytes(part, get_owner(get_file(entry)), CONTEXT)
 
 
-def get_file(entry: FileEntry) -> StoredFile:
+def get_file(entry: BackedUpFile) -> StoredFile:
     return StoredFile(entry.kind, entry.organization, entry.folder, entry.address, entry.user_id)
 
 
-def get_owner(file: StoredFile) -> Owner:
-    return Owner(file.organization, file.user_id)
+def get_owner(file: StoredFile) -> RowOwner:
+    return RowOwner(file.organization, file.user_id)
 
 
 def describe_file(file: StoredFile) -> str:
@@ -71,5 +71,5 @@ def describe_file(file: StoredFile) -> str:
     return f"{file.kind} {file.folder}/{file.address} of {file.organization}"
 
 
-def describe_entry(entry: FileEntry) -> str:
+def describe_entry(entry: BackedUpFile) -> str:
     return describe_file(get_file(entry))

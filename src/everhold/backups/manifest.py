@@ -61,7 +61,7 @@ class TableEntry(_Part):
     is_tracked: bool = False
 
 
-class FileEntry(_Part):
+class BackedUpFile(_Part):
     """A file outside the records, such as an archive of messages, in parts of limited size.
 
     `kind` says what the file is, `folder` and `address` where the store had it. `user_id` is whose file it is.
@@ -96,7 +96,7 @@ class Manifest(_Part):
     previous: Name | None = None
     previous_sha256: Sha256 | None = None
     tables: dict[str, TableEntry]
-    files: tuple[FileEntry, ...] = ()
+    files: tuple[BackedUpFile, ...] = ()
 
     @property
     def rows(self) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from everhold.backups.manifest import MAX_FILE_BYTES, USE_ANOTHER, ObjectEntry
-from everhold.backups.sealing import Owner, Sealing
+from everhold.backups.sealing import RowOwner, Sealing
 from everhold.errors import StoreDamaged
 from everhold.model.fields import Count, Id
 from everhold.ports.backup_place import BackupPlace
@@ -46,7 +46,7 @@ _DIRECTORY = TypeAdapter(list[FrameEntry], config={"defer_build": True})
 class OpenedFrame(NamedTuple):
     """A frame whose content is still compressed. The content is None if the owner's key was destroyed."""
 
-    owner: Owner
+    owner: RowOwner
     content: bytes | None
     size: int
     rows: int
@@ -84,12 +84,12 @@ class Objects:
 
     # contents that are no rows: indexes, digests of deleted rows, parts of files
 
-    def put_bytes(self, content: bytes, owner: Owner, context: str, count: int = 0) -> ObjectEntry:
+    def put_bytes(self, content: bytes, owner: RowOwner, context: str, count: int = 0) -> ObjectEntry:
         """Store bytes compressed, and encrypted for their owner."""
         sealed = self.sealing.seal(owner, self.packing.compress(content), context)
         return self.put(len(content).to_bytes(8, "little") + sealed, count, owner.organization)
 
-    def get_bytes(self, entry: ObjectEntry, owner: Owner, context: str) -> bytes | None:
+    def get_bytes(self, entry: ObjectEntry, owner: RowOwner, context: str) -> bytes | None:
         """Return bytes that were stored; None if their owner's key was destroyed."""
         content = self.get(entry)
         size = int.from_bytes(content[:8], "little")
@@ -100,7 +100,7 @@ class Objects:
 
     # packs of rows
 
-    def put_pack(self, frames: Sequence[tuple[Owner, bytes, int]], table: str) -> ObjectEntry:
+    def put_pack(self, frames: Sequence[tuple[RowOwner, bytes, int]], table: str) -> ObjectEntry:
         """Store frames of rows: for each its owner, its uncompressed bytes and the number of rows."""
         directory: list[FrameEntry] = []
         bodies: list[bytes] = []
@@ -112,7 +112,7 @@ class Objects:
             start += len(body)
         organization = frames[0][0].organization
         text = json.dumps(directory).encode()
-        sealed = self.sealing.seal(Owner(organization), self.packing.compress(text), f"directory/{table}")
+        sealed = self.sealing.seal(RowOwner(organization), self.packing.compress(text), f"directory/{table}")
         head = _MAGIC + _LENGTHS.pack(len(sealed), len(text)) + sealed
         return self.put(b"".join((head, *bodies)), sum(rows for *_, rows in frames), organization)
 
@@ -125,9 +125,11 @@ class Objects:
         length, size = _LENGTHS.unpack_from(content, len(_MAGIC))
         if size > _MAX_DIRECTORY:
             raise _refuse_pack(entry, f"its directory claims {size:,} bytes")
-        sealed = self.sealing.unseal(Owner(entry.organization), content[begin : begin + length], f"directory/{table}")
+        sealed = self.sealing.unseal(
+            RowOwner(entry.organization), content[begin : begin + length], f"directory/{table}"
+        )
         if sealed is None:  # the whole organization was erased
-            yield OpenedFrame(Owner(entry.organization), None, 0, entry.count)
+            yield OpenedFrame(RowOwner(entry.organization), None, 0, entry.count)
             return
         try:
             directory = _DIRECTORY.validate_json(self.packing.decompress(sealed, size))
@@ -137,7 +139,7 @@ class Objects:
         for frame in directory:
             if frame.start + frame.length > len(body) or frame.size > _MAX_FRAME:
                 raise _refuse_pack(entry, "its directory names bytes that it has not")
-            owner = Owner(frame.organization, frame.user_id)
+            owner = RowOwner(frame.organization, frame.user_id)
             stored = bytes(body[frame.start : frame.start + frame.length])
             yield OpenedFrame(owner, self.sealing.unseal(owner, stored, f"rows/{table}"), frame.size, frame.rows)
 

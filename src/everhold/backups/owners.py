@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from everhold.backups.sealing import Owner
+from everhold.backups.sealing import RowOwner
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG, TABLES, get_table
@@ -11,11 +11,11 @@ from everhold.schema.plain_values import PlainRow
 from everhold.schema.snapshots import list_snapshot_entities
 from everhold.schema.table import TENANT, Reference, Table
 
-OwnerLookup = Callable[[PlainRow], Owner]
+OwnerLookup = Callable[[PlainRow], RowOwner]
 _Key = tuple[str, str]
 
 
-class Owners:
+class RowOwners:
     """Tells whose rows are. Rows must be noted before the rows that belong to them."""
 
     def __init__(self) -> None:
@@ -46,15 +46,15 @@ class Owners:
         table = get_table(entity)
         names = table.names
 
-        def find_owner(row: PlainRow) -> Owner:
+        def find_owner(row: PlainRow) -> RowOwner:
             values = dict(zip(names, row, strict=True))
             organization = values[table.tenant] if table.tenant else None
-            return Owner(organization, self.find_user(table, values) if organization is not None else None)
+            return RowOwner(organization, self.find_user(table, values) if organization is not None else None)
 
         return find_owner
 
     @classmethod
-    def read(cls, records: Records) -> "Owners":
+    def read(cls, records: Records) -> "RowOwners":
         """Return the owners of all rows that others may belong to."""
         owners = cls()
         for entity in list_snapshot_entities():

@@ -17,9 +17,9 @@ from everhold.backups.deps import BackupDeps
 from everhold.backups.files import FilesMissing, store_files
 from everhold.backups.history import History
 from everhold.backups.leases import hold_backup_lease
-from everhold.backups.manifest import FileEntry, Manifest, TableEntry
+from everhold.backups.manifest import BackedUpFile, Manifest, TableEntry
 from everhold.backups.objects import list_objects
-from everhold.backups.owners import Owners
+from everhold.backups.owners import RowOwners
 from everhold.backups.retention import KeepRule, prune
 from everhold.backups.writing import ObjectWriter, write_objects
 from everhold.errors import InvalidInput, NotFound, StaleVersion, StoreBusy, StoreDamaged, StoreReadOnly
@@ -169,7 +169,7 @@ def _store_tables(
     entities = [entity for entity in list_snapshot_entities() if entity not in _NOT_STORED]
     total = sum(map(snapshot.count, entities)) if earlier is None and report is not ignore_progress else None
     counter = StepCounter(report, "storing rows", total)
-    owners = Owners.read(deps.records) if deps.sealing.is_encrypted else None
+    owners = RowOwners.read(deps.records) if deps.sealing.is_encrypted else None
 
     def count(rows: int) -> None:
         counter.add(rows)
@@ -210,7 +210,7 @@ def _make_manifest(
     earlier: _Earlier | None,
     at: datetime,
     tables: dict[str, TableEntry],
-    files: Sequence[FileEntry],
+    files: Sequence[BackedUpFile],
 ) -> Manifest:
     return Manifest(
         id=clock.make_id("bak"),

@@ -6,14 +6,14 @@ from everhold.errors import DataKeyDestroyed, EnvelopeDamaged, StoreDamaged
 from everhold.ports.data_keys import DataKeys, make_context
 
 
-class Owner(NamedTuple):
+class RowOwner(NamedTuple):
     """Whose rows a part of a backup has. Without an organization, they are of several, and not encrypted."""
 
     organization: str | None = None
     user_id: str | None = None
 
 
-EVERYONE = Owner()
+EVERYONE = RowOwner()
 
 
 class Sealing(Protocol):
@@ -22,11 +22,11 @@ class Sealing(Protocol):
     @property
     def is_encrypted(self) -> bool: ...
 
-    def seal(self, owner: Owner, content: bytes, context: str) -> bytes:
+    def seal(self, owner: RowOwner, content: bytes, context: str) -> bytes:
         """Return the content encrypted for its owner. `context` must be the same when it is decrypted."""
         ...
 
-    def unseal(self, owner: Owner, content: bytes, context: str) -> bytes | None:
+    def unseal(self, owner: RowOwner, content: bytes, context: str) -> bytes | None:
         """Return the content decrypted; None if the owner's key was destroyed.
 
         StoreDamaged if the content was changed, or was encrypted for another owner or context.
@@ -39,10 +39,10 @@ class NoSealing:
 
     is_encrypted = False
 
-    def seal(self, owner: Owner, content: bytes, context: str) -> bytes:
+    def seal(self, owner: RowOwner, content: bytes, context: str) -> bytes:
         return content
 
-    def unseal(self, owner: Owner, content: bytes, context: str) -> bytes | None:
+    def unseal(self, owner: RowOwner, content: bytes, context: str) -> bytes | None:
         return content
 
 
@@ -54,13 +54,13 @@ class KeySealing:
     def __init__(self, keys: DataKeys) -> None:
         self._keys = keys
 
-    def seal(self, owner: Owner, content: bytes, context: str) -> bytes:
+    def seal(self, owner: RowOwner, content: bytes, context: str) -> bytes:
         if owner.organization is None:
             return content
         place = make_context("backup", owner.organization, context)
         return self._keys.encrypt(owner.organization, owner.user_id, content, place)
 
-    def unseal(self, owner: Owner, content: bytes, context: str) -> bytes | None:
+    def unseal(self, owner: RowOwner, content: bytes, context: str) -> bytes | None:
         if owner.organization is None:
             return content
         try:

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from everhold.backups.manifest import USE_ANOTHER, FileEntry, Manifest
-from everhold.backups.owners import Owners
+from everhold.backups.manifest import USE_ANOTHER, BackedUpFile, Manifest
+from everhold.backups.owners import RowOwners
 from everhold.errors import NotFound, StoreDamaged
 from everhold.model import AccessLog, UserErasure
 from everhold.model.base import Row, make_field_adapter
@@ -73,13 +73,13 @@ class SelectedRows:
         self._reader, self._erasures = reader, erasures
         self._organization, self._user_id = organization, user_id
         self.identity = f"backup {reader.manifest.id}/{organization or ''}/{user_id or ''}"[:255]
-        self._owners = Owners()
+        self._owners = RowOwners()
         self._needed: dict[str, set[str]] | None = None
         self.left_out = 0
         """How many rows of erased users were left out of the last reading of all tables."""
 
     def list_entities(self) -> list[type[Row]]:
-        self._owners, self.left_out = Owners(), 0
+        self._owners, self.left_out = RowOwners(), 0
         entities = self._reader.list_entities()
         if self._organization is None:
             return entities
@@ -141,7 +141,7 @@ class SelectedRows:
         return needed
 
     def _find_owned(self) -> set[tuple[str, Any]]:
-        owners, owned = Owners(), set[tuple[str, Any]]()
+        owners, owned = RowOwners(), set[tuple[str, Any]]()
         for entity in self._reader.list_entities():
             table = CATALOG[entity]
             if table.tenant is None:
@@ -157,11 +157,11 @@ class SelectedRows:
             )
         return owned
 
-    def select_files(self) -> list[FileEntry]:
+    def select_files(self) -> list[BackedUpFile]:
         """Return the files that belong to the rows."""
         return [file for file in self._reader.manifest.files if self._is_file_selected(file)]
 
-    def _is_file_selected(self, file: FileEntry) -> bool:
+    def _is_file_selected(self, file: BackedUpFile) -> bool:
         if self._organization is not None and file.organization != self._organization:
             return False
         if file.user_id is not None and self._erasures.has(file.organization, file.user_id):

@@ -12,7 +12,7 @@ from everhold.backups.index import Mask
 from everhold.backups.manifest import ObjectEntry
 from everhold.backups.objects import Objects
 from everhold.backups.owners import OwnerLookup
-from everhold.backups.sealing import EVERYONE, Owner
+from everhold.backups.sealing import EVERYONE, RowOwner
 from everhold.ports.row_packing import PackedRows
 from everhold.schema.plain_values import PlainRow
 
@@ -29,7 +29,7 @@ class ObjectWriter:
         self._pool = pool
         self._waiting: deque[Future[ObjectEntry]] = deque()
 
-    def put_pack(self, frames: Sequence[tuple[Owner, bytes, int]], table: str) -> "Future[ObjectEntry]":
+    def put_pack(self, frames: Sequence[tuple[RowOwner, bytes, int]], table: str) -> "Future[ObjectEntry]":
         return self._submit(partial(self.objects.put_pack, frames, table))
 
     def put_bytes(self, content: bytes, context: str, count: int) -> "Future[ObjectEntry]":
@@ -59,7 +59,7 @@ class TableWriter:
     def __init__(self, writer: ObjectWriter, table: str, find_owner: OwnerLookup | None) -> None:
         """`find_owner` tells whose a row is; without it, rows are not separated."""
         self._writer, self._table, self._find_owner = writer, table, find_owner
-        self._items: dict[Owner, list[bytes]] = {}
+        self._items: dict[RowOwner, list[bytes]] = {}
         self._size = 0
         self._stored: list[Future[ObjectEntry]] = []
         self.rows = 0
@@ -86,7 +86,7 @@ class TableWriter:
         return self._stored
 
     def _flush(self) -> None:
-        by_organization: dict[str | None, list[tuple[Owner, bytes, int]]] = {}
+        by_organization: dict[str | None, list[tuple[RowOwner, bytes, int]]] = {}
         for owner, items in self._items.items():
             by_organization.setdefault(owner.organization, []).append((owner, b"".join(items), len(items)))
         for frames in by_organization.values():

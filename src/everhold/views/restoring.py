@@ -10,7 +10,7 @@ from everhold import settings
 from everhold.backups.between import RowsBetween
 from everhold.backups.files import get_file, read_file
 from everhold.backups.history import History, TargetState
-from everhold.backups.manifest import FileEntry, Manifest
+from everhold.backups.manifest import BackedUpFile, Manifest
 from everhold.backups.objects import Objects
 from everhold.backups.reading import BackupReader
 from everhold.backups.selecting import Erasures, SelectedRows
@@ -159,7 +159,7 @@ def _add_keys(records: Records, state: TargetState, request: RestoreRequest) -> 
         records.commit([Ensure(row) for row in rows])
 
 
-def _restore_files(files: StoredFiles, objects: Objects, entries: list[FileEntry], report: ReportProgress) -> int:
+def _restore_files(files: StoredFiles, objects: Objects, entries: list[BackedUpFile], report: ReportProgress) -> int:
     counter = StepCounter(report, "restoring files", len(entries))
     restored = 0
     for entry in entries:
@@ -174,7 +174,7 @@ class _KeyDestroyed(Exception):
     """The key of a file's owner was destroyed."""
 
 
-def _read_parts(entry: FileEntry, objects: Objects) -> Iterator[bytes]:
+def _read_parts(entry: BackedUpFile, objects: Objects) -> Iterator[bytes]:
     for part in read_file(entry, objects):
         if part is None:
             raise _KeyDestroyed

@@ -1,12 +1,13 @@
 """Commands that back up, restore and verify."""
 
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from everhold import Everhold
+from everhold import Everhold, Restored
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
@@ -109,10 +110,14 @@ def restore(
             add=add,
             progress=report,
         )
+    return CommandResult({**restored.__dict__, "row_count": restored.row_count}, _show_restored(restored, call.zone))
+
+
+def _show_restored(restored: Restored, zone: ZoneInfo) -> RenderableType:
     table = show.make_table("table", "rows")
     for name, count in restored.rows.items():
         table.add_row(name, f"{count:,}")
-    reached = format_local_with_zone(restored.reached, call.zone)
+    reached = format_local_with_zone(restored.reached, zone)
     lines: list[RenderableType] = [
         table,
         show.render_text(f"restored {restored.row_count:,} rows and {restored.files:,} files of {restored.backup}"),
@@ -125,7 +130,7 @@ def restore(
     if restored.erased_rows:
         lines.append(show.render_text(f"{restored.erased_rows:,} rows of erased users were left out"))
     lines += [Text(note, style="yellow") for note in restored.notes]
-    return CommandResult({**restored.__dict__, "row_count": restored.row_count}, Group(*lines))
+    return Group(*lines)
 
 
 @command(app, "verify", make_store_call)
