@@ -121,10 +121,7 @@ def _find_problems(parts: Parts) -> list[str]:
         )
     if isinstance(parts.recall_deps.embedder, MissingEmbedder):
         problems.append(parts.recall_deps.embedder.problem)
-    if parts.encryption is not None:
-        from everhold.encryption.status import describe_keys
-
-        problems += describe_keys(parts.encryption).problems
+    problems += _find_key_problems(parts)
     problems += parts.model_problems()
     problems += parts.recall_deps.candidates.find_problems()
     try:
@@ -147,6 +144,14 @@ def _find_problems(parts: Parts) -> list[str]:
     if unsearched:
         problems.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
     return problems
+
+
+def _find_key_problems(parts: Parts) -> Sequence[str]:
+    if parts.encryption is None:
+        return []
+    from everhold.encryption.status import describe_keys  # few stores are encrypted
+
+    return describe_keys(parts.encryption).problems
 
 
 def _find_thread_problems(parts: Parts) -> Iterator[str]:
