@@ -152,8 +152,12 @@ def _clean_places(parts: "Parts") -> "Sequence[ErasedPlace]":
     cache_name = parts.session_deps.cache.name
     places = [ErasedPlace("images", "erased", "dropped from memory; built again from the records")]
     is_clean = clean_files(parts)
-    detail = "rewritten without purged rows" if is_clean else "a reader is still open; run `everhold maintain`"
-    places.append(ErasedPlace(f"store files ({parts.records.traits.name})", _name_status(is_clean), detail))
+    traits = parts.records.traits
+    detail = traits.erasure_note or "rewritten without purged rows"
+    status = "erased" if not traits.erasure_note else "follow-up"
+    if not is_clean:
+        status, detail = "unreached", "a reader is still open; run `everhold maintain`"
+    places.append(ErasedPlace(f"store files ({traits.name})", status, detail))
     places.append(ErasedPlace("word and vector indexes", "erased", "dropped or changed with the rows"))
     places.append(_rebuild_outside_index(parts))
     detail = cache_problem or "sessions of the user were dropped"
