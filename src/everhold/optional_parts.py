@@ -16,7 +16,6 @@ from everhold.ports.log_heads import SignedHeads
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.session_cache import SessionCache
-from everhold.remember.draft import compute_content_hash
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings, read_variable
 from everhold.stores import describe_place
@@ -39,7 +38,7 @@ def make_encryption(settings: Settings, records: Records) -> Encryption | None:
         from everhold.encryption.missing_key import MissingDataKeys
 
         fields = choose_fields((), recorded)
-        return Encryption(RowCipher(MissingDataKeys(records), fields, compute_content_hash), records, is_missing=True)
+        return Encryption(RowCipher(MissingDataKeys(records), fields), records, is_missing=True)
     try:
         from everhold.adapters.encryption import MasterKeys, StoredDataKeys, read_master_key
     except ImportError as error:
@@ -49,7 +48,7 @@ def make_encryption(settings: Settings, records: Records) -> Encryption | None:
     fields = choose_fields(chosen.fields, recorded)
     current, *former = (read_master_key(source, read_variable) for source in (chosen.master_key, *chosen.former_keys))
     keys = StoredDataKeys(records, MasterKeys(current, tuple(former)), per_user=chosen.per_user)
-    encryption = Encryption(RowCipher(keys, fields, compute_content_hash), records)
+    encryption = Encryption(RowCipher(keys, fields), records)
     unrecorded = [name for name in encryption.recorded_fields if name not in recorded]
     if unrecorded:
         record_fields(records, unrecorded)

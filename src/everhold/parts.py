@@ -254,10 +254,7 @@ def assemble(
         from everhold.access.signing import SigningRecords
 
         records = SigningRecords(records, heads.key)
-    chosen = settings.embedding
-    hides_text = show_text if encryption is None else encryption.fields.hides_text
-    chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap, hides_text=hides_text)
-    chunking = add_beside(settings, chunking, beside)
+    chunking = add_beside(settings, _make_chunking(settings, embedder, tokenizer, encryption), beside)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
     reading = ReadingOptions(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     summaries = EarlierSummaries()
@@ -277,6 +274,14 @@ def assemble(
         access.close()
         raise
     return parts
+
+
+def _make_chunking(
+    settings: Settings, embedder: Embedder, tokenizer: Tokenizer, encryption: Encryption | None
+) -> Chunking:
+    chosen = settings.embedding
+    hides_text = show_text if encryption is None else encryption.fields.hides_text
+    return Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap, hides_text=hides_text)
 
 
 def _connect_sessions(parts: Parts) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from everhold.access.signed_chain import find_head_problems
 from everhold.embedding import MissingEmbedder
-from everhold.errors import EverholdError, InvalidInput
+from everhold.errors import EncryptionError, EverholdError, InvalidInput
 from everhold.exchange import moving
 from everhold.maintenance.integrity import find_impossible_rows
 from everhold.maintenance.pipeline import read_runs
@@ -121,10 +121,7 @@ def _find_problems(parts: Parts) -> list[str]:
         )
     if isinstance(parts.recall_deps.embedder, MissingEmbedder):
         problems.append(parts.recall_deps.embedder.problem)
-    if parts.encryption is not None:
-        from everhold.encryption.status import describe_keys
-
-        problems += describe_keys(parts.encryption).problems
+    problems += _find_key_problems(parts)
     problems += parts.model_problems()
     problems += parts.recall_deps.candidates.find_problems()
     try:
@@ -133,8 +130,7 @@ def _find_problems(parts: Parts) -> list[str]:
         problems.append(str(error))
     if moving.is_unfinished(parts.records):
         problems.append("it holds an unfinished move: run `everhold move` again, or delete this store")
-    problems += find_impossible_rows(parts.records)
-    problems += find_archive_problems(parts.session_deps)
+    problems += _find_row_problems(parts)
     problems += _find_job_problems(parts.records)
     problems += [
         f"the SQL views of preset {preset.preset!r} are outdated; run `everhold views install {preset.preset}`"
@@ -147,6 +143,21 @@ def _find_problems(parts: Parts) -> list[str]:
     if unsearched:
         problems.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
     return problems
+
+
+def _find_row_problems(parts: Parts) -> list[str]:
+    try:
+        return [*find_impossible_rows(parts.records), *find_archive_problems(parts.session_deps)]
+    except EncryptionError as error:  # what cannot be decrypted cannot be checked
+        return [str(error)]
+
+
+def _find_key_problems(parts: Parts) -> Sequence[str]:
+    if parts.encryption is None:
+        return []
+    from everhold.encryption.status import describe_keys  # few stores are encrypted
+
+    return describe_keys(parts.encryption).problems
 
 
 def _find_thread_problems(parts: Parts) -> Iterator[str]:

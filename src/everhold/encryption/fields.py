@@ -129,6 +129,8 @@ def _find_reason_against(table: Table, column: Column) -> str:
         return "only text of any length, JSON and bytes can be"
     if column.name in _REFUSED_COLUMNS:
         return "it is searched"
+    if any(column.name in rule.fields for rule in ENTITIES[table.name].rules):
+        return "a rule of its table compares it"
     used = {*table.key, *(name for lookup in table.lookups for name in lookup.columns)}
     used |= {name for rule in table.uniques for name in (*rule.columns, rule.when, rule.unless) if name is not None}
     used |= {name for reference in table.references for name in reference.columns}

@@ -24,7 +24,10 @@ class MissingDataKeys:
     def decrypt(self, organization_id: str, envelope: bytes, context: bytes) -> bytes:
         raise _make_error()
 
-    def hash(self, organization_id: str, content: bytes) -> bytes:
+    def encrypt_digest(self, organization_id: str, digest: bytes) -> bytes:
+        raise _make_error()
+
+    def decrypt_digest(self, organization_id: str, encrypted: bytes) -> bytes:
         raise _make_error()
 
     def is_current(self, organization_id: str, user_id: str | None, envelope: bytes) -> bool:

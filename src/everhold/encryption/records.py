@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from everhold.encryption.commits import CommitEncryption
 from everhold.encryption.row_cipher import RowCipher, list_key_ids, list_place_columns
 from everhold.errors import BrokenReference, InvalidInput
-from everhold.model import Chunk, DataKey, Memory, Organization
+from everhold.model import DataKey, Memory
 from everhold.model.base import Row
-from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
 from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.catalog import get_key, get_table
@@ -18,10 +19,8 @@ from everhold.schema.operations import (
     AllOf,
     AnyOf,
     Condition,
-    Delete,
     Ensure,
     Feed,
-    Increment,
     Not,
     Op,
     Operation,
@@ -33,7 +32,6 @@ from everhold.schema.operations import (
     Traits,
     Where,
 )
-from everhold.schema.rules import check_row_rules, find_rules
 from everhold.schema.table import Table
 
 E = TypeVar("E", bound=Row)
@@ -52,12 +50,11 @@ class EncryptingRecords:
 
     def commit(self, operations: Sequence[Operation]) -> None:
         for attempt in range(_ATTEMPTS):
-            last: list[Operation] = []
-            encrypted = [inner for operation in operations for inner in self._encrypt(operation, last)]
+            encrypted = CommitEncryption(self, self._cipher).encrypt(operations)
             keys = self._list_user_keys(encrypted)
             try:
                 # A key that is destroyed at the same moment must not encrypt anything: nobody could read it again.
-                self.inner.commit([*(Require(DataKey, key) for key in keys), *encrypted, *last])
+                self.inner.commit([*(Require(DataKey, key) for key in keys), *encrypted])
             except BrokenReference:
                 if attempt == _ATTEMPTS - 1 or not self._has_lost_key(keys):
                     raise
@@ -82,59 +79,6 @@ class EncryptingRecords:
                 case Patch(entity, key, changes) if self._cipher.is_concerned(entity):
                     keys |= {(key[0], key_id) for key_id in list_key_ids(changes.values())}
         return sorted(keys)
-
-    def _encrypt(self, operation: Operation, last: list[Operation]) -> list[Operation]:
-        """Return the operations for the store; `last` gets what must follow all others of the commit."""
-        match operation:
-            case Put(row) | Ensure(row) if self._cipher.is_concerned(type(row)):
-                # The store cannot check what it cannot read.
-                check_row_rules(get_table(type(row)), type(row).rules, row.__dict__)
-                return [type(operation)(self._cipher.encrypt_row(row))]
-            case Patch(entity, key, changes) if self._concerns(entity, changes):
-                return [self._encrypt_patch(operation, last)]
-            case Increment(entity, key, _, changes) if self._concerns(entity, changes):
-                current = self._read_current(entity, key)
-                encrypted = self._cipher.encrypt_values(get_table(entity), changes, {**current, **changes})
-                return [replace(operation, changes={**changes, **encrypted})]
-            case Delete(entity, key) if entity is Organization:
-                key_ids = [row.id for row in self._cipher.keys.list_keys(key[0])]
-                return [operation, *(Delete(DataKey, (key[0], key_id)) for key_id in key_ids)]
-            case _:
-                return [operation]
-
-    def _concerns(self, entity: type[Row], changes: Mapping[str, Any]) -> bool:
-        columns = self._cipher.list_columns(entity)
-        if not columns:
-            return False
-        return not columns.isdisjoint(changes) or (entity is Memory and not {"hash", "kind"}.isdisjoint(changes))
-
-    def _encrypt_patch(self, patch: Patch, last: list[Operation]) -> Patch:
-        entity, changes = patch.entity, patch.changes
-        table, current = get_table(entity), self._read_current(entity, patch.key)
-        if not current:  # the store says that the row does not exist
-            return patch
-        after = {**current, **changes}
-        check_row_rules(table, find_rules(entity, changes), after)
-        changed = dict(changes)
-        before_secret, secret = (set(self._cipher.fields.list_written(table.name, row)) for row in (current, after))
-        if before_secret != secret:  # a memory became one of kind vault, or is none any more
-            changed |= {name: after[name] for name in (*(before_secret ^ secret), "hash")}
-            if secret - before_secret:
-                last += self._drop_past_chunks(patch.key)
-        return replace(patch, changes={**changed, **self._cipher.encrypt_values(table, changed, after)})
-
-    def _read_current(self, entity: type[Row], key: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the plain values of a row; empty if it does not exist."""
-        table = get_table(entity)
-        where = [Where(name, Op.EQ, value) for name, value in zip(table.key, key, strict=True)]
-        rows = self.scan(entity, key[0] if table.tenant == table.key[0] else None, where, limit=1, deleted=True)
-        return dict(rows[0].__dict__) if rows else {}
-
-    def _drop_past_chunks(self, key: tuple[Any, ...]) -> list[Operation]:
-        """Return the operations that delete the chunks of a memory that was plain until now."""
-        where = [Where("owner_id", Op.EQ, key[1]), Where("owner_kind", Op.EQ, "memory")]
-        chunks = self.inner.scan(Chunk, key[0], where)
-        return [*(Delete(Chunk, get_key(chunk)) for chunk in chunks), *note_purge()] if chunks else []
 
     # reading
 
@@ -193,10 +137,8 @@ class EncryptingRecords:
         table, encrypted = get_table(entity), self._cipher.list_columns(entity)
         asked = tuple(dict.fromkeys([*names, *list_fields(plain)]))
         secret = [name for name in asked if name in encrypted]
-        if not secret:
-            hashes = self._list_hashes(entity, organization_id, names, where)
-            rows = self.inner.columns(entity, organization_id, names, stored, deleted=deleted)
-            return _replace_hashes(rows, list(names).index("hash"), hashes) if hashes else rows
+        if not secret and not (entity is Memory and "hash" in asked):
+            return self.inner.columns(entity, organization_id, names, stored, deleted=deleted)
         asked = tuple(dict.fromkeys([*asked, *list_place_columns(table)]))
         rows = self.inner.columns(entity, organization_id, asked, stored, deleted=deleted)
         return self._decrypt_columns(table, rows, asked, secret, names, plain)
@@ -213,6 +155,8 @@ class EncryptingRecords:
         for row in rows:
             values = dict(zip(asked, row, strict=True))
             values |= self._cipher.decrypt_values(table, secret, values)
+            if table.name == "memories" and "hash" in values:
+                values["hash"] = self._cipher.decrypt_hash(values["organization_id"], values["hash"])
             if all(evaluate(values, condition) for condition in plain):
                 yield tuple([values[name] for name in names])
 
@@ -235,6 +179,8 @@ class EncryptingRecords:
         if not encrypted:
             return list(where), []
         plain = [condition for condition in where if not encrypted.isdisjoint(list_fields((condition,)))]
+        if entity is Memory:
+            plain += [condition for condition in where if condition not in plain and not _is_searchable(condition)]
         stored = [condition for condition in where if condition not in plain]
         if entity is Memory and organization_id is not None:
             stored = [self._widen(organization_id, condition) for condition in stored]
@@ -245,8 +191,8 @@ class EncryptingRecords:
         match condition:
             case Where("hash", Op.EQ | Op.IN, value) if value is not None:
                 hashes = list(value) if condition.op is Op.IN else [value]
-                keyed = [self._cipher.hash_plain(organization_id, digest) for digest in hashes]
-                return Where("hash", Op.IN, [*hashes, *keyed])
+                encrypted = [self._cipher.encrypt_hash(organization_id, digest) for digest in hashes if digest]
+                return Where("hash", Op.IN, [*hashes, *encrypted])
             case AllOf(conditions):
                 return AllOf(tuple(self._widen(organization_id, part) for part in conditions))
             case AnyOf(conditions):
@@ -255,18 +201,6 @@ class EncryptingRecords:
                 return Not(self._widen(organization_id, part))
             case _:
                 return condition
-
-    def _list_hashes(
-        self, entity: type[Row], organization_id: str | None, names: Sequence[str], where: Iterable[Condition]
-    ) -> dict[bytes, bytes]:
-        """Return the plain hash of each keyed hash that the conditions ask for, if hashes are to be returned."""
-        if entity is not Memory or "hash" not in names or organization_id is None:
-            return {}
-        asked: list[bytes | None] = []
-        for condition in where:
-            if isinstance(condition, Where) and condition.field == "hash":
-                asked += condition.value if condition.op is Op.IN else [condition.value]
-        return {self._cipher.hash_plain(organization_id, digest): digest for digest in asked if digest is not None}
 
     # the rest
 
@@ -297,8 +231,14 @@ class EncryptingRecords:
         self.inner.close()
 
 
-def _replace_hashes(
-    rows: Iterable[tuple[Any, ...]], place: int, plain: Mapping[bytes, bytes]
-) -> Iterator[tuple[Any, ...]]:
-    for row in rows:
-        yield (*row[:place], plain.get(row[place], row[place]), *row[place + 1 :])
+def _is_searchable(condition: Condition) -> bool:
+    """Return whether a condition compares the hash of a memory, if at all, in a way that `_widen` can translate."""
+    match condition:
+        case Where("hash"):
+            return condition.op in (Op.EQ, Op.IN)
+        case AllOf(conditions) | AnyOf(conditions):
+            return all(map(_is_searchable, conditions))
+        case Not(part):
+            return _is_searchable(part)
+        case _:
+            return True

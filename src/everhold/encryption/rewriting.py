@@ -12,7 +12,7 @@ from typing import Any
 from everhold.encryption.deps import Encryption
 from everhold.encryption.fields import SEARCHED_COLUMNS
 from everhold.encryption.recorded import mark_complete, read_recorded
-from everhold.encryption.row_cipher import KEYED_HASH_BYTES, find_user
+from everhold.encryption.row_cipher import find_user, is_encrypted_hash
 from everhold.errors import EncryptionError, StaleVersion
 from everhold.model import Chunk, Memory
 from everhold.model.announcement import make_announcement
@@ -109,8 +109,9 @@ def _list_outdated(encryption: Encryption, row: Row) -> list[str]:
             )
         if not is_right:
             outdated.append(name)
-    is_plain_hash = isinstance(row, Memory) and "text" in secret and len(row.hash or b"") not in (0, KEYED_HASH_BYTES)
-    return [*outdated, "hash"] if is_plain_hash else outdated
+    if isinstance(row, Memory) and row.hash is not None and is_encrypted_hash(row.hash) != ("text" in secret):
+        outdated.append("hash")
+    return outdated
 
 
 def _rewrite_batch(deps: RewritingDeps, rows: Sequence[Row]) -> int:

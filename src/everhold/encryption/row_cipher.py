@@ -1,13 +1,12 @@
 """Encrypts and decrypts the fields of rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from everhold.encryption.fields import EncryptedFields
 from everhold.errors import EncryptionError
-from everhold.model import Memory
 from everhold.model.base import Row
 from everhold.model.encrypted_values import (
     has_mark,
@@ -20,13 +19,13 @@ from everhold.model.encrypted_values import (
 from everhold.ports.data_keys import DataEnvelope, DataKeys, make_context
 from everhold.schema.catalog import get_table
 from everhold.schema.codec import decode_json, encode_json
+from everhold.schema.rules import check_changes
 from everhold.schema.table import Kind, Table
 
 E = TypeVar("E", bound=Row)
-ContentHash = Callable[[Memory], bytes]
 
-# Longer than a plain hash, by which the two can be told apart.
-KEYED_HASH_BYTES = 32
+# How the encrypted hash of a memory begins. A plain hash has 16 bytes, an encrypted one at least 36.
+_HASH_MARK, _ENCRYPTED_HASH_BYTES = b"\0eh1", 36
 _TYPES: Mapping[Kind, type] = {Kind.TEXT: str, Kind.BYTES: bytes, Kind.JSON: dict}
 # The columns that say where a row of the change feed belongs: its number is drawn only when it is stored.
 _FEED_PLACE = ("entity", "entity_id", "idempotency_key")
@@ -46,12 +45,11 @@ def read_unreadable_as_empty() -> Iterator[None]:
 
 
 class RowCipher:
-    """Encrypts the fields of rows and decrypts them. `content_hash` computes the plain hash of a memory."""
+    """Encrypts the fields of rows and decrypts them."""
 
-    def __init__(self, keys: DataKeys, fields: EncryptedFields, content_hash: ContentHash) -> None:
+    def __init__(self, keys: DataKeys, fields: EncryptedFields) -> None:
         self.keys = keys
         self.fields = fields
-        self._content_hash = content_hash
 
     def is_concerned(self, entity: type[Row]) -> bool:
         """Return whether rows of an entity may have encrypted fields."""
@@ -72,6 +70,8 @@ class RowCipher:
     def encrypt_values(self, table: Table, values: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the stored form of those `values` that it differs for; `row` says whose they are."""
         secret = self.fields.list_written(table.name, row)
+        # The store checks only what it can read.
+        check_changes(table, {name: values[name] for name in secret if values.get(name) is not None})
         stored: dict[str, Any] = {}
         for name in self.fields.read[table.name]:
             value = values.get(name)
@@ -82,7 +82,7 @@ class RowCipher:
             elif has_mark(value):
                 stored[name] = mark_plain(value)
         if table.name == "memories" and "text" in secret and values.get("hash") is not None:
-            stored["hash"] = self.keys.hash(row["organization_id"], values["hash"])
+            stored["hash"] = self.encrypt_hash(row["organization_id"], values["hash"])
         if table.name == "episodes" and "summary" in secret and values.get("name") and row.get("level") == 0:
             stored["name"] = None  # made of the words of messages, and too short for an envelope
         return stored
@@ -92,12 +92,9 @@ class RowCipher:
         table = get_table(type(row))
         values = row.__dict__
         content = self.decrypt_values(table, self.fields.read.get(table.name, ()), values)
-        if not content:
-            return row
-        decrypted = type(row).build_complete({**values, **content})
-        if isinstance(decrypted, Memory) and len(decrypted.hash or b"") == KEYED_HASH_BYTES:
-            decrypted.__dict__["hash"] = self._content_hash(decrypted)  # no caller has the row yet
-        return decrypted
+        if table.name == "memories" and is_encrypted_hash(values["hash"]):
+            content["hash"] = self.decrypt_hash(values["organization_id"], values["hash"])
+        return type(row).build_complete({**values, **content}) if content else row
 
     def decrypt_values(self, table: Table, names: Iterable[str], stored: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of those columns whose stored form differs from it."""
@@ -109,9 +106,20 @@ class RowCipher:
             content[name] = self._decrypt(table, name, value, stored) if is_encrypted(value) else unmark_plain(value)
         return content
 
-    def hash_plain(self, organization_id: str, digest: Any) -> bytes:
-        """Return the hash that an encrypted memory is stored with, of the hash that a plain one has."""
-        return self.keys.hash(organization_id, digest)
+    def encrypt_hash(self, organization_id: str, digest: bytes) -> bytes:
+        """Return the hash of a memory as it is stored beside an encrypted text."""
+        return _HASH_MARK + self.keys.encrypt_digest(organization_id, digest)
+
+    def decrypt_hash(self, organization_id: str, stored: bytes) -> bytes | None:
+        """Return the hash of a memory, of which equal texts are known."""
+        if not is_encrypted_hash(stored):
+            return stored
+        try:
+            return self.keys.decrypt_digest(organization_id, stored.removeprefix(_HASH_MARK))
+        except EncryptionError:
+            if _reads_unreadable.get():
+                return None
+            raise
 
     def _encrypt(self, table: Table, name: str, value: Any, row: Mapping[str, Any]) -> Any:
         kind = table.by_name[name].kind
@@ -131,6 +139,11 @@ class RowCipher:
                 f"{table.name}.{name} of row {place!r} cannot be decrypted: {error.fact}", remedy=str(error.remedy)
             ) from None
         return _decode(table.by_name[name].kind, content)
+
+
+def is_encrypted_hash(digest: bytes | None) -> bool:
+    """Return whether the stored hash of a memory is encrypted."""
+    return digest is not None and len(digest) >= _ENCRYPTED_HASH_BYTES and digest.startswith(_HASH_MARK)
 
 
 def find_user(row: Mapping[str, Any]) -> str | None:

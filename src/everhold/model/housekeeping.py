@@ -185,7 +185,8 @@ class DataKey(Entity):
     """
 
     subject: Name = ""
-    purpose: Literal["content", "hash"] = "content"
+    purpose: Label = "content"
+    """What it encrypts: "content", or the "hash" of memories."""
     generation: Count = 1
     algorithm: Label = "AES-256-GCM"
     master_fingerprint: Word64

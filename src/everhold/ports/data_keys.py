@@ -47,11 +47,16 @@ class DataKeys(Protocol):
         """
         ...
 
-    def hash(self, organization_id: str, content: bytes) -> bytes:
-        """Return the HMAC-SHA256 of a content with a key of the organization that is never replaced.
+    def encrypt_digest(self, organization_id: str, digest: bytes) -> bytes:
+        """Return a digest encrypted with a key of the organization that is never replaced.
 
-        It finds equal contents without revealing them to a reader of the store.
+        Equal digests give equal results, so that duplicates are found. Nobody without the key can guess a content by
+        its digest.
         """
+        ...
+
+    def decrypt_digest(self, organization_id: str, encrypted: bytes) -> bytes:
+        """Return the digest that `encrypt_digest` encrypted, with the errors of `decrypt`."""
         ...
 
     def is_current(self, organization_id: str, user_id: str | None, envelope: bytes) -> bool:

@@ -173,6 +173,7 @@ class Traits:
 
     `words` and `vectors` say whether the store has its own index or uses portable code. `commit_limit` is the maximum
     number of operations of a commit. `ordered` means that generated numbers become visible in their order.
+    `erasure_note` says what an operator must still do after `maintain(erased=True)` to remove purged rows from files.
     """
 
     name: str
@@ -181,3 +182,4 @@ class Traits:
     commit_limit: int
     ordered: bool = True
     details: Mapping[str, str] = field(default_factory=dict)
+    erasure_note: str = ""

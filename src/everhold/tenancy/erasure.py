@@ -26,7 +26,8 @@ _SALT_BYTES = 16
 class ErasedPlace:
     """What was removed from one place outside the tables, or why that is unknown.
 
-    `status` is "erased", "none" if the engine has no such place, or "unreached".
+    `status` is "erased", "none" if the engine has no such place, "unreached", or "follow-up" if no verb can read it any
+    more and `detail` says how an operator removes the last bytes.
     """
 
     place: str

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import everhold
+from everhold import clock
 from everhold.arguments.checks import PathText
 from everhold.arguments.verbs import check_verbs
 from everhold.errors import Argument, InvalidInput, MasterKeyMissing, MissingExtra, Remedy
+from everhold.model import Organization, Scope
+from everhold.model.access import AccessEvent
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 
 if TYPE_CHECKING:
@@ -63,7 +66,14 @@ class EncryptionVerbs:
         counter = StepCounter(report, "encrypting")
         unreadable = finish_rotation(make_rewriting_deps(self._parts, encryption, counter.add))
         clean_files(self._parts)
+        self._note_rotation(replaced)
         return Rotated(wrapped, replaced, counter.done, unreadable, keys.master_fingerprint)
+
+    def _note_rotation(self, replaced: int) -> None:
+        """Add a line to the log of every organization."""
+        for (organization,) in self._parts.records.columns(Organization, None, ("id",)):
+            event = AccessEvent(Scope(organization=organization), "update", clock.now(), {"replaced keys": replaced})
+            self._parts.access.note(event)
 
 
 def require_decrypt(parts: "Parts", decrypt: bool) -> None:

@@ -1,6 +1,7 @@
 """The verb that erases a user: rows, keys, derived data and backups, with a proof."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import everhold
@@ -49,14 +50,12 @@ class ErasureVerbs(AccountActs):
             if preview:
                 self._note_account(scope, "read", "user", {"preview": sum(rows.values())})
                 return _make_preview(organization, user, rows)
-            return self._erase(scope, user, rows, StepCounter(progress or ignore_progress, "rows"), progress)
+            return self._erase(scope, user, rows, progress or ignore_progress)
 
-    def _erase(
-        self, scope: Scope, user: str, rows: dict[str, int], counter: StepCounter, progress: ReportProgress | None
-    ) -> "ErasureProof":
+    def _erase(self, scope: Scope, user: str, rows: dict[str, int], report: ReportProgress) -> "ErasureProof":
         from everhold.tenancy import erasure as erasures
 
-        parts, organization, report = self._parts, scope.organization, progress or ignore_progress
+        parts, organization, counter = self._parts, scope.organization, StepCounter(report, "rows")
         entry = erasures.begin_erasure(parts.records, organization, user, _list_keys(parts, organization, user))
         key_ids = self._remove_rows_and_keys(scope, user, entry)
         counter.add(sum(rows.values()))
@@ -66,24 +65,22 @@ class ErasureVerbs(AccountActs):
         backups = parts.backup_targets.erase_user(organization, user, key_ids)
         StepCounter(report, "backups").add(len(backups))
         now = clock.now()
-        values = {
-            "erasure_id": entry.id,
-            "organization": organization,
-            "user": user,
-            "began_at": entry.created_at.isoformat(),
-            "completed_at": now.isoformat(),
-            "rows": rows,
-            "keys": key_ids,
-            "places": places,
-            "backups": backups,
-            "remaining": _find_remaining(parts, organization, user),
-        }
-        digest = erasures.ErasureProof(**values).compute_digest()  # type: ignore[arg-type]
-        line = self._make_line(
-            Scope(organization=organization), "delete", "user", {"erased": entry.id, "digest": digest}
+        proof = erasures.ErasureProof(
+            erasure_id=entry.id,
+            organization=organization,
+            user=user,
+            began_at=entry.created_at.isoformat(),
+            completed_at=now.isoformat(),
+            rows=rows,
+            keys=key_ids,
+            places=places,
+            backups=backups,
+            remaining=_find_remaining(parts, organization, user),
         )
-        erasures.complete_erasure(parts.records, entry, digest, line, now)
-        return erasures.ErasureProof(**values, digest=digest)  # type: ignore[arg-type]
+        proof = replace(proof, digest=proof.compute_digest())
+        line = self._make_line(scope, "delete", "user", {"erased": entry.id, "digest": proof.digest})
+        erasures.complete_erasure(parts.records, entry, proof.digest, line, now)
+        return proof
 
     def _remove_rows_and_keys(self, scope: Scope, user: str, entry: "UserErasure") -> list[str]:
         """Purge the user's rows and destroy the user's keys, until no other writer has added any meanwhile."""
@@ -155,8 +152,12 @@ def _clean_places(parts: "Parts") -> "Sequence[ErasedPlace]":
     cache_name = parts.session_deps.cache.name
     places = [ErasedPlace("images", "erased", "dropped from memory; built again from the records")]
     is_clean = clean_files(parts)
-    detail = "rewritten without purged rows" if is_clean else "a reader is still open; run `everhold maintain`"
-    places.append(ErasedPlace(f"store files ({parts.records.traits.name})", _name_status(is_clean), detail))
+    traits = parts.records.traits
+    detail = traits.erasure_note or "rewritten without purged rows"
+    status = "erased" if not traits.erasure_note else "follow-up"
+    if not is_clean:
+        status, detail = "unreached", "a reader is still open; run `everhold maintain`"
+    places.append(ErasedPlace(f"store files ({traits.name})", status, detail))
     places.append(ErasedPlace("word and vector indexes", "erased", "dropped or changed with the rows"))
     places.append(_rebuild_outside_index(parts))
     detail = cache_problem or "sessions of the user were dropped"

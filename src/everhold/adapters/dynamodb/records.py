@@ -60,7 +60,14 @@ class DynamoRecords(ReadRecords):
     def __init__(self, options: DynamoOptions, blobs: Blobs, client: Any = None) -> None:
         details = {"table": options.table, "at": options.endpoint or options.region, "large rows": str(blobs)}
         super().__init__(
-            Traits("dynamodb", words="portable", vectors="portable", commit_limit=COMMIT_LIMIT, details=details)
+            Traits(
+                "dynamodb",
+                words="portable",
+                vectors="portable",
+                commit_limit=COMMIT_LIMIT,
+                details=details,
+                erasure_note="deleted; point-in-time recovery of the table keeps earlier states for its period",
+            )
         )
         self.options = options
         self._dynamo = Dynamo(options, client)

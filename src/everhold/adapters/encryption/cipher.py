@@ -3,10 +3,11 @@
 import os
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 
 from everhold.errors import EnvelopeDamaged
 from everhold.ports.data_keys import NONCE_BYTES
+from everhold.ports.keys import Key
 
 SECRET_BYTES = 32
 
@@ -35,5 +36,25 @@ class Cipher:
         except InvalidTag:
             raise EnvelopeDamaged(
                 "encrypted content was changed, or belongs to another row or column",
+                remedy="restore the row from a backup, or delete it",
+            ) from None
+
+
+class DigestCipher:
+    """Encrypts digests so that equal ones stay equal: AES-256-SIV, which needs no nonce."""
+
+    def __init__(self, secret: bytes) -> None:
+        key = Key(secret)
+        self._aead = AESSIV(key.derive("digests: authenticate").secret + key.derive("digests: encrypt").secret)
+
+    def encrypt(self, digest: bytes) -> bytes:
+        return self._aead.encrypt(digest, None)
+
+    def decrypt(self, encrypted: bytes) -> bytes:
+        try:
+            return self._aead.decrypt(encrypted, None)
+        except InvalidTag:
+            raise EnvelopeDamaged(
+                "an encrypted digest was changed, or belongs to another organization",
                 remedy="restore the row from a backup, or delete it",
             ) from None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from everhold.adapters.encryption.cipher import SECRET_BYTES
-from everhold.errors import InvalidSettings, MasterKeyMissing
+from everhold.errors import FileError, InvalidSettings, MasterKeyMissing
 from everhold.files import write_private
 from everhold.ports.keys import Key
 
@@ -51,6 +51,10 @@ def read_master_key(source: str, read_variable: Callable[[str], str | None]) -> 
 
 def write_master_key(path: Path, secret: bytes) -> None:
     """Write a new master key to a file that only its owner can read. An existing file is never replaced."""
+    if path.exists():
+        raise FileError(
+            f"{path} exists, and a master key is never replaced", value=str(path), remedy="name another file"
+        )
     write_private(path, base64.b64encode(secret) + b"\n", overwrite=False)
 
 

@@ -4,9 +4,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from everhold import clock
-from everhold.adapters.encryption.cipher import Cipher, make_secret
+from everhold.adapters.encryption.cipher import Cipher, DigestCipher, make_secret
 from everhold.errors import AlreadyExists, DataKeyDestroyed, DataKeyMissing, EnvelopeDamaged, MasterKeyWrong
 from everhold.model import DataKey, UserErasure
 from everhold.ports.data_keys import DataEnvelope, delete_keys, make_context
@@ -42,6 +43,10 @@ class _LoadedKey:
     cipher: Cipher
     loaded_at: datetime
 
+    @cached_property
+    def digest_cipher(self) -> DigestCipher:
+        return DigestCipher(self.secret)
+
 
 class StoredDataKeys:
     """Encrypts and decrypts with the data keys of a store. `records` is the store itself, without any wrapper."""
@@ -66,9 +71,11 @@ class StoredDataKeys:
         key_id, nonce, ciphertext = DataEnvelope.decode(envelope)
         return self._find_by_id(organization_id, key_id).cipher.decrypt(nonce, ciphertext, context)
 
-    def hash(self, organization_id: str, content: bytes) -> bytes:
-        secret = self._find_current(organization_id, _ORGANIZATION, _HASH).secret
-        return Key(secret).sign(content)
+    def encrypt_digest(self, organization_id: str, digest: bytes) -> bytes:
+        return self._find_current(organization_id, _ORGANIZATION, _HASH).digest_cipher.encrypt(digest)
+
+    def decrypt_digest(self, organization_id: str, encrypted: bytes) -> bytes:
+        return self._find_current(organization_id, _ORGANIZATION, _HASH).digest_cipher.decrypt(encrypted)
 
     def is_current(self, organization_id: str, user_id: str | None, envelope: bytes) -> bool:
         key_id = DataEnvelope.decode(envelope).key_id

@@ -116,6 +116,7 @@ class PostgresRecords(PostgresReading):
             commit_limit=COMMIT_LIMIT,
             ordered=False,
             details={**self._details, "pool": str(self.options.pool_size)},
+            erasure_note="vacuumed; VACUUM FULL and the removal of old WAL files rewrite the last bytes",
         )
 
     # writing
