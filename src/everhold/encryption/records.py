@@ -1,9 +1,7 @@
 """A store that encrypts fields on their way in and decrypts them on their way out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from everhold.encryption.commits import CommitEncryption
