@@ -62,7 +62,7 @@ class EngineFiles:
 
     def read(self, file: StoredFile) -> Iterator[bytes]:
         if file.kind == _ARCHIVE:
-            return _split(self._require_archives().get(file.organization, file.address))
+            return _split(self._require_archives().blobs.get(file.organization, file.address))  # encrypted if it is
         if file.kind == _CONTENT:
             return _split(self._contents.blobs.read(file.organization, file.address))
         return self._read_source(file)

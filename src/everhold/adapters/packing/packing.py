@@ -1,8 +1,9 @@
 """Packs rows with MessagePack, computes their digests with XXH3, and compresses bytes with Zstandard."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
+from operator import itemgetter
 from typing import Any
 
 import msgpack
@@ -20,6 +21,7 @@ _PIECE = 1024 * 1024
 _MAX_ITEM_BYTES = 1024 * 1024 * 1024
 _MAX_WINDOW_BYTES = 128 * 1024 * 1024
 _MAX_COLUMNS = 1000
+_SHORT_ARRAY = 16  # MessagePack writes the length of a shorter array in one byte
 _REMEDY = "use another backup"
 
 
@@ -32,21 +34,23 @@ class MessagePacking:
     def pack(self, rows: Sequence[PlainRow], shape: RowShape) -> PackedRows:
         pack = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass").pack
         items = [pack(row) for row in rows]
-        first, *others = shape.key
+        get_key = itemgetter(*shape.key)
         if shape.generated is not None:
             place = shape.generated
-            keys = [row[first] for row in rows]  # a generated number is a key by itself
-            hashes = [xxh3_64_intdigest(pack([*row[:place], *row[place + 1 :]])) for row in rows]
+            keys = [*map(get_key, rows)]  # a generated number is a key by itself
+            hashes = [_digest_without(item, row, place, pack) for item, row in zip(items, rows, strict=True)]
         else:
-            keys = [xxh3_64_intdigest(pack([row[first], *[row[place] for place in others]])) for row in rows]
-            hashes = [xxh3_64_intdigest(item) for item in items]
+            keys = [xxh3_64_intdigest(pack(get_key(row))) for row in rows]
+            hashes = [*map(xxh3_64_intdigest, items)]
         return PackedRows(items, np.array(keys, np.uint64), np.array(hashes, np.uint64))
 
     def digest_keys(self, keys: Sequence[PlainRow], shape: RowShape) -> Digests:
         if shape.generated is not None:
             return np.array([key[0] for key in keys], np.uint64)
         pack = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass").pack
-        return np.array([xxh3_64_intdigest(pack([*key])) for key in keys], np.uint64)
+        if len(shape.key) == 1:  # as `itemgetter` returns it
+            keys = [key[0] for key in keys]
+        return np.array([xxh3_64_intdigest(pack(key)) for key in keys], np.uint64)
 
     def compress(self, content: bytes) -> bytes:
         compressor = getattr(self._local, "compressor", None)
@@ -72,6 +76,13 @@ class MessagePacking:
             yield from _unpack_rows(unpacker)
         if unpacker.tell() != size:
             raise StoreDamaged("the last row of an object is cut short", remedy=_REMEDY)
+
+
+def _digest_without(item: bytes, row: PlainRow, place: int, pack: Callable[[Any], bytes]) -> int:
+    """Return the digest of a packed row without one of its values."""
+    start = (1 if len(row) < _SHORT_ARRAY else 3) + sum(len(pack(value)) for value in row[:place])
+    end = start + len(pack(row[place]))
+    return xxh3_64_intdigest(item[:start] + item[end:])
 
 
 def _unpack_rows(unpacker: "msgpack.Unpacker") -> Iterator[list[Any]]:
