@@ -1,6 +1,7 @@
 """Backups: what is stored, what comes back, and what is noticed."""
 
 import random
+import shutil
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
@@ -310,8 +311,19 @@ def test_what_was_erased_stays_erased(is_encrypted: bool, sqlite_store: Store, t
             assert [memory.text for memory in restored.scope(user="bob").list().memories] == ["Bob plays chess"]
     engine.scope(user="bob").remember("Bob drinks tea")
     engine.backup(target)
-    compare_with(engine, target, str(tmp_path / "after.db"), **keys) if not is_encrypted else None
     assert Everhold.verify_backup(target, **keys).intact
+
+
+def test_a_copy_of_a_target_does_not_bring_an_erased_user_back(sqlite_store: Store, tmp_path: Path) -> None:
+    engine, target = sqlite_store.open(), tmp_path / "backups"
+    engine.scope(user="alice").remember("Alice hides a zebra")
+    engine.scope(user="bob").remember("Bob plays chess")
+    engine.backup(target)
+    shutil.copytree(target, tmp_path / "mirror")
+    engine.erase("alice")
+    restored = Everhold.restore_backup(tmp_path / "mirror", sqlite_store.storage, add=True)
+    assert restored.erased_rows
+    assert not find_tables_with(engine, "zebra")
 
 
 def test_a_target_that_cannot_be_reached_is_named(sqlite_store: Store, tmp_path: Path) -> None:
@@ -339,9 +351,11 @@ def test_wrong_targets_are_refused(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable):
         engine.backup("/proc/nothing/here")
     engine.backup(target)
-    with Everhold.open(tmp_path / "another.db", embedder=_embedder(), **CALM) as another:
-        with pytest.raises(InvalidInput, match="backups of another store"):
-            another.backup(target)
+    with (
+        Everhold.open(tmp_path / "another.db", embedder=_embedder(), **CALM) as another,
+        pytest.raises(InvalidInput, match="backups of another store"),
+    ):
+        another.backup(target)
     with pytest.raises(NotFound, match="no backup 'bak_none'"):
         Everhold.verify_backup(target, "bak_none")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from everhold.backups.comparing import DELETED, INDEX
 from everhold.backups.deps import BackupDeps
-from everhold.backups.history import History, StoredManifest
+from everhold.backups.history import History, StoredManifest, merge_erasures
 from everhold.backups.index import TableIndex
 from everhold.backups.manifest import Layer, Manifest, ObjectEntry, TableEntry
 from everhold.backups.objects import Objects
@@ -21,7 +21,6 @@ from everhold.backups.owners import RowOwners
 from everhold.backups.retention import sweep
 from everhold.backups.sealing import EVERYONE, RowOwner
 from everhold.errors import StoreDamaged
-from everhold.model import UserErasure
 from everhold.ports.row_packing import RowShape
 from everhold.schema.catalog import TABLES
 from everhold.schema.table import Table
@@ -59,9 +58,7 @@ def erase_from(deps: BackupDeps, history: History, organization: str, user_id: s
 
 def _update_state(deps: BackupDeps, history: History, key_ids: Sequence[str]) -> None:
     state = history.read_state()
-    erasures = {(row.organization_id, row.id): row for row in state.erasures}
-    erasures |= {(row.organization_id, row.id): row for row in deps.records.scan(UserErasure, None, deleted=True)}
-    history.write_state([key for key in state.keys if key.id not in key_ids], list(erasures.values()))
+    history.write_state([key for key in state.keys if key.id not in key_ids], merge_erasures(deps.records, state))
 
 
 def _rewrite_manifests(history: History, stored: Sequence[StoredManifest], eraser: "_Eraser") -> int:

@@ -25,6 +25,7 @@ from everhold.backups.manifest import (
 from everhold.errors import EverholdError, NotFound, StoreDamaged
 from everhold.model import DataKey, UserErasure
 from everhold.ports.backup_place import BackupPlace
+from everhold.ports.records import Records
 from everhold.ports.row_packing import RowPacking
 
 _FOLDER, _SUFFIX = "backups", ".backup"
@@ -118,6 +119,13 @@ class History:
     def write_state(self, keys: Sequence[DataKey], erasures: Sequence[UserErasure]) -> None:
         state = TargetState(keys=tuple(keys), erasures=tuple(erasures))
         self.place.write(_STATE, encode_document(state.model_dump_json().encode(), self.packing))
+
+
+def merge_erasures(records: Records, state: TargetState) -> list[UserErasure]:
+    """Return the erasures that a store or a place knows: a store that was put back may have forgotten some."""
+    known = {(row.organization_id, row.id): row for row in state.erasures}
+    known |= {(row.organization_id, row.id): row for row in records.scan(UserErasure, None, deleted=True)}
+    return list(known.values())
 
 
 def _name_manifest(backup_id: str) -> str:

@@ -15,7 +15,7 @@ from everhold import clock
 from everhold.backups.comparing import Pending, TableBackup
 from everhold.backups.deps import BackupDeps
 from everhold.backups.files import FilesMissing, store_files
-from everhold.backups.history import History
+from everhold.backups.history import History, merge_erasures
 from everhold.backups.leases import hold_backup_lease
 from everhold.backups.manifest import BackedUpFile, Manifest, TableEntry
 from everhold.backups.objects import list_objects
@@ -23,7 +23,7 @@ from everhold.backups.owners import RowOwners
 from everhold.backups.retention import KeepRule, prune
 from everhold.backups.writing import ObjectWriter, write_objects
 from everhold.errors import InvalidInput, NotFound, StaleVersion, StoreBusy, StoreDamaged, StoreReadOnly
-from everhold.model import BackupTarget, DataKey, UserErasure
+from everhold.model import BackupTarget, DataKey
 from everhold.model.base import Row
 from everhold.ports.backup_place import BackupPlace
 from everhold.ports.leases import HeldLease
@@ -95,7 +95,7 @@ def _back_up(
     earlier = _find_earlier(deps, history)
     existing = set(list_objects(place))
     manifest, missing = _store_everything(deps, history, earlier, existing, report, lease)
-    history.write_state(deps.records.scan(DataKey, None), _merge_erasures(deps, history))
+    history.write_state(deps.records.scan(DataKey, None), merge_erasures(deps.records, history.read_state()))
     if lease is not None:
         _require_lease(lease)
     history.write(manifest)
@@ -227,13 +227,6 @@ def _make_manifest(
         tables=tables,
         files=tuple(files),
     )
-
-
-def _merge_erasures(deps: BackupDeps, history: History) -> list[UserErasure]:
-    """Return the erasures that the store or the place knows: a store that was put back may have forgotten some."""
-    known = {(row.organization_id, row.id): row for row in history.read_state().erasures}
-    known |= {(row.organization_id, row.id): row for row in deps.records.scan(UserErasure, None, deleted=True)}
-    return list(known.values())
 
 
 def _make_target_id(place: BackupPlace) -> str:

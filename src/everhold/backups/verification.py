@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from everhold.backups.history import History, StoredManifest
 from everhold.backups.manifest import Manifest
 from everhold.backups.objects import Objects
-from everhold.errors import EverholdError, NotFound, StoreDamaged
+from everhold.errors import NotFound, StoreDamaged
 from everhold.ports.row_packing import RowShape
 from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.progress import StepCounter
@@ -78,10 +78,6 @@ def compare_with_store(manifest: Manifest, snapshot: StoreSnapshot, objects: Obj
                 f"{name}: {rows:,} rows were restored, with another hash than the {entry.rows:,} of the backup"
             )
     return problems
-
-
-def describe_failure(error: EverholdError) -> str:
-    return error.fact
 
 
 def find_manifest(history: History, backup_id: str | None) -> StoredManifest:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import NamedTuple, Protocol
 
-from everhold.errors import AlreadyExists, InvalidInput, StoreDamaged
+from everhold.errors import AlreadyExists, Argument, InvalidInput, Remedy, StoreDamaged
 from everhold.exchange.checking import BundleChecks
 from everhold.exchange.comparing import Comparison, RowVerdict
 from everhold.exchange.importing import make_additions
@@ -93,7 +93,7 @@ def require_empty(records: Records) -> None:
         if table.tenant is not None and (count := records.count(entity, None, deleted=True)):
             raise AlreadyExists(
                 f"the store to restore into has {count:,} rows of {table.name}",
-                remedy="restore into an empty store, or add what it lacks with `add` (--add)",
+                remedy=Remedy("restore into an empty store, or pass {} to add what it lacks", Argument("add", True)),
             )
 
 

@@ -23,6 +23,7 @@ from everhold.backups.verification import (
 )
 from everhold.errors import EverholdError, InvalidInput, NotFound, StoreDamaged
 from everhold.exchange.restoring import RestoredRows, restore_rows
+from everhold.model import UserErasure
 from everhold.ports.records import Records
 from everhold.ports.stored_files import StoredFiles
 from everhold.progress import ReportProgress, StepCounter
@@ -84,10 +85,12 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
     if later is not None and request.as_of is not None:
         after = BackupReader(later, open_objects(history, later, state, into))
         reader = RowsBetween(BackupReader(manifest, objects), after, request.as_of)
-    erasures = Erasures(state.erasures, is_subject, manifest.at)
-    selected = SelectedRows(reader, erasures, request.organization, request.user)
     with ExitStack() as opened:
         records = _open_records(into, opened)
+        # A copy of the target may be older than an erasure that the store itself knows.
+        known = (*state.erasures, *records.scan(UserErasure, None, deleted=True))
+        erasures = Erasures(known, is_subject, manifest.at)
+        selected = SelectedRows(reader, erasures, request.organization, request.user)
         written = restore_rows(records, selected, add=request.add, report=report)
         if not request.add:
             _add_keys(records, state, request)
