@@ -145,7 +145,7 @@ def open_store(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[int], s
 def measure_load(report: Report, kind: str, folder: Path, seconds: float) -> None:
     with open_store(kind, folder) as (storage, make_scratch):
         with Everhold.open(storage, embedder=FakeEmbedder(), **_ENGINE) as engine:
-            between = max(0.2, seconds / 60)
+            between = max(0.2, seconds / 12)  # each is restored, which takes longer than making it
             writers, backups = back_up_under_load(engine, folder / f"load-{kind}", seconds, between=between)
         differences = check_backups(writers, folder / f"load-{kind}", backups, make_scratch)
     report.add(f"{kind}_load_seconds", seconds)

@@ -103,7 +103,7 @@ class BackupTarget(Row):
     `id` is the SHA-256 of the address.
     """
 
-    id: Sha256
+    id: Id
     address: Text
     last_backup: Name
     backed_up_at: Time
