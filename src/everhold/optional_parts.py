@@ -4,11 +4,11 @@ import hashlib
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from everhold.adapters.address import read_file, scheme_of
 from everhold.adapters.head_files import HeadFiles, read_key
 from everhold.adapters.in_process import InProcessSessions
-from everhold.encryption.deps import Encryption
 from everhold.encryption.recorded import read_recorded, record_fields
 from everhold.errors import MissingExtra
 from everhold.ports.language_model import LanguageModel
@@ -20,8 +20,11 @@ from everhold.sessions.secret import load_secret
 from everhold.settings import Settings, read_variable
 from everhold.stores import describe_place
 
+if TYPE_CHECKING:
+    from everhold.encryption.deps import Encryption
 
-def make_encryption(settings: Settings, records: Records) -> Encryption | None:
+
+def make_encryption(settings: Settings, records: Records) -> "Encryption | None":
     """Return the encryption of a store; None if the settings name no master key and nothing is encrypted.
 
     A store that holds encrypted content and has no master key refuses to show and to change it.
@@ -31,6 +34,7 @@ def make_encryption(settings: Settings, records: Records) -> Encryption | None:
     if chosen is None and not recorded:
         return None
     # Few stores are encrypted, and these take a while to import.
+    from everhold.encryption.deps import Encryption
     from everhold.encryption.fields import choose_fields
     from everhold.encryption.row_cipher import RowCipher
 
@@ -56,7 +60,7 @@ def make_encryption(settings: Settings, records: Records) -> Encryption | None:
 
 
 def encrypt_store(
-    encryption: Encryption | None, records: Records, candidates: SearchIndexes
+    encryption: "Encryption | None", records: Records, candidates: SearchIndexes
 ) -> tuple[Records, SearchIndexes]:
     """Return a store, and the replica that recall reads, with encrypted fields decrypted."""
     if encryption is None:
@@ -83,7 +87,7 @@ def _choose_heads_folder(settings: Settings) -> Path:
     return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
 
 
-def make_session_cache(settings: Settings, records: Records, encryption: Encryption | None) -> SessionCache:
+def make_session_cache(settings: Settings, records: Records, encryption: "Encryption | None") -> SessionCache:
     """Return the session cache; with encrypted messages or sessions, one that holds them encrypted."""
     cache = _choose_session_cache(settings, records)
     if encryption is None or {"messages", "sessions"}.isdisjoint(encryption.fields.read):
