@@ -269,6 +269,8 @@ def test_a_moved_store_is_read_with_the_same_master_key(request: pytest.FixtureR
     engine.close()
     Everhold.move(source.storage, f"duckdb:///{tmp_path}/copy.duckdb")
     copy = Store("duckdb", f"duckdb:///{tmp_path}/copy.duckdb")
+    with copy.open() as without, pytest.raises(MasterKeyMissing):
+        without.scope(user="alice").get(memory.id)
     assert open_encrypted(copy, tmp_path).scope(user="alice").get(memory.id).text == f"The PIN is {CANARY}"
     copy.close()
 
