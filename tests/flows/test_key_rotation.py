@@ -78,7 +78,9 @@ def test_new_data_keys_encrypt_every_row_again(any_store: Store, tmp_path: Path)
     engine = open_encrypted(any_store, tmp_path)
     write_memories(engine)
     before, texts = list_generations(engine), read_texts(engine)
+    versions = {row.id: row.version for row in stored_of(engine).scan(Memory, "default")}
     rotated = engine.rotate_keys()
+    assert {row.id: row.version for row in stored_of(engine).scan(Memory, "default")} == versions
     after = list_generations(engine)
     assert (rotated.unreadable, len(after), after & before) == (0, 1, set())
     assert rotated.rows >= 30
