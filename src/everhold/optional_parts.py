@@ -4,13 +4,14 @@ import hashlib
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from everhold.adapters.address import read_file, scheme_of
 from everhold.adapters.head_files import HeadFiles, read_key
 from everhold.adapters.in_process import InProcessSessions
-from everhold.encryption.deps import Encryption
 from everhold.encryption.recorded import read_recorded, record_fields
 from everhold.errors import MissingExtra
+from everhold.model import DataKey
 from everhold.ports.language_model import LanguageModel
 from everhold.ports.log_heads import SignedHeads
 from everhold.ports.records import Records
@@ -20,24 +21,31 @@ from everhold.sessions.secret import load_secret
 from everhold.settings import Settings, read_variable
 from everhold.stores import describe_place
 
+if TYPE_CHECKING:
+    from everhold.encryption.deps import Encryption
 
-def make_encryption(settings: Settings, records: Records) -> Encryption | None:
+
+def make_encryption(settings: Settings, records: Records) -> "Encryption | None":
     """Return the encryption of a store; None if the settings name no master key and nothing is encrypted.
 
     A store that holds encrypted content and has no master key refuses to show and to change it.
     """
-    recorded = read_recorded(records)
     chosen = settings.encryption
-    if chosen is None and not recorded:
+    has_keys = bool(records.scan(DataKey, None, limit=1, deleted=True))
+    if chosen is None and not has_keys:
         return None
     # Few stores are encrypted, and these take a while to import.
-    from everhold.encryption.fields import choose_fields
+    from everhold.encryption.deps import Encryption
+    from everhold.encryption.fields import choose_fields, list_encryptable_fields
     from everhold.encryption.row_cipher import RowCipher
 
+    recorded = list(read_recorded(records))
+    # A store that was moved here has keys, and no record of what they encrypt.
+    possible = list_encryptable_fields() if has_keys and not recorded else recorded
     if chosen is None:
         from everhold.encryption.missing_key import MissingDataKeys
 
-        fields = choose_fields((), recorded)
+        fields = choose_fields((), possible)
         return Encryption(RowCipher(MissingDataKeys(records), fields), records, is_missing=True)
     try:
         from everhold.adapters.encryption import MasterKeys, StoredDataKeys, read_master_key
@@ -45,18 +53,18 @@ def make_encryption(settings: Settings, records: Records) -> Encryption | None:
         raise MissingExtra(
             f"cryptography is not installed ({error.name})", remedy="pip install 'everhold[encryption]'"
         ) from error
-    fields = choose_fields(chosen.fields, recorded)
+    fields = choose_fields(chosen.fields, possible)
     current, *former = (read_master_key(source, read_variable) for source in (chosen.master_key, *chosen.former_keys))
     keys = StoredDataKeys(records, MasterKeys(current, tuple(former)), per_user=chosen.per_user)
     encryption = Encryption(RowCipher(keys, fields), records)
-    unrecorded = [name for name in encryption.recorded_fields if name not in recorded]
+    unrecorded = sorted({*encryption.recorded_fields, *possible} - set(recorded))
     if unrecorded:
         record_fields(records, unrecorded)
     return encryption
 
 
 def encrypt_store(
-    encryption: Encryption | None, records: Records, candidates: SearchIndexes
+    encryption: "Encryption | None", records: Records, candidates: SearchIndexes
 ) -> tuple[Records, SearchIndexes]:
     """Return a store, and the replica that recall reads, with encrypted fields decrypted."""
     if encryption is None:
@@ -83,7 +91,7 @@ def _choose_heads_folder(settings: Settings) -> Path:
     return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
 
 
-def make_session_cache(settings: Settings, records: Records, encryption: Encryption | None) -> SessionCache:
+def make_session_cache(settings: Settings, records: Records, encryption: "Encryption | None") -> SessionCache:
     """Return the session cache; with encrypted messages or sessions, one that holds them encrypted."""
     cache = _choose_session_cache(settings, records)
     if encryption is None or {"messages", "sessions"}.isdisjoint(encryption.fields.read):

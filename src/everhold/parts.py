@@ -29,7 +29,6 @@ from everhold.embedding import (
     prepare_beside,
     report_embedding,
 )
-from everhold.encryption.deps import Encryption
 from everhold.errors import StoreUnavailable
 from everhold.maintenance.serving import find_serving_model, list_retired_models
 from everhold.model import EmbeddingModel, Message
@@ -61,6 +60,7 @@ from everhold.stores import do_all, make_sql_views, open_store
 
 if TYPE_CHECKING:
     from everhold.ask.sources.cache import TableCache
+    from everhold.encryption.deps import Encryption
     from everhold.episodes.deps import EpisodeDeps
     from everhold.events.subscription import Subscription
     from everhold.maintenance.reembed import Cut
@@ -92,7 +92,7 @@ class Parts:
     find_sql_views: "Callable[[], SqlViews | None]" = field(default=lambda: None, repr=False)
     """Returns what creates SQL views in the store's database; None if the store cannot have any."""
     is_closed: bool = False
-    encryption: Encryption | None = None
+    encryption: "Encryption | None" = None
     backup_targets: BackupTargets = field(default_factory=NoBackupTargets)
     """What erasing a user tells, so that nothing of the user is left in backups."""
     subscriptions: "list[Subscription]" = field(default_factory=list, repr=False)
@@ -277,7 +277,7 @@ def assemble(
 
 
 def _make_chunking(
-    settings: Settings, embedder: Embedder, tokenizer: Tokenizer, encryption: Encryption | None
+    settings: Settings, embedder: Embedder, tokenizer: Tokenizer, encryption: "Encryption | None"
 ) -> Chunking:
     chosen = settings.embedding
     hides_text = show_text if encryption is None else encryption.fields.hides_text
@@ -295,7 +295,7 @@ def _connect_sessions(parts: Parts) -> None:
 
 
 def _make_session_deps(
-    settings: Settings, records: Records, scope_rows: ScopeRows, encryption: Encryption | None
+    settings: Settings, records: Records, scope_rows: ScopeRows, encryption: "Encryption | None"
 ) -> SessionDeps:
     sessions = make_session_cache(settings, records, encryption)
     find_files = cache(partial(make_archive_files, settings, records, None if encryption is None else encryption.keys))

@@ -248,6 +248,7 @@ def test_a_write_never_uses_a_destroyed_key(store: Store, tmp_path: Path) -> Non
     alice = writer.scope(user="alice")
     alice.remember("Before", kind="vault")  # the writer now holds the key in memory
     other.erase("alice")
+    other.create_user("alice")  # otherwise the missing user would refuse the write
     memory = alice.remember("After", kind="vault")
     assert is_encrypted(stored_of(writer).get(Memory, "default", [memory.id])[memory.id].text)
     assert [row.text for row in other.scope(user="alice").list()] == ["After"]
@@ -269,6 +270,8 @@ def test_a_moved_store_is_read_with_the_same_master_key(request: pytest.FixtureR
     engine.close()
     Everhold.move(source.storage, f"duckdb:///{tmp_path}/copy.duckdb")
     copy = Store("duckdb", f"duckdb:///{tmp_path}/copy.duckdb")
+    with copy.open() as without, pytest.raises(MasterKeyMissing):
+        without.scope(user="alice").get(memory.id)
     assert open_encrypted(copy, tmp_path).scope(user="alice").get(memory.id).text == f"The PIN is {CANARY}"
     copy.close()
 

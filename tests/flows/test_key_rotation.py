@@ -8,7 +8,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import keyring
 import pytest
+from keyring.backend import KeyringBackend
 
 from everhold import Everhold, MasterKeyMissing, MasterKeyWrong, StepProgress
 from everhold.model import DataKey, Memory
@@ -78,7 +80,9 @@ def test_new_data_keys_encrypt_every_row_again(any_store: Store, tmp_path: Path)
     engine = open_encrypted(any_store, tmp_path)
     write_memories(engine)
     before, texts = list_generations(engine), read_texts(engine)
+    versions = {row.id: row.version for row in stored_of(engine).scan(Memory, "default")}
     rotated = engine.rotate_keys()
+    assert {row.id: row.version for row in stored_of(engine).scan(Memory, "default")} == versions
     after = list_generations(engine)
     assert (rotated.unreadable, len(after), after & before) == (0, 1, set())
     assert rotated.rows >= 30
@@ -230,18 +234,44 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
         Everhold.open("memory://", encryption={"master_key": source})
 
 
+class DictionaryKeyring(KeyringBackend):
+    """A keyring of this process."""
+
+    priority = 1.0
+
+    def __init__(self) -> None:
+        self.passwords: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self.passwords.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.passwords[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self.passwords[service, username]
+
+
 def test_every_source_gives_the_same_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_key(tmp_path)
     text = (tmp_path / "master.key").read_text()
     monkeypatch.setenv("MY_KEY", text)
+    before = keyring.get_keyring()
+    keyring.set_keyring(DictionaryKeyring())
+    keyring.set_password("everhold", "default", text.strip())
     prints = set()
-    for source in (f"file:{tmp_path}/master.key", "env:MY_KEY", f"command:cat {tmp_path}/master.key"):
+    sources = [f"file:{tmp_path}/master.key", "env:MY_KEY", f"command:cat {tmp_path}/master.key"]
+    for source in [*sources, "keyring:everhold/default"]:
         with Everhold.open("memory://", encryption={"master_key": source}) as engine:
             prints.add(engine.keys().master_fingerprint)
+    keyring.set_keyring(before)
     assert len(prints) == 1
 
 
-@pytest.mark.parametrize("source", ["env:NO_SUCH_KEY", "command:false", "command:no-such-program", "file:/nowhere/key"])
+@pytest.mark.parametrize(
+    "source",
+    ["env:NO_SUCH_KEY", "command:false", "command:no-such-program", "file:/nowhere/key", "keyring:everhold/none"],
+)
 def test_a_source_that_cannot_be_read_is_named(source: str) -> None:
     with pytest.raises(MasterKeyMissing):
         Everhold.open("memory://", encryption={"master_key": source})

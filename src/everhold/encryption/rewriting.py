@@ -21,7 +21,7 @@ from everhold.model.encrypted_values import is_encrypted, unpack_envelope
 from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME
 from everhold.ports.erasure import note_purge
 from everhold.schema.catalog import ENTITIES, TABLES, get_key, get_table
-from everhold.schema.operations import Delete, Op, Operation, Page, Patch, Put, Where
+from everhold.schema.operations import Delete, Increment, Op, Operation, Page, Patch, Put, Where
 
 _BATCH = 200
 
@@ -165,7 +165,11 @@ def _plan(deps: RewritingDeps, row: Row) -> list[Operation]:
     changes: dict[str, Any] = {name: stored.get(name, content.__dict__[name]) for name in outdated}
     if table.name == "episodes":
         changes |= {name: stored[name] for name in ("name",) if name in stored}
-    operations: list[Operation] = [Patch(type(row), get_key(row), changes, version=row.__dict__["version"])]
+    operations: list[Operation] = [
+        Patch(type(row), get_key(row), changes, version=row.__dict__["version"]),
+        # The content is the same, so a writer who has read the row before may still change it.
+        Increment(type(row), get_key(row), {"version": -1}),
+    ]
     if _has_changed_search(deps.encryption, row):
         operations += _make_index_changes(deps, content)
     return operations

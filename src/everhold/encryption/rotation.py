@@ -18,7 +18,7 @@ from everhold.model import Counter, DataKey
 from everhold.ports.data_keys import RotatingDataKeys
 from everhold.ports.records import Records
 from everhold.schema.catalog import get_key
-from everhold.schema.operations import Delete, Ensure, Op, Page, Patch, Where
+from everhold.schema.operations import Ensure, Op, Page, Patch, Where
 
 _BEGAN = "key rotation began"
 _BATCH = 500
@@ -72,13 +72,13 @@ def replace_keys(encryption: Encryption, keys: RotatingDataKeys, count: Callable
 def finish_rotation(deps: RewritingDeps) -> int:
     """Rewrite the rows that old keys encrypted; return how many could not be read."""
     unreadable = rewrite_rows(deps)
-    deps.encryption.stored.commit([Delete(Counter, (_BEGAN,))])
+    deps.encryption.stored.commit([Patch(Counter, (_BEGAN,), {"value": 0})])
     return unreadable
 
 
 def is_unfinished(records: Records) -> bool:
     """Return whether a rotation was interrupted."""
-    return bool(records.scan(Counter, None, [Where("name", Op.EQ, _BEGAN)], limit=1))
+    return _read_start(records) > 0
 
 
 def list_data_keys(records: Records) -> list[DataKey]:
@@ -95,5 +95,14 @@ def list_data_keys(records: Records) -> list[DataKey]:
 
 def _begin(records: Records) -> int:
     """Return when the rotation began, in microseconds; an interrupted one began earlier."""
-    records.commit([Ensure(Counter(name=_BEGAN, value=clock.micros(clock.now())))])
-    return records.scan(Counter, None, [Where("name", Op.EQ, _BEGAN)], limit=1)[0].value
+    began = _read_start(records)
+    if not began:
+        began = clock.micros(clock.now())
+        records.commit([Ensure(Counter(name=_BEGAN)), Patch(Counter, (_BEGAN,), {"value": began})])
+    return began
+
+
+def _read_start(records: Records) -> int:
+    """Return when the current rotation began; 0 if there is none."""
+    rows = records.scan(Counter, None, [Where("name", Op.EQ, _BEGAN)], limit=1)
+    return rows[0].value if rows else 0

@@ -126,7 +126,7 @@ class RowCipher:
         envelope = self.keys.encrypt(
             row[table.tenant or ""], find_user(row), _encode(kind, value), _make_place(table, name, row)
         )
-        return pack_envelope(envelope, like=_TYPES[kind])
+        return pack_envelope(envelope, like=list if isinstance(value, list) else _TYPES[kind])
 
     def _decrypt(self, table: Table, name: str, value: Any, row: Mapping[str, Any]) -> Any:
         try:

@@ -21,7 +21,8 @@ def is_encrypted(value: Any) -> bool:
         return value.startswith(_TEXT)
     if isinstance(value, bytes):
         return value.startswith(_BYTES)
-    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get(ENCRYPTED), str)
+    mark, content = _split(value)
+    return mark == ENCRYPTED and isinstance(content, str)
 
 
 def has_mark(value: Any) -> bool:
@@ -30,22 +31,29 @@ def has_mark(value: Any) -> bool:
         return value.startswith((_TEXT, _PLAIN_TEXT))
     if isinstance(value, bytes):
         return value.startswith((_BYTES, _PLAIN_BYTES))
-    return isinstance(value, dict) and len(value) == 1 and (ENCRYPTED in value or PLAIN in value)
+    return _split(value)[0] in (ENCRYPTED, PLAIN)
+
+
+def _split(value: Any) -> tuple[Any, Any]:
+    """Return the mark and the content of a JSON value that may be marked: an object or a list, as the plain one was."""
+    if isinstance(value, dict) and len(value) == 1:
+        return next(iter(value.items()))
+    return tuple(value) if isinstance(value, list) and len(value) == 2 else (None, None)
 
 
 def pack_envelope(envelope: bytes, *, like: type) -> Any:
-    """Return an envelope as a column holds it whose values are `str`, `bytes` or, for every other type, JSON."""
+    """Return an envelope as a column holds it whose values are `str`, `bytes`, `list` or other JSON."""
     if like is bytes:
         return _BYTES + envelope
     text = base64.b64encode(envelope).decode("ascii")
-    return _TEXT + text if like is str else {ENCRYPTED: text}
+    return _TEXT + text if like is str else [ENCRYPTED, text] if like is list else {ENCRYPTED: text}
 
 
 def unpack_envelope(value: Any) -> bytes:
     """Return the envelope in a value. EnvelopeDamaged if it cannot be read."""
     if isinstance(value, bytes):
         return value.removeprefix(_BYTES)
-    text = value.removeprefix(_TEXT) if isinstance(value, str) else value[ENCRYPTED]
+    text = value.removeprefix(_TEXT) if isinstance(value, str) else _split(value)[1]
     try:
         return base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
@@ -60,7 +68,9 @@ def mark_plain(value: Any) -> Any:
         return value
     if isinstance(value, str):
         return _PLAIN_TEXT + value
-    return _PLAIN_BYTES + value if isinstance(value, bytes) else {PLAIN: value}
+    if isinstance(value, bytes):
+        return _PLAIN_BYTES + value
+    return [PLAIN, value] if isinstance(value, list) else {PLAIN: value}
 
 
 def unmark_plain(value: Any) -> Any:
@@ -69,4 +79,5 @@ def unmark_plain(value: Any) -> Any:
         return value.removeprefix(_PLAIN_TEXT)
     if isinstance(value, bytes):
         return value.removeprefix(_PLAIN_BYTES)
-    return value[PLAIN] if isinstance(value, dict) and len(value) == 1 and PLAIN in value else value
+    mark, content = _split(value)
+    return content if mark == PLAIN else value

@@ -115,10 +115,8 @@ def make_revision_operations(
     )
     fields = (*REVISABLE, *DERIVED, "hash", "updated_at", "revision", "last_updated_by_id")
     changed = {name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]}
-    operations: list[Operation] = [
-        Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version),
-        Put(kept),
-    ]
+    patch = Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version)
+    operations: list[Operation] = [patch, Put(kept)]
     is_other_secrecy = _has_other_secrecy(deps, memory, revised)
     if vectors or earlier or is_other_secrecy or any(name in changed for name in _SEARCHED):
         current = read_current_chunks(deps, memory)

@@ -18,6 +18,7 @@ from everhold.schema.operations import Op, Put, Where
 ALGORITHM = "AES-256-GCM"
 # A process uses a key that another one has replaced for at most this long. Both keys stay readable.
 _FRESH = timedelta(seconds=60)
+_MAX_LOADED = 10_000  # keys in memory
 _ORGANIZATION = ""
 _CONTENT, _HASH = "content", "hash"
 
@@ -128,6 +129,7 @@ class StoredDataKeys:
         row = self._find_newest(*place) or self._create(*place, generation=1)
         key = self._unwrap(row)
         with self._lock:
+            self._drop_many()
             self._current[place] = self._by_id[organization_id, row.id] = key
         return key
 
@@ -139,8 +141,14 @@ class StoredDataKeys:
                 raise self._explain_missing(organization_id, key_id)
             key = self._unwrap(row)
             with self._lock:
+                self._drop_many()
                 self._by_id[organization_id, key_id] = key
         return key
+
+    def _drop_many(self) -> None:
+        """Drop all keys from memory if there are too many of them; they are read again when they are used."""
+        if len(self._by_id) >= _MAX_LOADED:
+            self._current, self._by_id = {}, {}
 
     def _find_newest(self, organization_id: str, subject: str, purpose: str) -> DataKey | None:
         where = [Where("subject", Op.EQ, subject), Where("purpose", Op.EQ, purpose)]
