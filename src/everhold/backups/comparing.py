@@ -22,7 +22,7 @@ from everhold.schema.catalog import get_table
 from everhold.schema.snapshots import RowBatch
 
 _MAX_LAYERS = 30
-# A table whose later layers have more than this share of its rows is stored anew.
+# A table whose later layers have more than this share of its rows is stored in full again.
 _MAX_CHANGED = 0.5
 _NONE = np.array([], np.uint64)
 INDEX, DELETED = "index", "deleted"

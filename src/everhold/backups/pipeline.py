@@ -43,7 +43,7 @@ _NOT_STORED: tuple[type[Row], ...] = (DataKey,)
 
 @dataclass(frozen=True)
 class BackupResult:
-    """What a backup stored. `is_full` says that no earlier backup was built upon.
+    """What a backup stored. `is_full` says that it uses no earlier backup.
 
     `changed_rows` is the number of rows stored, `deleted_rows` that of rows found deleted, and `bytes` the size of the
     objects that were added. `removed` are the backups that the retention rule has deleted. `missing_files` are files
@@ -67,7 +67,7 @@ class BackupResult:
 
 @dataclass(frozen=True)
 class _Earlier:
-    """The backup that the next one builds upon. `mark` is empty if the store cannot tell what changed since."""
+    """The backup that the next one extends. `mark` is empty if the store cannot tell what changed since."""
 
     manifest: Manifest
     sha256: str
@@ -191,7 +191,7 @@ def _store_table(backup: TableBackup, previous: TableEntry | None, mark: str) ->
     except (StoreDamaged, NotFound) as error:
         if previous is None:
             raise
-        logger.warning("an earlier backup cannot be built upon (%s); storing all rows", error)
+        logger.warning("an earlier backup cannot be used (%s); storing all rows", error)
         return backup.store(None, "")
 
 

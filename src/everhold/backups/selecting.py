@@ -109,7 +109,7 @@ class SelectedRows:
         if self._organization is not None and organization != self._organization:
             return False
         user_id = self._owners.note(table, values)
-        # The log keeps its lines, which name no content: without one, nobody could tell whether others were removed.
+        # The log keeps its lines, which hold no content: its chain shows whether lines were removed.
         if user_id is not None and table.name != _LOG and self._erasures.has(organization, user_id):
             self.left_out += 1
             return False

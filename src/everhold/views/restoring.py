@@ -225,7 +225,7 @@ def _restore_into_scratch(reader: BackupReader, report: ReportProgress) -> tuple
         scratch = settings.load(folder / "scratch.db", sqlite={"synchronous": "NORMAL"})
         records = _open_records(scratch, opened)
         rows = restore_rows(records, selected, report=report).rows
-        # Of a table with rows that nobody can read any more, the rest has another hash.
+        # A table with rows that cannot be decrypted any more has another hash without them.
         unreadable = {name for name, count in reader.unreadable.items() if count}
         with records.read_snapshot() as snapshot:
             return rows, compare_with_store(reader.manifest, snapshot, reader.objects, unreadable)

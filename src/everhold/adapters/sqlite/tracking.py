@@ -31,7 +31,7 @@ _EPOCHS_KEPT = 100  # an older snapshot is compared row by row
 
 
 class Epoch(NamedTuple):
-    """The current epoch. `tracking` is a random name: another file, or one tracked anew, has another."""
+    """The current epoch. `tracking` is a random name: another file has another."""
 
     tracking: str
     number: int
