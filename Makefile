@@ -23,7 +23,7 @@ PEERS := .venv-peers
 PEERS_WANTED := benchmarks/peers/requirements.txt
 PEERS_READY := $(PEERS)/.ready
 
-BENCHMARKS := start remember recall ask sessions agents crash interrupts merges stores voice
+BENCHMARKS := start remember recall ask sessions agents crash interrupts merges stores voice encryption
 
 # How many processes share the tests: two more than there are processors, for some tests wait. TESTS=tests/unit narrows
 # what is run.
@@ -71,6 +71,7 @@ attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, 
 	@$(BIN)/python -m benchmarks.tenancy_fuzz --attempts 20000 --store all
 	@$(BIN)/python -m benchmarks.interrupts --interrupts 1000 --store all
 	@$(BIN)/python -m benchmarks.tampering --edits 2000
+	@$(BIN)/python -m benchmarks.erasure
 	@$(BIN)/python -m benchmarks.sql_escapes
 	@$(BIN)/python -m benchmarks.crash --kills 500
 	@$(BIN)/python -m benchmarks.maintenance_crash

@@ -63,6 +63,12 @@ LEFT_TO_CONTRACT = {
     rf"({_SHARED_SQL})\[postgres-(?!({_FEW_TABLES})[.\]])": (
         "SQLite and PostgreSQL run the same statements of `schema/statements.py`; SQLite runs them for every table."
     ),
+    r"test_encrypting_records\.py::.*\[(sqlite|in_memory-(?!memories|messages|agents|connections|outbox)\w+[.\]])": (
+        "Encryption is the same above every store and for every table; these five have columns of every kind."
+    ),
+    r"test_a_backup_is_restored_into_another_kind_of_store\[dynamodb\]": (
+        "Rows are written by commits alike on every store; a backup of DynamoDB is made and restored in every run."
+    ),
     r"test_five_thousand_rows_in_one_commit\[dynamodb\]": "It takes long on DynamoDB's server for tests.",
     r"test_get_takes_more_ids_than_a_statement_may\[dynamodb\]": (
         "DynamoDB has no statements; `tests/adapters/dynamodb` reads more keys than fit into one batch."

@@ -10,8 +10,13 @@ from everhold.ask.sources.finding import FoundTable
 from everhold.ask.sources.pipeline import UploadedFile
 from everhold.ask.sources.rows import DescribedTable
 from everhold.async_engine import AsyncEverhold, OpeningEngine
+from everhold.backups.listing import BackupSummary
+from everhold.backups.pipeline import BackupResult
+from everhold.backups.verification import BackupVerification
 from everhold.context.section import Context, SectionUse
 from everhold.context.window import Window
+from everhold.encryption.rotation import Rotated
+from everhold.encryption.status import KeyDescription, KeyReport
 from everhold.engine import Everhold
 from everhold.episodes.listing import EpisodeDetails, Episodes
 from everhold.episodes.reading import SpanSummary
@@ -21,8 +26,12 @@ from everhold.errors import (
     BatchTooLarge,
     BrokenReference,
     Conflict,
+    DataKeyDestroyed,
+    DataKeyMissing,
     DataUnavailable,
     EmptyQuery,
+    EncryptionError,
+    EnvelopeDamaged,
     EverholdError,
     FileError,
     IdempotencyMismatch,
@@ -30,6 +39,8 @@ from everhold.errors import (
     InvalidInput,
     InvalidSettings,
     MalformedId,
+    MasterKeyMissing,
+    MasterKeyWrong,
     MissingExtra,
     ModelDamaged,
     ModelError,
@@ -96,6 +107,7 @@ from everhold.model import (
     WorkspaceFile,
 )
 from everhold.model.base import Entity
+from everhold.ports.backup_targets import TargetErasure
 from everhold.ports.data_engine import ColumnType, QueryResult, ResultColumn
 from everhold.ports.embedder import Embedder
 from everhold.ports.reranker import Reranker
@@ -126,11 +138,13 @@ from everhold.settings_fields import SettingsFields
 from everhold.sql_views.installing import PresetViews
 from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
+from everhold.tenancy.erasure import ErasedPlace, ErasureProof
 from everhold.tools.definitions import ToolList
 from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
 from everhold.views.agents import AgentFields
 from everhold.views.blocks import BlockFields, NewBlockFields
 from everhold.views.messages import MessageFields
+from everhold.views.restoring import Restored
 from everhold.views.run import AsyncRun, Run
 from everhold.views.sessions import ConversationFields, SessionFields
 from everhold.views.tools import DerivedToolFields, NewToolFields, ToolFields
@@ -162,6 +176,9 @@ __all__ = [
     "AsyncRun",
     "AsyncView",
     "AsyncWorkspaceFolder",
+    "BackupResult",
+    "BackupSummary",
+    "BackupVerification",
     "BatchTooLarge",
     "Block",
     "BlockFields",
@@ -175,6 +192,8 @@ __all__ = [
     "Conversation",
     "ConversationFields",
     "Cycle",
+    "DataKeyDestroyed",
+    "DataKeyMissing",
     "DataUnavailable",
     "Deleted",
     "DerivedToolFields",
@@ -182,10 +201,14 @@ __all__ = [
     "EarlierQuestion",
     "Embedder",
     "EmptyQuery",
+    "EncryptionError",
     "Entity",
+    "EnvelopeDamaged",
     "Episode",
     "EpisodeDetails",
     "Episodes",
+    "ErasedPlace",
+    "ErasureProof",
     "EventStream",
     "Everhold",
     "EverholdError",
@@ -206,11 +229,15 @@ __all__ = [
     "InvalidInput",
     "InvalidSettings",
     "JobReport",
+    "KeyDescription",
+    "KeyReport",
     "Listing",
     "MaintenanceReport",
     "MaintenanceRun",
     "MalformedId",
     "MappedRows",
+    "MasterKeyMissing",
+    "MasterKeyWrong",
     "Memory",
     "MemoryConflict",
     "MemoryFields",
@@ -254,11 +281,13 @@ __all__ = [
     "Remedy",
     "Report",
     "Reranker",
+    "Restored",
     "RestoredFiles",
     "ResultColumn",
     "ResultTable",
     "ResultTooLarge",
     "Revision",
+    "Rotated",
     "RowFault",
     "RowsLeftOut",
     "Run",
@@ -291,6 +320,7 @@ __all__ = [
     "StoreUnavailable",
     "Subscription",
     "TableMetadata",
+    "TargetErasure",
     "Tool",
     "ToolFields",
     "ToolList",

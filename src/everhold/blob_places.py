@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from everhold.adapters.address import scheme_of
 from everhold.errors import InvalidSettings
 from everhold.model import SessionArchive
+from everhold.ports.data_keys import DataKeys
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 from everhold.settings import Settings
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from everhold.workspaces.deps import MissingScopeRows, WorkspaceDeps
 
 
-def make_archive_files(settings: Settings, records: Records) -> "ArchiveFiles | None":
-    """Return the files of archived messages; None if the settings name no place for blobs."""
+def make_archive_files(settings: Settings, records: Records, keys: DataKeys | None = None) -> "ArchiveFiles | None":
+    """Return the files of archived messages, encrypted with `keys`; None if the settings name no place for blobs."""
     if settings.blobs == "auto":
         return None
     from everhold.adapters.files import FileBlobs  # takes a while
@@ -30,7 +31,7 @@ def make_archive_files(settings: Settings, records: Records) -> "ArchiveFiles | 
 
     # Each store has a folder of its own. Two stores may hold the same archive after a move.
     folder = _name_store(records, b"archives")
-    return ArchiveFiles(records, FileBlobs(f"{settings.blobs.rstrip('/')}/archives/{folder}"))
+    return ArchiveFiles(records, FileBlobs(f"{settings.blobs.rstrip('/')}/archives/{folder}"), keys)
 
 
 def copy_files(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:

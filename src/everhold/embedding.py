@@ -149,7 +149,7 @@ def make_beside_embedders(settings: Settings) -> list[EmbeddingParts]:
 def add_beside(settings: Settings, chunking: Chunking, beside: Sequence[EmbeddingParts]) -> Chunking:
     """Return a chunking that also makes chunks for these models; raise InvalidSettings if two have the same name."""
     parts = [
-        Chunking(add_cache(settings, model.embedder), model.tokenizer, chunking.tokens, chunking.overlap)
+        replace(chunking, embedder=add_cache(settings, model.embedder), tokenizer=model.tokenizer, also=())
         for model in beside
     ]
     names = [part.embedder.model for part in (chunking, *parts)]

@@ -29,6 +29,10 @@ from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.settings_fields import SettingsFields
 from everhold.settings_sections import hide_password
 from everhold.views.accounts import AccountVerbs
+from everhold.views.backup_targets import KnownTargets
+from everhold.views.backups import BackupVerbs
+from everhold.views.encryption import EncryptionVerbs, require_decrypt
+from everhold.views.erasure import ErasureVerbs
 from everhold.views.sql_views import SqlViewVerbs
 
 if TYPE_CHECKING:
@@ -41,11 +45,12 @@ if TYPE_CHECKING:
 
 
 @check_verbs
-class Everhold(AccountVerbs, SqlViewVerbs):
+class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlViewVerbs):
     """A memory engine on one store. Data is reached through `scope` only."""
 
     def __init__(self, built: "Parts") -> None:
         self._parts = built
+        built.backup_targets = KnownTargets(built)
         if built.settings.layout == "julep":
             self._require_single_organization()
         every_minutes = built.settings.maintenance.every_minutes
@@ -130,14 +135,17 @@ class Everhold(AccountVerbs, SqlViewVerbs):
         *,
         organization: Identifier = DEFAULT_ORGANIZATION,
         overwrite: bool = False,
+        decrypt: bool = False,
         progress: ReportProgress | None = None,
     ) -> int:
         """Write everything of an organization to a file of JSON lines and return how many rows there are.
 
         The file appears when it is complete, and only its owner can read it. One that exists is replaced only with
         `overwrite`; a link is replaced like a file and never followed. An open text file is written to directly.
-        FileError if it cannot be written; nothing is left behind then.
+        FileError if it cannot be written; nothing is left behind then. An engine with a master key refuses, unless you
+        pass `decrypt`: the file holds encrypted fields in plain text.
         """
+        require_decrypt(self._parts, decrypt)
         from everhold.exchange import bundle
         from everhold.files import create_text
         from everhold.sessions.archive import read_archived_rows

@@ -24,6 +24,12 @@
     │   ├── StoreDamaged
     │   ├── BatchTooLarge
     │   └── SchemaTooNew
+    ├── EncryptionError       encrypted content could not be read or written; nothing was changed
+    │   ├── MasterKeyMissing
+    │   ├── MasterKeyWrong
+    │   ├── DataKeyMissing
+    │   ├── DataKeyDestroyed
+    │   └── EnvelopeDamaged
     ├── ModelError            the embedding model, or the language model
     │   ├── ModelNotFound
     │   ├── ModelDamaged
@@ -44,16 +50,13 @@ An error has three parts: `fact`, what is wrong; `value`, what was refused, if o
 shortened, and is never a secret, the text of a memory or a question.
 """
 
-import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import PurePath
-from types import NoneType
 from typing import Any, ClassVar, Self
 
-_SHOWN = 60  # characters
-_SHOWN_BITS = 128  # Python takes long to write a huge integer, and refuses beyond 4,300 digits
+from everhold import error_values
+
+format_value = error_values.format_value
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class EverholdError(Exception):
     def __init__(self, fact: str, *, value: Any = None, remedy: str | Remedy = "") -> None:
         super().__init__(fact)
         self.fact = fact
-        self.value = _shorten(value)
+        self.value = error_values.shorten_value(value)
         self.remedy = remedy if isinstance(remedy, Remedy) else Remedy(remedy or self.default_remedy)
 
     @classmethod
@@ -255,6 +258,40 @@ class SchemaTooNew(StoreError):
     """The store was written by a later Everhold."""
 
 
+class EncryptionError(EverholdError):
+    """Encrypted content could not be read or written. Nothing was changed or decrypted."""
+
+
+class MasterKeyMissing(EncryptionError):
+    """The master key cannot be read, or the settings name none although the store holds encrypted content."""
+
+    default_remedy = "set encryption.master_key to the store's master key"
+
+
+class MasterKeyWrong(EncryptionError):
+    """Another master key wrapped the store's data keys."""
+
+    default_remedy = "set encryption.master_key to the key with that fingerprint; `everhold keys` lists fingerprints"
+
+
+class DataKeyMissing(EncryptionError):
+    """Content was encrypted with a data key that the store does not have."""
+
+    default_remedy = "restore the table data_keys from a backup of this store"
+
+
+class DataKeyDestroyed(EncryptionError):
+    """Content was encrypted with a data key that was destroyed on purpose. It cannot be read any more."""
+
+    default_remedy = "delete the row; its user was erased"
+
+
+class EnvelopeDamaged(EncryptionError):
+    """Encrypted content was changed, or copied from another row or column."""
+
+    default_remedy = "restore the row from a backup, or delete it"
+
+
 class ModelError(EverholdError):
     """The embedding model."""
 
@@ -324,54 +361,3 @@ class InvalidSettings(EverholdError, ValueError):
 
 class MissingExtra(EverholdError, ImportError):
     """A driver that is not installed; the message names the extra."""
-
-
-def _shorten(value: Any) -> Any:
-    """Return a value as an error keeps it: plain, so that it can be pickled and written as JSON, and short."""
-    if value is None or isinstance(value, bool | float):
-        return value
-    if isinstance(value, int):
-        return int(value) if value.bit_length() <= _SHOWN_BITS else format_value(value)
-    if isinstance(value, str):
-        return value[:_SHOWN] if len(value) <= _SHOWN else f"{value[:_SHOWN]}… of length {len(value)}"
-    return format_value(value)
-
-
-def format_value(value: Any) -> str:
-    """Return a value as an error message shows it: short, with its length, and safe for any object."""
-    if isinstance(value, str | bytes):
-        text = repr(value[: _SHOWN + 1])  # a slice is plain text, even of a subclass
-        return text if len(text) <= _SHOWN and len(value) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return (
-            int.__repr__(value) if value.bit_length() <= _SHOWN_BITS else f"a whole number of {value.bit_length()} bits"
-        )
-    if isinstance(value, list | tuple | set | frozenset | dict):
-        text = _outline(value)
-        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
-    # The repr of any other object may be long, or raise.
-    plain = next((show for kind, show in _PLAIN.items() if isinstance(value, kind)), None)
-    return plain(value) if plain else f"a {type(value).__name__}"
-
-
-_PLAIN: Mapping[type, Callable[[Any], str]] = {
-    bool: bool.__repr__,
-    NoneType: repr,
-    float: float.__repr__,
-    datetime: datetime.isoformat,
-    PurePath: lambda path: format_value(str(path)),
-}
-
-
-class _Outline(reprlib.Repr):
-    """Shows the beginning of lists and objects, two levels deep, with every value as `format_value` returns it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel = 2
-
-    def repr1(self, x: Any, level: int) -> str:
-        return super().repr1(x, level) if type(x) in (list, tuple, set, frozenset, dict) else format_value(x)
-
-
-_outline = _Outline().repr

@@ -1,19 +1,15 @@
 """Choose and assemble the parts of an engine. What few processes need is imported where it is used."""
 
-import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from everhold.access.buffer import AccessBuffer
-from everhold.adapters.address import read_file, scheme_of
 from everhold.adapters.cached_embedder import CachedEmbedder
-from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
 from everhold.arguments.protocols import require_protocol
 from everhold.blob_places import make_archive_files, make_workspace_deps
@@ -36,25 +32,33 @@ from everhold.embedding import (
 from everhold.errors import StoreUnavailable
 from everhold.maintenance.serving import find_serving_model, list_retired_models
 from everhold.model import EmbeddingModel, Message
+from everhold.optional_parts import (
+    encrypt_store,
+    make_encryption,
+    make_heads,
+    make_language_model,
+    make_session_cache,
+)
+from everhold.ports.backup_targets import BackupTargets, NoBackupTargets
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes, VectorIndex, WordIndex
-from everhold.ports.session_cache import SessionCache
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
 from everhold.progress import ReportProgress, ignore_progress
 from everhold.recall.request import RecallDeps
-from everhold.remember.chunks import Chunking, make_chunks_for_model, make_chunks_or_words
+from everhold.remember.chunks import Chunking, make_chunks_for_model, make_chunks_or_words, show_text
 from everhold.remember.deps import ReadingOptions, WriteDeps
 from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Operation
 from everhold.sessions.deps import SessionDeps
 from everhold.settings import Settings
-from everhold.stores import describe_place, do_all, make_sql_views, open_store
+from everhold.stores import do_all, make_sql_views, open_store
 
 if TYPE_CHECKING:
     from everhold.ask.sources.cache import TableCache
+    from everhold.encryption.deps import Encryption
     from everhold.episodes.deps import EpisodeDeps
     from everhold.events.subscription import Subscription
     from everhold.maintenance.reembed import Cut
@@ -87,6 +91,9 @@ class Parts:
     find_sql_views: "Callable[[], SqlViews | None]" = field(default=lambda: None, repr=False)
     """Returns what creates SQL views in the store's database; None if the store cannot have any."""
     is_closed: bool = False
+    encryption: "Encryption | None" = None
+    backup_targets: BackupTargets = field(default_factory=NoBackupTargets)
+    """What erasing a user tells, so that nothing of the user is left in backups."""
     subscriptions: "list[Subscription]" = field(default_factory=list, repr=False)
     summaries: EarlierSummaries = field(default_factory=EarlierSummaries, repr=False)
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -240,24 +247,24 @@ def assemble(
     language_model = make_language_model(settings)
     heads = make_heads(settings)
     find_sql_views = partial(make_sql_views, settings, records)
+    encryption = make_encryption(settings, records)
+    records, candidates = encrypt_store(encryption, records, candidates)
     if heads is not None:
         from everhold.access.signing import SigningRecords
 
         records = SigningRecords(records, heads.key)
-    chosen = settings.embedding
-    chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
-    chunking = add_beside(settings, chunking, beside)
+    chunking = add_beside(settings, _make_chunking(settings, embedder, tokenizer, encryption), beside)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
     reading = ReadingOptions(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     summaries = EarlierSummaries()
     drop = partial(do_all, summaries.clear, *([embedder.clear] if isinstance(embedder, CachedEmbedder) else []))
     write_deps = WriteDeps(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
     recall_deps = make_recall_deps(settings, records, candidates, embedder, thesaurus)
-    session_deps = _make_session_deps(settings, records, scope_rows)
+    session_deps = _make_session_deps(settings, records, scope_rows, encryption)
     access = _make_access_buffer(settings, records, heads)
     parts = Parts(settings, records, write_deps, recall_deps, access, session_deps, heads, summaries=summaries)
     parts.language_model = language_model
-    parts.find_sql_views = find_sql_views
+    parts.find_sql_views, parts.encryption = find_sql_views, encryption
     _connect_sessions(parts)
     try:
         parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
@@ -266,6 +273,14 @@ def assemble(
         access.close()
         raise
     return parts
+
+
+def _make_chunking(
+    settings: Settings, embedder: Embedder, tokenizer: Tokenizer, encryption: "Encryption | None"
+) -> Chunking:
+    chosen = settings.embedding
+    hides_text = show_text if encryption is None else encryption.fields.hides_text
+    return Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap, hides_text=hides_text)
 
 
 def _connect_sessions(parts: Parts) -> None:
@@ -278,10 +293,13 @@ def _connect_sessions(parts: Parts) -> None:
         )
 
 
-def _make_session_deps(settings: Settings, records: Records, scope_rows: ScopeRows) -> SessionDeps:
-    sessions = make_session_cache(settings, records)
-    find = cache(partial(make_archive_files, settings, records))
-    return SessionDeps(records, scope_rows, sessions, settings.text_bytes, settings.interface, find_archive_files=find)
+def _make_session_deps(
+    settings: Settings, records: Records, scope_rows: ScopeRows, encryption: "Encryption | None"
+) -> SessionDeps:
+    sessions = make_session_cache(settings, records, encryption)
+    find_files = cache(partial(make_archive_files, settings, records, None if encryption is None else encryption.keys))
+    limit, interface = settings.text_bytes, settings.interface
+    return SessionDeps(records, scope_rows, sessions, limit, interface, find_archive_files=find_files)
 
 
 def _make_access_buffer(settings: Settings, records: Records, heads: "SignedHeads | None") -> AccessBuffer:
@@ -324,25 +342,6 @@ def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], 
         model.filling.start()
 
 
-def make_heads(settings: Settings) -> "SignedHeads | None":
-    """Return the signed heads of the access log; None without a key."""
-    if settings.log.key is None and settings.log.key_file is None:
-        return None
-    from everhold.adapters.head_files import HeadFiles, read_key
-
-    secret = settings.log.key.get_secret_value() if settings.log.key is not None else None
-    key = read_key(settings.log.key_file, secret)
-    return None if key is None else HeadFiles(settings.log.heads or _choose_heads_folder(settings), key)
-
-
-def _choose_heads_folder(settings: Settings) -> Path:
-    """Return the default folder for this store's heads, one for each store address."""
-    place = describe_place(settings)
-    if scheme_of(settings.storage) in ("sqlite", "duckdb"):
-        place = str(read_file(settings.storage).path.resolve())
-    return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
-
-
 def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[EmbeddingModel], Embedder]) -> None:
     """Let the store's model serve, and write chunks for it, until the chosen model has embedded everything."""
     final_write_deps, final_recall_deps = parts.write_deps, parts.recall_deps
@@ -378,23 +377,3 @@ def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]
     keep_old = serving.name in parts.beside
     parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)
     parts.reembedding.start()
-
-
-def make_session_cache(settings: Settings, records: Records) -> SessionCache:
-    chosen = settings.redis
-    if settings.sessions == "auto":
-        return InProcessSessions(ttl_seconds=chosen.ttl_seconds, history=chosen.history)
-    from everhold.adapters.redis import RedisOptions, RedisSessions  # needs an extra
-    from everhold.sessions.secret import load_secret
-
-    options = {**chosen.model_dump(), **({"prefix": ""} if settings.layout == "julep" else {})}
-    return RedisSessions(RedisOptions(settings.sessions, **options), partial(load_secret, records))
-
-
-def make_language_model(settings: Settings) -> LanguageModel | None:
-    if settings.llm is None:
-        return None
-    from everhold.adapters.openai import ChatModel  # needs an extra
-
-    key = settings.llm.api_key.get_secret_value() if settings.llm.api_key else None
-    return ChatModel(settings.llm.url, settings.llm.model, api_key=key)

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 
 from everhold.access.signed_chain import find_head_problems
 from everhold.embedding import MissingEmbedder
-from everhold.errors import EverholdError, InvalidInput
+from everhold.errors import EncryptionError, EverholdError, InvalidInput
 from everhold.exchange import moving
 from everhold.maintenance.integrity import find_impossible_rows
 from everhold.maintenance.pipeline import read_runs
 from everhold.maintenance.serving import WordsOnly
 from everhold.model import Chunk, Job, Memory, Organization
+from everhold.model.encrypted_values import is_encrypted
 from everhold.parts import Parts
 from everhold.ports.records import Records
 from everhold.remember.forget import find_running_jobs, read_job
@@ -43,6 +44,7 @@ def examine(parts: Parts) -> Report:
         "sessions": _describe_sessions(parts),
         "access log": f"signed heads in {parts.heads.place}" if parts.heads else "chained without a key",
         "maintenance": _describe_maintenance(parts.records),
+        "encryption": _describe_encryption(parts),
         **traits.details,
         **parts.recall_deps.candidates.report(),
     }
@@ -71,6 +73,18 @@ def _describe_sessions(parts: Parts) -> str:
     cache = parts.session_deps.cache
     usage = cache.measure_usage()
     return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
+
+
+def _describe_encryption(parts: Parts) -> str:
+    """Return what is encrypted, and by which master key."""
+    encryption = parts.encryption
+    if encryption is None:
+        return "off"
+    if encryption.is_missing:
+        return "the master key is missing"
+    fields = ", ".join([*encryption.fields.names, "memories of kind vault"])
+    keys = "a key per user" if encryption.keys.per_user else "a key per organization"
+    return f"AES-256-GCM, master key {encryption.keys.master_fingerprint}, {keys}: {fields}"
 
 
 def _list_view_presets(parts: Parts) -> list[PresetViews]:
@@ -107,6 +121,7 @@ def _find_problems(parts: Parts) -> list[str]:
         )
     if isinstance(parts.recall_deps.embedder, MissingEmbedder):
         problems.append(parts.recall_deps.embedder.problem)
+    problems += _find_key_problems(parts)
     problems += parts.model_problems()
     problems += parts.recall_deps.candidates.find_problems()
     try:
@@ -115,8 +130,7 @@ def _find_problems(parts: Parts) -> list[str]:
         problems.append(str(error))
     if moving.is_unfinished(parts.records):
         problems.append("it holds an unfinished move: run `everhold move` again, or delete this store")
-    problems += find_impossible_rows(parts.records)
-    problems += find_archive_problems(parts.session_deps)
+    problems += _find_row_problems(parts)
     problems += _find_job_problems(parts.records)
     problems += [
         f"the SQL views of preset {preset.preset!r} are outdated; run `everhold views install {preset.preset}`"
@@ -129,6 +143,21 @@ def _find_problems(parts: Parts) -> list[str]:
     if unsearched:
         problems.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
     return problems
+
+
+def _find_row_problems(parts: Parts) -> list[str]:
+    try:
+        return [*find_impossible_rows(parts.records), *find_archive_problems(parts.session_deps)]
+    except EncryptionError as error:  # what cannot be decrypted cannot be checked
+        return [str(error)]
+
+
+def _find_key_problems(parts: Parts) -> Sequence[str]:
+    if parts.encryption is None:
+        return []
+    from everhold.encryption.status import describe_keys  # few stores are encrypted
+
+    return describe_keys(parts.encryption).problems
 
 
 def _find_thread_problems(parts: Parts) -> Iterator[str]:
@@ -168,7 +197,7 @@ def _count_unpaired(parts: Parts) -> tuple[int, int]:
     """
     orphans = unsearched = 0
     for (organization,) in parts.records.columns(Organization, None, ["id"], deleted=True):
-        with_text = list(parts.records.columns(Memory, organization, ["id"], [Where("text", Op.NE, "")]))
+        with_text = list(_list_with_text(parts, organization))
         owners = {
             owner
             for owner, kind in parts.records.columns(Chunk, organization, ("owner_id", "owner_kind"))
@@ -176,5 +205,18 @@ def _count_unpaired(parts: Parts) -> tuple[int, int]:
         }
         memory_ids = {memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], deleted=True)}
         orphans += len(owners - memory_ids)
-        unsearched += sum(memory_id not in owners for (memory_id,) in with_text)
+        unsearched += sum(memory_id not in owners for memory_id in with_text)
     return orphans, unsearched
+
+
+def _list_with_text(parts: Parts, organization: str) -> Iterator[str]:
+    """Yield the ids of the memories that have a text which is not encrypted."""
+    encryption = parts.encryption
+    if encryption is None:
+        where = [Where("text", Op.NE, "")]
+        yield from (memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], where))
+        return
+    # The stored text is enough to tell, and needs no key.
+    for memory_id, text in encryption.stored.columns(Memory, organization, ["id", "text"]):
+        if text and not is_encrypted(text):
+            yield memory_id

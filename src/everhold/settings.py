@@ -23,6 +23,7 @@ from everhold.settings_sections import (
     Duckdb,
     Dynamodb,
     Embedding,
+    EncryptionSettings,
     Images,
     Llm,
     Log,
@@ -89,6 +90,7 @@ class Settings(SettingsSection):
     maintenance: Maintenance = Maintenance.model_construct()
     workspaces: WorkspaceSettings = WorkspaceSettings.model_construct()
     log: Log = Log.model_construct()
+    encryption: EncryptionSettings | None = None
     uploads: Uploads = Uploads.model_construct()
     voice: Voice = Voice.model_construct()
     data: Path = Field(default_factory=lambda: _find_home("XDG_DATA_HOME", ".local/share"))
@@ -303,6 +305,11 @@ def _read_file(path: Path) -> str:
     if len(content) > MAX_FILE_BYTES:
         raise InvalidSettings(f"{path} has more than {MAX_FILE_BYTES:,} bytes", remedy="name a settings file")
     return content.decode("utf-8")
+
+
+def read_variable(name: str) -> str | None:
+    """Return the value of an environment variable that a setting names."""
+    return os.environ.get(name)
 
 
 def switch_telemetry_off() -> None:

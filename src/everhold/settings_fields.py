@@ -41,6 +41,7 @@ class SettingsFields(TypedDict, total=False):
     maintenance: Section
     workspaces: Section
     log: Section
+    encryption: Setting[Mapping[str, Any] | None]
     uploads: Section
     voice: Section
     data: Setting[str | Path]

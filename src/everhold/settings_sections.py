@@ -174,6 +174,21 @@ class Log(SettingsSection):
     heads: Path | None = None
 
 
+class EncryptionSettings(SettingsSection):
+    """Where the master key is read from, and which fields are encrypted besides those that always are."""
+
+    master_key: str = Field(min_length=1)
+    former_keys: tuple[str, ...] = ()
+    per_user: bool = True
+    fields: tuple[str, ...] = ()
+
+    @field_validator("former_keys", "fields", mode="before")
+    @classmethod
+    def split_names(cls, value: Any) -> Any:
+        """Return the names of a text, which is all that an environment variable can hold, as a list."""
+        return value.replace(",", " ").split() if isinstance(value, str) else value
+
+
 class Uploads(SettingsSection):
     """How much reading one uploaded file may cost, and whether files at addresses such as s3:// are read."""
 

@@ -65,6 +65,7 @@ def choose_vectors(settings: Settings, records: Records, candidates: SearchIndex
         follow=chosen.follow,
         report=lambda: {**candidates.report(), **chosen.report()},
         find_problems=lambda: [*candidates.find_problems(), *chosen.find_problems()],
+        rebuild=chosen.rebuild,
     )
 
 

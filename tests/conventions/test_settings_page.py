@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from everhold.settings import Settings, list_names
-from everhold.settings_sections import Llm
+from everhold.settings_sections import EncryptionSettings, Llm
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -21,7 +21,9 @@ def test_every_setting_is_on_the_page_and_nothing_else() -> None:
 
 
 def test_defaults_are_those_of_the_code() -> None:
-    settings = Settings(llm=Llm.model_construct(url=None, model=None))
+    settings = Settings(
+        llm=Llm.model_construct(url=None, model=None), encryption=EncryptionSettings.model_construct(master_key=None)
+    )
     wrong = {}
     for name, shown in read_documented().items():
         value: Any = settings

@@ -16,7 +16,7 @@ from everhold.maintenance.extraction import Extracted, extract
 from everhold.maintenance.grounding import Utterance, check_answer
 from everhold.maintenance_jobs import _remember
 from everhold.model import Job, Lease, Memory, Message, Scope
-from everhold.parts import make_language_model
+from everhold.optional_parts import make_language_model
 from everhold.schema.operations import Op, Patch, Where
 from everhold.settings import load
 from tests.engines import Store, make_store, records_of

@@ -67,7 +67,8 @@ def fill(place: str, memories: int = 40) -> None:
     for organization in ("acme", "globex"):
         for name in ("one", "two"):
             rows = make_family(organization, name)
-            wanted = [row for table, row in rows.items() if TABLES[table].tenant]
+            # A store with a data key is opened with its master key only.
+            wanted = [row for table, row in rows.items() if TABLES[table].tenant and table != "data_keys"]
             records.commit([Put(row) for row in wanted if name == "one" or type(row).__name__ != "Organization"])
     cycle = records.scan(Cycle, "acme")[0]
     forks = [cycle.model_copy(update={"id": f"{at}", "cycle_index": 90 + at}) for at in range(9, 0, -1)]
@@ -100,7 +101,8 @@ def test_round_through_every_store(places: dict[str, str]) -> None:
     fill(places["sqlite"])
     before = hashes(places["sqlite"])
     empty = {name for name, found in before.items() if not found.rows}
-    assert empty == set(), "a table with nothing in it proves nothing"
+    # A store with a data key is opened with its master key only: tests/flows/test_encryption.py moves one.
+    assert empty == {"data_keys"}, "a table with nothing in it proves nothing"
     for source, target in itertools.pairwise(places.values()):
         moved = Everhold.move(source, target, **CALM)
         assert moved.tables == before == hashes(target)

@@ -75,6 +75,11 @@ class PostgresServer(Server):
         return f"postgresql://{role}@/{database}?host={quote(str(self._home), safe='/')}"
 
     @property
+    def folder(self) -> Path:
+        """Where the server has its files and its log."""
+        return self._home
+
+    @property
     def socket(self) -> Path:
         """Where the server listens."""
         return self._home / ".s.PGSQL.5432"

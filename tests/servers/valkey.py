@@ -47,6 +47,11 @@ class ValkeyServer(Server):
         atexit.register(self.close)
 
     @property
+    def folder(self) -> Path:
+        """Where the server writes what it saves, and its log."""
+        return self._home
+
+    @property
     def url(self) -> str:
         """The address as the `sessions` setting takes it, with the password."""
         who = f":{self._password}@" if self._password else ""

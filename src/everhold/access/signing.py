@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from everhold.model.base import Row
 from everhold.ports.keys import Key
 from everhold.ports.log_heads import encode_purge
 from everhold.ports.records import Records
+from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.operations import Condition, Feed, Operation, Page, Patch, Put, SettledLines, Traits
 
 E = TypeVar("E", bound=Row)
@@ -107,6 +109,9 @@ class SigningRecords:
 
     def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
         return self._inner.read_settled(after, limit=limit)
+
+    def read_snapshot(self) -> AbstractContextManager[StoreSnapshot]:
+        return self._inner.read_snapshot()
 
     def maintain(self, *, erased: bool = False) -> bool:
         return self._inner.maintain(erased=erased)

@@ -111,7 +111,7 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
     if not rows:
         return
     try:
-        records.commit([operation for row in rows for operation in _make_additions(row)])
+        records.commit([operation for row in rows for operation in make_additions(row)])
     except AlreadyExists as error:
         # `_examine` compares keys only: a unique value may be taken, or another process may have written since.
         raise AlreadyExists(
@@ -122,7 +122,7 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
         ) from error
 
 
-def _make_additions(row: Row) -> list[Operation]:
+def make_additions(row: Row) -> list[Operation]:
     """Return the operations that add a row and announce it; a chunk makes its owner searchable."""
     if isinstance(row, Chunk):
         changed = Outbox(

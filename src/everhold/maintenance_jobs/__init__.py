@@ -18,7 +18,7 @@ from everhold.maintenance.filling import Filling
 from everhold.maintenance.pipeline import Counts, JobRun, MaintenanceJob
 from everhold.maintenance.purge import PurgeWork
 from everhold.maintenance.reembedding import Reembedding
-from everhold.maintenance_jobs import aging, archiving, consolidating, episodes, uploads, workspaces
+from everhold.maintenance_jobs import aging, archiving, consolidating, encrypting, episodes, uploads, workspaces
 from everhold.maintenance_jobs.aging import find_purge_time
 from everhold.model import Message, Scope
 from everhold.parts import Parts
@@ -269,6 +269,14 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
     MaintenanceJob("outbox", "Trim the change feed to a week.", _count_trimmable, _trim_outbox, lease="outbox"),
     # Each organization is leased while it is embedded again.
     MaintenanceJob("reembed", "Finish embedding memories by a new model.", _count_unembedded, _finish_embedding),
+    # Before the files are cleaned of what was plain.
+    MaintenanceJob(
+        "encrypt",
+        "Encrypt rows that are plain or have old keys.",
+        encrypting.count_outdated_rows,
+        encrypting.encrypt_rows,
+        lease="encrypt",
+    ),
     MaintenanceJob(
         "files",
         "Remove traces of purged rows from files and give free space back.",

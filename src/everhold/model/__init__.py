@@ -17,6 +17,7 @@ _EXPORTS = {
     "housekeeping": (
         "ApiKey",
         "ArchiveFile",
+        "BackupTarget",
         "Counter",
         "DataKey",
         "Job",
@@ -27,6 +28,7 @@ _EXPORTS = {
         "ProjectionState",
         "SchemaVersion",
         "Secret",
+        "UserErasure",
     ),
     "memory": ("AccessLog", "Change", "Chunk", "Memory", "Relationship", "Revision", "Tag"),
     "scope": ("Scope",),

@@ -10,6 +10,7 @@ from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execut
 from everhold.model.housekeeping import (
     ApiKey,
     ArchiveFile,
+    BackupTarget,
     Counter,
     DataKey,
     Job,
@@ -20,6 +21,7 @@ from everhold.model.housekeeping import (
     ProjectionState,
     SchemaVersion,
     Secret,
+    UserErasure,
 )
 from everhold.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
 from everhold.model.scope import Scope
@@ -35,6 +37,7 @@ __all__ = [
     "AgentState",
     "ApiKey",
     "ArchiveFile",
+    "BackupTarget",
     "Blob",
     "Block",
     "BlockAgent",
@@ -79,6 +82,7 @@ __all__ = [
     "Tool",
     "ToolAgent",
     "User",
+    "UserErasure",
     "Workspace",
     "WorkspaceFile",
 ]

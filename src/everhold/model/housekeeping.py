@@ -49,6 +49,19 @@ class MoveMark(Row):
     is_complete: Flag = False
 
 
+class BackupTarget(Row):
+    """A place with backups of this store, which an erasure must reach. `last_backup` is the latest one there.
+
+    `id` is the SHA-256 of the address.
+    """
+
+    id: Id
+    address: Text
+    last_backup: Name
+    backed_up_at: Time
+    version: Integer = 1
+
+
 class Counter(Row):
     """A named number of the engine's own."""
 
@@ -116,12 +129,35 @@ class ApiKey(Entity):
 
 
 class DataKey(Entity):
-    """A wrapped key that encrypts what belongs to one subject. Destroying it erases the subject."""
+    """A key that encrypts content of one organization or one user, wrapped by the master key.
 
-    subject: Name
-    algorithm: Label
-    wrapped_key: bytes | None = Field(default=None, repr=False)
-    destroyed_at: Time | None = None
+    `subject` is the user, or empty for the organization's own key. Each subject has one key per generation and purpose;
+    the newest generation encrypts, and older ones still decrypt. Destroying a key deletes its row; the erasure list
+    keeps its id.
+    """
+
+    subject: Name = ""
+    purpose: Label = "content"
+    """What it encrypts: "content", or the "hash" of memories."""
+    generation: Count = 1
+    algorithm: Label = "AES-256-GCM"
+    master_fingerprint: Word64
+    """Which master key wrapped it."""
+    wrapped_key: bytes = Field(repr=False)
+
+
+class UserErasure(Entity):
+    """The erasure of one user. The row outlives the user, so that a restored backup can be erased again.
+
+    `subject` is the HMAC-SHA256 of the user's id with the random `salt`: it recognises the user and does not name them.
+    `key_ids` are the data keys that were destroyed. `digest` is the SHA-256 of the proof, once the erasure is complete.
+    """
+
+    subject: bytes = Field(repr=False)
+    salt: bytes = Field(repr=False)
+    key_ids: Texts = Field(default_factory=list)
+    completed_at: Time | None = None
+    digest: bytes | None = None
 
 
 class Job(Entity):

@@ -42,6 +42,8 @@ KINDS = (
     "episodic", "semantic", "procedural", "resource", "core", "working", "vault",
 )  # fmt: skip
 KIND_NAMES = {"user_preference": "preference", "user_fact": "fact"}
+# The kind of memories whose text is secret: nothing is derived from it, and an engine with a master key encrypts it.
+VAULT = "vault"
 REPEATABLE_KINDS = frozenset({"conversation", "interaction"})
 RELATIONSHIP_TYPES = (
     "reply_to", "reference", "follow_up", "related_to", "derived_from", "contradicts", "supersedes", "shared_name",

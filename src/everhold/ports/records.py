@@ -5,9 +5,11 @@ atomic: either all of them are stored durably, or none is and an error says why.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from everhold.model.base import Row
+from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.operations import Condition, Feed, Operation, Page, SettledLines, Traits
 
 E = TypeVar("E", bound=Row)
@@ -80,6 +82,13 @@ class Records(Protocol):
         """Return at most `limit` lines of the change feed whose numbers are greater than `after`, in their order.
 
         Each line is returned once to a caller that goes on from the last number, unlike `feed`, which may repeat lines.
+        """
+        ...
+
+    def read_snapshot(self) -> AbstractContextManager[StoreSnapshot]:
+        """Return a context with all rows of the store as they are at one moment, while others go on writing.
+
+        StoreBusy if the store cannot read all of its rows between two commits.
         """
         ...
 

@@ -67,3 +67,5 @@ class SearchIndexes(Value):
     records: Records | None = None
     drop_files: Callable[[], None] = _do_nothing
     """Delete the index files, which may contain vectors of purged texts. They are built again from the records."""
+    rebuild: Callable[[], None] = _do_nothing
+    """Build an index outside the store again from the records, so that nothing of purged texts is left in it."""

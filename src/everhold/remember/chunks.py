@@ -1,6 +1,6 @@
 """Make the chunks by which a memory, or another searchable entity, is found."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from everhold.errors import InvalidInput, ModelError, format_value
@@ -35,6 +35,11 @@ _USUAL_LETTERS = 4
 _SURE_LETTERS = 500
 
 
+def show_text(_: Entity) -> bool:
+    """Return that no text is encrypted."""
+    return False
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Chunking(Value):
     """What turns text into chunks for one model; `also` holds the same for each further model of the store."""
@@ -44,6 +49,8 @@ class Chunking(Value):
     tokens: int = 64
     overlap: int = 16
     also: tuple["Chunking", ...] = ()
+    hides_text: Callable[[Entity], bool] = show_text
+    """Returns whether an entity's text is encrypted. Such an entity is found by its names only, not by its text."""
 
     @property
     def models(self) -> dict[str, "Chunking"]:
@@ -122,6 +129,8 @@ def make_chunks_for_model(
     if not owners:
         return []
     kind = _find_kind(owners[0])
+    if any(map(chunking.hides_text, owners)):
+        return [_make_chunks_alone(owner, chunking, vectors) for owner in owners]
     if kind.chunk_tokens is not None:
         chunking = replace(chunking, tokens=kind.chunk_tokens)
     texts = [kind.text(owner) for owner in owners]
@@ -137,6 +146,17 @@ def make_chunks_for_model(
         [_make_chunk(kind, owner, at, span, *next(rows), chunking.embedder) for at, span in enumerate(own)]
         for owner, own in zip(owners, spans, strict=True)
     ]
+
+
+def _make_chunks_alone(owner: Entity, chunking: Chunking, vectors: Mapping[str, CallerVectors]) -> list[Chunk]:
+    """Return the chunks of one entity; if its text is encrypted, a chunk with the words of its names, if it has any."""
+    if not chunking.hides_text(owner):
+        return make_chunks_for_model([owner], chunking, vectors)[0]
+    kind = _find_kind(owner)
+    # Without a vector: it would tell much of the text, and names alone would make different secrets look alike.
+    key = owner.__dict__.get("key") or ""
+    chunk = _make_chunk(kind, owner, 0, Span(0, 0), key, None, chunking.embedder)
+    return [chunk] if chunk.terms else []
 
 
 def _embed(
@@ -170,8 +190,13 @@ def rewrite_chunks(
     """Yield new chunks for a memory that has the same text as when it had the `earlier` chunks.
 
     They keep their spans and vectors, so that a vector that a caller passed is not lost when another field changes.
-    `vectors` replace those of their models. A model that has no chunk yet gets its own.
+    `vectors` replace those of their models. A model that has no chunk yet gets its own. If the text is encrypted, they
+    are made again.
     """
+    if chunking.hides_text(memory):
+        for part in chunking.models.values():
+            yield from _make_chunks_alone(memory, part, NO_CALLER_VECTORS)
+        return
     for model, part in chunking.models.items():
         if not any(chunk.model == model for chunk in earlier):
             yield from make_chunks_for_model([memory], part, {memory.id: vectors})[0]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from everhold.model import Episode, Memory, User
 from everhold.model.episode import EPISODE
-from everhold.model.memory import REPEATABLE_KINDS
+from everhold.model.memory import REPEATABLE_KINDS, VAULT
 from everhold.model.scope import SHORT_TERM
 from everhold.ports.records import Records
 from everhold.remember.duplicates import ENDS, has_past
@@ -60,7 +60,7 @@ def read_evidence(records: Records, owner: Owner, zone: tzinfo, now: datetime) -
 def _read_memories(records: Records, owner: Owner, zone: tzinfo, now: datetime) -> Iterator[Evidence]:
     for row in records.columns(Memory, owner.organization, _COLUMNS, owner.conditions):
         values = dict(zip(_COLUMNS, row, strict=True))
-        if values["kind"] in (*REPEATABLE_KINDS, REFLECTION) or values["namespace"] == SHORT_TERM:
+        if values["kind"] in (*REPEATABLE_KINDS, REFLECTION, VAULT) or values["namespace"] == SHORT_TERM:
             continue
         if not values["text"] or len(values["text"]) > _MAX_LENGTH or has_past([values[name] for name in ENDS], now):
             continue

@@ -9,7 +9,7 @@ from everhold.facts.conflicts import ONE_TIME
 from everhold.facts.reading import read_statements
 from everhold.facts.statement import Statement
 from everhold.model import Memory
-from everhold.model.memory import REPEATABLE_KINDS
+from everhold.model.memory import REPEATABLE_KINDS, VAULT
 from everhold.model.validation import validate_row
 from everhold.remember.deps import ReadingOptions
 from everhold.remember.draft import Draft, compute_content_hash
@@ -65,7 +65,9 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
 
     A memory that says more must not be superseded when a single statement of it is replaced.
     """
-    if memory.kind in REPEATABLE_KINDS or memory.pattern is not None or len(memory.text) > MAX_STATEMENT_LENGTH:
+    # What a memory of kind vault states would stand in its `attribute`, which is not encrypted.
+    is_unread = memory.kind in REPEATABLE_KINDS or memory.kind == VAULT or memory.pattern is not None
+    if is_unread or len(memory.text) > MAX_STATEMENT_LENGTH:
         return None
     statements = read_statements(
         memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True

@@ -95,8 +95,8 @@ def make_revision_operations(
 ) -> list[Operation]:
     """Return the operations that store the old values as a revision and the new ones in the memory.
 
-    They also replace the chunks if a searched field has changed.
-    `earlier` are the chunks of an earlier revision that had the text of the revised memory.
+    They also replace the chunks if a searched field has changed. `earlier` are the chunks of an earlier revision that
+    had the text of the revised memory.
     """
     kept = Revision.model_validate(
         {
@@ -116,18 +116,22 @@ def make_revision_operations(
     )
     fields = (*REVISABLE, *DERIVED, "hash", "updated_at", "revision", "last_updated_by_id")
     changed = {name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]}
-    operations: list[Operation] = [
-        Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version),
-        Put(kept),
-    ]
-    if vectors or earlier or any(name in changed for name in _SEARCHED):
+    patch = Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version)
+    operations: list[Operation] = [patch, Put(kept)]
+    is_other_secrecy = _has_other_secrecy(deps, memory, revised)
+    if vectors or earlier or is_other_secrecy or any(name in changed for name in _SEARCHED):
         current = read_current_chunks(deps, memory)
-        if not earlier and "text" not in changed:
+        if not earlier and not is_other_secrecy and "text" not in changed:
             earlier = current
         # Closed and not deleted: a recall of the past finds a memory by what it said then.
         operations += [Patch(Chunk, get_key(chunk), {"known_to": now}) for chunk in current]
         operations += map(Put, rewrite_chunks(revised, earlier, deps.chunking, vectors))
     return operations
+
+
+def _has_other_secrecy(deps: WriteDeps, memory: Memory, revised: Memory) -> bool:
+    """Return whether a text becomes encrypted, or is no longer: it is then found by other words."""
+    return deps.chunking.hides_text(memory) != deps.chunking.hides_text(revised)
 
 
 def _find_known_from(deps: WriteDeps, memory: Memory) -> datetime:

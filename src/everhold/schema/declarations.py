@@ -350,6 +350,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare("LogHead", "log_heads", references=(), internal=True),  # outlives its organization
         # about this store only: they belong to no organization and are never moved to another store
         _declare_internal("ArchiveFile", "archive_files", key=("address",)),
+        _declare_internal("BackupTarget", "backup_targets", key=("id",)),
         _declare_internal("OutboxMark", "outbox_marks", key=("day",)),
         _declare_internal("ProjectionState", "projection_states", key=("projection", "generation")),
         _declare_internal("EmbeddingModel", "embedding_models", key=("name",)),
@@ -366,7 +367,15 @@ DECLARATIONS: Mapping[str, Declaration] = {
             uniques=(Unique("prefix", ("prefix",)),),
             references=(_organization, _user),
         ),
-        _declare("DataKey", "data_keys", lookups=(_index("subject"),)),
+        # A key is made before the first row of its organization, and destroyed only on purpose.
+        _declare(
+            "DataKey",
+            "data_keys",
+            uniques=(Unique("generation", ("subject", "purpose", "generation"), always=True),),
+            references=(),
+            internal=True,
+        ),
+        _declare("UserErasure", "user_erasures", references=(), internal=True),  # outlives its user
         _declare("Job", "jobs", lookups=(_index("status"), _index("kind")), internal=True),
     ]
 }  # fmt: skip

@@ -174,6 +174,7 @@ class Traits(Value):
 
     `words` and `vectors` say whether the store has its own index or uses portable code. `commit_limit` is the maximum
     number of operations of a commit. `ordered` means that generated numbers become visible in their order.
+    `erasure_note` says what an operator must still do after `maintain(erased=True)` to remove purged rows from files.
     """
 
     name: str
@@ -182,3 +183,4 @@ class Traits(Value):
     commit_limit: int
     ordered: bool = True
     details: Mapping[str, str] = field(default_factory=dict)
+    erasure_note: str = ""

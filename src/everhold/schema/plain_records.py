@@ -7,6 +7,7 @@ the next number of a table, and a way to apply changes atomically.
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from everhold.errors import StoreUnavailable
@@ -19,6 +20,7 @@ from everhold.schema.conditions import is_match, list_fields
 from everhold.schema.operations import Condition, Feed, Operation, Page, SettledLines, Traits
 from everhold.schema.planning import RowChange, plan
 from everhold.schema.rows import copy_row
+from everhold.schema.snapshots import UntrackedSnapshot, list_snapshot_entities, make_collected_snapshot
 from everhold.schema.table import Table
 
 E = TypeVar("E", bound=Row)
@@ -142,6 +144,18 @@ class ReadRecords:
             self._require_open()
             return [cast("Outbox", row) for row in self._read_rows(get_table(Outbox))]
 
+    @contextmanager
+    def read_snapshot(self) -> Iterator[UntrackedSnapshot]:
+        with self._lock:
+            self._require_open()
+            rows = {name: [*self._read_rows(TABLES[name])] for name in _list_snapshot_tables()}
+            sequence = self._read_last_number()
+        yield make_collected_snapshot(sequence, rows)
+
+    def _read_last_number(self) -> int:
+        """Return the highest number that the change feed has assigned."""
+        return self.head()
+
     # maintenance
 
     def maintain(self, *, erased: bool = False) -> bool:
@@ -189,3 +203,7 @@ class PlainRecords(ReadRecords):
 
 def is_live(table: Table, row: Row) -> bool:
     return not table.soft or not row.__dict__["is_deleted"]
+
+
+def _list_snapshot_tables() -> list[str]:
+    return [get_table(entity).name for entity in list_snapshot_entities()]

@@ -6,14 +6,22 @@ process has begun to delete can no longer be named.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from everhold.errors import StaleVersion
+from everhold.errors import MasterKeyMissing, StaleVersion
 from everhold.model import ArchiveFile, SessionArchive
 from everhold.ports.blobs import Blobs
+from everhold.ports.data_keys import DataKeys, make_context
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
+
+# How an encrypted file begins. A plain one begins with the first byte of compressed data, 0x78.
+_ENCRYPTED = b"everhold-encrypted\0"
+
+
+def _make_place(organization: str) -> bytes:
+    return make_context("archive file", organization)
 
 
 @dataclass(frozen=True)
@@ -22,9 +30,17 @@ class ArchiveFiles:
 
     records: Records
     blobs: Blobs
+    keys: DataKeys | None = None
+    """The keys that encrypt new files. Without them files are plain."""
 
-    def put(self, organization: str, content: bytes) -> tuple[str, Operation]:
-        """Write a file; return its address, and an operation for the commit of the archive that names it."""
+    def put(self, organization: str, content: bytes, user_ids: Sequence[str] = ()) -> tuple[str, Operation]:
+        """Write a file; return its address, and an operation for the commit of the archive that names it.
+
+        If all messages are of one user, they are encrypted with that user's key.
+        """
+        if self.keys is not None:
+            user_id = user_ids[0] if len(user_ids) == 1 else None
+            content = _ENCRYPTED + self.keys.encrypt(organization, user_id, content, _make_place(organization))
         address = hashlib.sha256(content).hexdigest()
         self.records.commit([Put(ArchiveFile(address=address, whose=organization))])
         self.blobs.put(organization, content)
@@ -32,7 +48,15 @@ class ArchiveFiles:
 
     def get(self, organization: str, address: str) -> bytes:
         """Return the content of a file; raise NotFound if it does not exist."""
-        return self.blobs.get(organization, address)
+        content = self.blobs.get(organization, address)
+        if not content.startswith(_ENCRYPTED):
+            return content
+        if self.keys is None:
+            raise MasterKeyMissing(
+                "archived messages are encrypted, and the settings name no master key",
+                remedy="set encryption.master_key to the store's master key",
+            )
+        return self.keys.decrypt(organization, content.removeprefix(_ENCRYPTED), _make_place(organization))
 
     def release(self, address: str) -> Operation:
         """Return the operation by which a commit takes a file from its archive. `delete` then deletes it."""
@@ -68,4 +92,4 @@ class ArchiveFiles:
         where = [Where("address", Op.NE, None)]
         for organization, address in list(source.records.columns(SessionArchive, None, names, where, deleted=True)):
             self.records.commit([Ensure(ArchiveFile(address=address, whose=organization))])
-            self.blobs.put(organization, source.get(organization, address))
+            self.blobs.put(organization, source.blobs.get(organization, address))

@@ -139,10 +139,11 @@ def _make_archive(
             remedy="run `everhold doctor` to find the damage",
         )
     files = deps.find_archive_files()
+    user_ids = sorted({message.user_id for message in batch.messages if message.user_id is not None})
     stored: list[Operation] = []
     place: dict[str, Any] = {"content": content}
     if files is not None:
-        address, confirm = files.put(session.organization_id, content)
+        address, confirm = files.put(session.organization_id, content, user_ids)
         stored, place = [confirm], {"address": address}
     archive = SessionArchive(
         id=clock.make_id("arc"),
@@ -150,7 +151,7 @@ def _make_archive(
         created_at=now,
         updated_at=now,
         session_id=session.id,
-        user_ids=sorted({message.user_id for message in batch.messages if message.user_id is not None}),
+        user_ids=user_ids,
         message_ids=[message.id for message in batch.messages],
         models=sorted({chunk.model for chunk in batch.chunks}),
         size=len(content),

@@ -85,9 +85,14 @@ def restore(records: Records, kind: str, organization_id: str, name: str, line: 
     records.commit([Unhide(organization_id, row.deletion_id), announced, *([line] if line is not None else [])])
 
 
-def count_rows_under(records: Records, kind: str, organization_id: str, name: str) -> dict[str, int]:
-    """Count the live rows that deleting a row would delete, by table, including the row itself."""
-    row = require_row(records, kind, organization_id, name)
+def count_rows_under(
+    records: Records, kind: str, organization_id: str, name: str, *, deleted: bool = False
+) -> dict[str, int]:
+    """Count the live rows that deleting a row would delete, by table, including the row itself.
+
+    With `deleted`, rows that are deleted already are counted too.
+    """
+    row = require_row(records, kind, organization_id, name, deleted=deleted)
     root = get_table(type(row))
     if root.name == "organizations":
         tables = [table for table in TABLES.values() if table.soft and table.tenant and not table.internal]
@@ -96,11 +101,13 @@ def count_rows_under(records: Records, kind: str, organization_id: str, name: st
     ids: dict[str, set[str]] = {root.name: {name}}
     rows: dict[str, set[tuple[object, ...]]] = {root.name: {(organization_id, name)}}
     for child, reference in list_descendants(root):
-        keys = _find_children(records, organization_id, child.name, reference, sorted(ids.get(reference.target, ())))
+        parents = sorted(ids.get(reference.target, ()))
+        keys = _find_children(records, organization_id, child.name, reference, parents, deleted=deleted)
         rows.setdefault(child.name, set()).update(keys)
         if child.key[-1] == "id":
             ids.setdefault(child.name, set()).update(str(key[-1]) for key in keys)
-    rows.setdefault("agent_states", set()).update(_find_session_states(records, kind, organization_id, name))
+    states = _find_session_states(records, kind, organization_id, name, deleted=deleted)
+    rows.setdefault("agent_states", set()).update(states)
     counts = {table: len(keys) for table, keys in rows.items() if keys and not TABLES[table].internal}
     return _add_archived(records, organization_id, counts, [Where("id", Op.IN, sorted(ids.get("sessions", ())))])
 

@@ -27,6 +27,7 @@ from everhold.testing.records_following import FollowingContract, Reopen
 from everhold.testing.records_integrity import IntegrityContract
 from everhold.testing.records_reading import ReadingContract
 from everhold.testing.records_rules import RowRulesContract
+from everhold.testing.records_snapshot import SnapshotContract
 from everhold.testing.records_values import ValuesContract
 from everhold.testing.records_writing import WritingContract
 
@@ -40,6 +41,7 @@ class RecordsContract(
     RowRulesContract,
     DeletionContract,
     FollowingContract,
+    SnapshotContract,
     ClosingContract,
 ):
     """The whole contract. Supply `records`, an open and empty store, and `reopen` if it outlives its process."""

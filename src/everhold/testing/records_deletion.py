@@ -61,6 +61,10 @@ def find_owned_tables(rows: Mapping[str, Row], root: str) -> set[str]:
         tables |= owned
 
 
+# The tables of an organization whose rows are not purged with it.
+_OUTLIVING = {"log_heads", "data_keys", "user_erasures"}
+
+
 class DeletionContract:
     """What a deletion hides or purges, what it leaves, and how it is undone."""
 
@@ -197,7 +201,8 @@ class DeletionContract:
                 records.commit([Put(row) for row in rows.values()])
         others = read_contents(records, "other")
         records.commit([Delete(Organization, ("org",))])
-        kept_tables = {"log_heads"}  # kept so that a purged log differs from one that never existed
+        # Kept so that a purged log differs from one that never existed, and that what was erased stays erased.
+        kept_tables = _OUTLIVING
         assert {name for name, rows in read_contents(records, "org").items() if rows} == kept_tables
         assert read_contents(records, "other") == others
 
@@ -254,11 +259,11 @@ class DeletionContract:
         assert read_contents(records, "other") == others
         # A role with few rights may not delete these. The log goes with its organization, and its head stays.
         deleted = [
-            row for name, rows in own_rows.items() if name not in ("memory_access_logs", "log_heads") for row in rows
+            row for name, rows in own_rows.items() if name not in {"memory_access_logs", *_OUTLIVING} for row in rows
         ]
         records.commit([Delete(type(row), self._get_key(row)) for row in deleted])
         assert read_contents(records, "other") == others
-        assert [name for name, rows in read_contents(records, "org").items() if rows] == ["log_heads"]
+        assert {name for name, rows in read_contents(records, "org").items() if rows} == _OUTLIVING
 
     def _make_changes(self, own_rows: Contents) -> list[Operation]:
         operations: list[Operation] = []

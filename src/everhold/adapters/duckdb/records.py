@@ -8,6 +8,8 @@ transaction. Readers have a cursor per thread and never wait.
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -26,6 +28,7 @@ from everhold.schema.planning import plan
 from everhold.schema.prefetch import Prefetch, find_problems_in_batches
 from everhold.schema.rows import Key
 from everhold.schema.rules import check_size
+from everhold.schema.snapshots import UntrackedSnapshot
 from everhold.schema.sql import quote, quote_names
 from everhold.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from everhold.schema.statements import SqlStatement
@@ -137,6 +140,37 @@ class DuckdbRecords(SqlRecords):
 
     def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
         return SettledLines(self.feed(after, limit=limit).lines, self.head())
+
+    @contextmanager
+    def read_snapshot(self) -> Iterator[UntrackedSnapshot]:
+        with uninterrupted, self._database:
+            cursor = self._database.begin_stream()
+        try:
+            with cursor:
+                with uninterrupted, self._database:
+                    cursor.execute("BEGIN TRANSACTION READ ONLY")
+                    numbers = dict(cursor.execute(READ_NUMBERS).fetchall())
+                yield UntrackedSnapshot(
+                    numbers[_OUTBOX], partial(self._count_rows, cursor), partial(self._read_rows, cursor)
+                )
+        finally:
+            with uninterrupted:
+                self._database.end_stream()
+
+    def _count_rows(self, cursor: duckdb.DuckDBPyConnection, entity: type[Row]) -> int:
+        with uninterrupted, self._database:
+            return int(cursor.execute(f"SELECT count(*) FROM {quote(get_table(entity).name)}").fetchall()[0][0])
+
+    def _read_rows(self, cursor: duckdb.DuckDBPyConnection, entity: type[Row]) -> Iterator[tuple[Any, ...]]:
+        decode = self.compiler.codec(entity).make_decoder(get_table(entity).names)
+        with uninterrupted, self._database:
+            cursor.execute(self.compiler.selects[entity])
+        while True:
+            with uninterrupted, self._database:
+                rows = cursor.fetchmany(_STREAMED)
+            if not rows:
+                return
+            yield from itertools.starmap(decode, rows)
 
     # writing
 

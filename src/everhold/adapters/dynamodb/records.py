@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar, cast
 
 from everhold import clock
@@ -26,6 +26,7 @@ from everhold.schema.operations import Condition, Ensure, Feed, Operation, Settl
 from everhold.schema.plain_records import ReadRecords, is_live
 from everhold.schema.planning import plan
 from everhold.schema.prefetch import Prefetch, find_problems_in_batches
+from everhold.schema.snapshots import UntrackedSnapshot, list_snapshot_entities, make_collected_snapshot
 from everhold.schema.table import TENANT, Table
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,14 @@ class DynamoRecords(ReadRecords):
     def __init__(self, options: DynamoOptions, blobs: Blobs, client: Any = None) -> None:
         details = {"table": options.table, "at": options.endpoint or options.region, "large rows": str(blobs)}
         super().__init__(
-            Traits("dynamodb", words="portable", vectors="portable", commit_limit=COMMIT_LIMIT, details=details)
+            Traits(
+                "dynamodb",
+                words="portable",
+                vectors="portable",
+                commit_limit=COMMIT_LIMIT,
+                details=details,
+                erasure_note="deleted; point-in-time recovery of the table keeps earlier states for its period",
+            )
         )
         self.options = options
         self._dynamo = Dynamo(options, client)
@@ -157,6 +165,41 @@ class DynamoRecords(ReadRecords):
 
     def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
         return SettledLines(self.feed(after, limit=limit).lines, self.head())
+
+    @contextmanager
+    def read_snapshot(self) -> Iterator[UntrackedSnapshot]:
+        self._require_open()
+        head, rows = self._collect_all()
+        yield make_collected_snapshot(head.generated.get(get_table(Outbox).name, 0), rows)
+
+    def _collect_all(self) -> tuple[Head, dict[str, list[Row]]]:
+        """Return the rows of all tables between two commits, and the head at that moment.
+
+        If others keep committing, the last attempt reserves the head, so that they wait.
+        """
+        for _ in range(_MAX_READS):
+            head = read_head(self._dynamo)
+            rows = self._read_all_tables()
+            if head.stage is None and read_head(self._dynamo).commits == head.commits:
+                return head, rows
+        with uninterrupted:
+            try:
+                head = self._writer.reserve(read_head(self._dynamo))
+            except Overtaken:
+                raise self._explain_overtaken(Overtaken()) from None
+            try:
+                rows = self._read_all_tables()
+                now = read_head(self._dynamo)
+            finally:
+                with suppress(StoreError, Overtaken):
+                    self._writer.settle(head)
+        if now.commits != head.commits or now.stage is None or head.stage is None or now.stage.name != head.stage.name:
+            raise self._explain_overtaken(Overtaken())
+        return head, rows
+
+    def _read_all_tables(self) -> dict[str, list[Row]]:
+        tables = [get_table(entity) for entity in list_snapshot_entities()]
+        return {table.name: list(self._finder.find(table, None, (), indexed=False)) for table in tables}
 
     # writing
 

@@ -31,7 +31,7 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
             "changes", "workspaces", "workspace_files", "snapshots", "blobs", "sources", "connections",
             "table_metadata", "field_metadata", "query_patterns", "query_runs", "chunks", "outbox", "api_keys",
             "data_keys", "jobs", "projection_states", "embedding_models", "move_marks", "session_archives",
-            "archive_files",
+            "archive_files", "backup_targets",
         ),
         _ROWS,
     ),
@@ -39,6 +39,8 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
     "memory_access_logs": _LOG,
     # The end of each organization's chain outlives the organization.
     "log_heads": _LOG,
+    # The erasure list outlives the users on it.
+    "user_erasures": _LOG,
     # These rows are added and changed; they stay.
     "leases": _LOG,
     "counters": _LOG,

@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +42,7 @@ from everhold.adapters.postgres.security import (
     require_isolation,
     set_access,
 )
+from everhold.adapters.postgres.snapshot import PostgresSnapshot
 from everhold.errors import (
     AlreadyExists,
     BrokenReference,
@@ -114,6 +116,7 @@ class PostgresRecords(PostgresReading):
             commit_limit=COMMIT_LIMIT,
             ordered=False,
             details={**self._details, "pool": str(self.options.pool_size)},
+            erasure_note="vacuumed; VACUUM FULL and the removal of old WAL files rewrite the last bytes",
         )
 
     # writing
@@ -238,6 +241,19 @@ class PostgresRecords(PostgresReading):
             raise _make_unknown_error(self.options)
         logger.warning("a connection was lost during COMMIT; the transaction is %s", outcome.name.lower())
         return outcome is TransactionOutcome.COMMITTED
+
+    @contextmanager
+    def read_snapshot(self) -> Iterator[PostgresSnapshot]:
+        if self._pool.closed:
+            raise StoreUnavailable(f"{self.options.place} has been closed", remedy="open it again")
+        # A statement of a backup may run longer than others, and holds no locks.
+        with translate_errors(self.options):
+            connection = connect(replace(self.options, query_seconds=0))
+        try:
+            yield PostgresSnapshot(connection, self.options)
+        finally:
+            with uninterrupted:
+                connection.close()
 
     # maintenance
 

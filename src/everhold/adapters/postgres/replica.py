@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from everhold.adapters.postgres.reading import ExtraQuery, PostgresReading, Quer
 from everhold.adapters.postgres.records import PostgresRecords
 from everhold.adapters.postgres.security import Access, require_isolation
 from everhold.interrupts import uninterrupted
+from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.operations import Operation, Traits
 from everhold.schema.statements import SqlStatement
 
@@ -210,6 +212,9 @@ class ReplicaReading(PostgresReading):
 
     def _transact(self, statements: Iterable[SqlStatement]) -> None:
         self._primary._transact(statements)
+
+    def read_snapshot(self) -> AbstractContextManager[StoreSnapshot]:
+        return self._primary.read_snapshot()
 
     def maintain(self, *, erased: bool = False) -> bool:
         return self._primary.maintain(erased=erased)

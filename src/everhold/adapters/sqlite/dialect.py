@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from everhold import clock
 from everhold.ports.search_space import SearchSpace
-from everhold.schema.codec import decode_json, encode_json
+from everhold.schema.plain_values import DECODERS, ENCODERS
 from everhold.schema.sql import Dialect, quote
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
@@ -22,8 +21,8 @@ SQLITE = Dialect(
         Kind.VECTOR: "BLOB",
     },
     unbounded_text="TEXT",
-    encoders={Kind.TIME: clock.micros, Kind.JSON: encode_json, Kind.BOOLEAN: int},
-    decoders={Kind.TIME: clock.from_micros, Kind.JSON: decode_json, Kind.BOOLEAN: bool},
+    encoders=ENCODERS,
+    decoders=DECODERS,
     differs="IS NOT",
     generated="INTEGER PRIMARY KEY AUTOINCREMENT",
     row_number='"row" INTEGER PRIMARY KEY',

@@ -7,6 +7,7 @@ connection from a pool and never wait.
 import itertools
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from everhold.adapters.sqlite.connection import (
@@ -23,6 +24,8 @@ from everhold.adapters.sqlite.connection import (
 from everhold.adapters.sqlite.dialect import SQLITE
 from everhold.adapters.sqlite.pool import GuardedConnection, ReaderPool, close_all
 from everhold.adapters.sqlite.schema import prepare
+from everhold.adapters.sqlite.snapshot import SqliteSnapshot
+from everhold.adapters.sqlite.tracking import begin_epoch
 from everhold.adapters.sqlite.words import COUNT_UNINDEXED, INDEX_AFTER, INDEX_CHUNKS, MERGE
 from everhold.errors import StaleVersion, StoreUnavailable
 from everhold.interrupts import GuardedLock, uninterrupted
@@ -167,6 +170,17 @@ class SqliteRecords(SqlRecords):
     def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
         return SettledLines(self.feed(after, limit=limit).lines, self.head())
 
+    @contextmanager
+    def read_snapshot(self) -> Iterator[SqliteSnapshot]:
+        if not self.options.read_only:
+            self._write(_begin_epoch)
+        reader = self._connect_for_stream()
+        try:
+            yield SqliteSnapshot(reader, self.options)
+        finally:
+            with translate_errors(self.options), uninterrupted:
+                reader.close()
+
     def maintain(self, *, erased: bool = False) -> bool:
         """Return free pages to the system, refresh the query planner's statistics and empty the log file.
 
@@ -218,3 +232,9 @@ class SqliteRecords(SqlRecords):
         self._readers.close()
         self._streams.close()
         close_all([self._writer])
+
+
+def _begin_epoch(writer: GuardedConnection) -> None:
+    writer.execute("BEGIN IMMEDIATE")
+    begin_epoch(writer)
+    writer.execute("COMMIT")

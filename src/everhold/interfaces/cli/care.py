@@ -117,12 +117,15 @@ def export(
     ],
     organization: Organization = "default",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    decrypt: Annotated[bool, typer.Option("--decrypt", help="Write encrypted fields in plain text.")] = False,
 ) -> CommandResult:
     """Export an organization to a file."""
     if str(file) == "-":
-        return _export_to_standard_output(call, organization)
+        return _export_to_standard_output(call, organization, decrypt)
     with call.watch(partial(explain_export, file)) as report:
-        count = call.engine.export(file, organization=organization, overwrite=overwrite, progress=report)
+        count = call.engine.export(
+            file, organization=organization, overwrite=overwrite, decrypt=decrypt, progress=report
+        )
     names = _list_uploaded(call, organization)
     note = [Text(_explain_left_out(names), style="yellow")] if names else []
     shown = Group(show.render_text(f"exported {count:,} rows to {file}"), *note)
@@ -141,7 +144,7 @@ def _explain_left_out(names: Sequence[str]) -> str:
     return f"not in the bundle: the data of {listed}; upload the files again after the import, or use `everhold move`"
 
 
-def _export_to_standard_output(call: Call, organization: str) -> CommandResult:
+def _export_to_standard_output(call: Call, organization: str, decrypt: bool) -> CommandResult:
     """Write the export and nothing else to standard output."""
     if call.as_json:
         raise InvalidInput(
@@ -151,7 +154,7 @@ def _export_to_standard_output(call: Call, organization: str) -> CommandResult:
     try:
         # The bar and the rows would share the terminal if neither is redirected.
         with call.watch(partial(explain_export, Path("-")), is_quiet=sys.stdout.isatty()) as report:
-            call.engine.export(out, organization=organization, progress=report)
+            call.engine.export(out, organization=organization, decrypt=decrypt, progress=report)
         if names := _list_uploaded(call, organization):
             print(_explain_left_out(names), file=sys.stderr)
     except FileError:

@@ -121,6 +121,12 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "imports": {
         "import": "Import an export, the data of another system, a list of memories, or a text.",
     },
+    "backups": {
+        "backup": "Back up the store to a folder or an fsspec address; only what changed is stored.",
+        "backups": "Show the backups at a folder or an address.",
+        "restore": "Restore a backup into an empty store of any kind.",
+        "verify": "Check a backup: read every file, restore it into a scratch store, compare.",
+    },
     "care": {
         "log": "Show the access log, newest first.",
         "doctor": "Show the parts and contents of the store, and problems.",
@@ -128,6 +134,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "init": "Write a settings file that explains every setting.",
         "move": "Copy a store into another and verify the copy.",
         "version": "Show the version.",
+    },
+    "erasing": {
+        "erase": "Erase a user everywhere, with a proof, after a confirmation. It cannot be undone.",
     },
     "maintenance": {
         "maintain": "Run maintenance jobs, such as purging expired memories.",
@@ -151,6 +160,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
     "workspace": ("workspaces", "app", "Workspaces: files in a folder, with snapshots."),
     "views": ("sql_views", "app", "SQL views with the table names of other memory systems, for existing reports."),
+    "keys": ("keys", "app", "Encryption: which fields are encrypted, and with which keys."),
     "model": ("care", "model", "The embedding model."),
     "eval": ("sql_evaluations", "app", "Measure recall and questions about data."),
 }

@@ -123,5 +123,37 @@ def explain_undo_run(steps: Steps) -> Interrupted:
     return Interrupted(f"{_count(undoing)} changes were undone", _CONTINUE)
 
 
+def explain_rotation(steps: Steps) -> Interrupted:
+    """Return what an interrupted rotation of keys has done: old and new keys can both be read."""
+    encrypting = steps.get("encrypting")
+    rows = encrypting.done if encrypting is not None else 0
+    return Interrupted(f"{rows:,} rows were encrypted again, and everything can still be read", _CONTINUE)
+
+
+def explain_erasure(steps: Steps) -> Interrupted:
+    """Return what an interrupted erasure has done."""
+    return Interrupted("the erasure has begun and is not complete", _CONTINUE)
+
+
+def explain_backup(steps: Steps) -> Interrupted:
+    """Return what an interrupted backup has left: a backup exists when it is complete."""
+    return Interrupted("no backup was made; earlier backups are unchanged", _START_AGAIN)
+
+
+def explain_restore(steps: Steps) -> Interrupted:
+    """Return what an interrupted restore has written."""
+    restoring = steps.get("restoring")
+    if restoring is None or not restoring.done:
+        return Interrupted("nothing was restored", _START_AGAIN)
+    if "restoring files" in steps:
+        return Interrupted(f"all {restoring.done:,} rows were restored, but not all files", _CONTINUE)
+    return Interrupted(f"{_count(restoring)} rows were restored and are kept", _CONTINUE)
+
+
+def explain_verification(steps: Steps) -> Interrupted:
+    """Return what an interrupted check of a backup has found."""
+    return Interrupted("the backup was not checked to its end; nothing was changed", _START_AGAIN)
+
+
 def _count(progress: StepProgress) -> str:
     return f"{progress.done:,}" if progress.total is None else f"{progress.done:,} of {progress.total:,}"

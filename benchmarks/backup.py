@@ -1,0 +1,183 @@
+"""How long a backup takes, compared with copying the store through Zstandard; and backups under load, restored.
+
+`full` is a backup into an empty folder. Its floor is the least that a consistent copy of a live store costs: SQLite's
+own online backup of the same bytes, then the copy through the same compression to the same disk. `file_ratio` is
+against a file that nobody writes to, copied without the online backup; it has no bar. `incremental` is a backup after
+one memory in a hundred was changed or added; its floor is a full backup of the same store. `load` is backups of a store
+that eight threads write to, on SQLite and on PostgreSQL.
+"""
+
+import argparse
+import random
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import zstandard
+
+from benchmarks.backup_load import back_up_under_load, check_backups
+from benchmarks.report import Pairs, Report
+from benchmarks.texts import make_sentences
+from everhold import Everhold
+from everhold.files import create_binary
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests.servers.postgres import PostgresServer
+
+_LEVEL = 3  # that of the backups
+_PIECE = 1024 * 1024
+_USERS = 50
+_BATCH = 1000
+_ENGINE: dict[str, Any] = {"sqlite": {"synchronous": "NORMAL"}, "log": {"flush_seconds": 3600}}
+
+
+def fill(engine: Everhold, memories: int) -> list[tuple[str, str]]:
+    """Store memories of several users; return the user and the id of each."""
+    texts = make_sentences(memories)
+    stored: list[tuple[str, str]] = []
+    for start in range(0, memories, _BATCH):
+        user = f"user-{start // _BATCH % _USERS}"
+        items = [{"text": f"{text} ({start + number})", "tags": ["bench", f"tag{number % 20}"]}
+                 for number, text in enumerate(texts[start : start + _BATCH])]  # fmt: skip
+        stored += [(user, memory.id) for memory in engine.scope(user=user).remember_many(items)]
+    engine.flush()
+    return stored
+
+
+def change(engine: Everhold, stored: list[tuple[str, str]], share: float, seed: int) -> None:
+    """Change, add and delete memories: a share of all of them."""
+    dice = random.Random(seed)
+    amount = max(3, int(len(stored) * share))
+    for number, (user, memory_id) in enumerate(dice.sample(stored, amount)):
+        view = engine.scope(user=user)
+        if number % 3 == 0:
+            view.remember(f"a new memory {seed}-{number}", tags=["bench"])
+        elif number % 3 == 1:
+            view.revise(memory_id, text=f"a changed memory {seed}-{number}")
+        else:
+            view.revise(memory_id, importance=dice.random())
+    engine.flush()
+
+
+def copy_through_zstd(source: Path, target: Path) -> None:
+    """Copy a file, compressed, durably: what a backup cannot do without."""
+    compressor = zstandard.ZstdCompressor(_LEVEL)
+    with (
+        source.open("rb") as reading,
+        create_binary(target, overwrite=True) as writing,
+        compressor.stream_writer(writing, closefd=False) as compressed,
+    ):
+        while piece := reading.read(_PIECE):
+            compressed.write(piece)
+
+
+def copy_live_store(database: Path, folder: Path) -> None:
+    """Copy a database that may be written to meanwhile, then compress the copy."""
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(folder / "copy.db")) as target:
+        source.backup(target)
+    copy_through_zstd(folder / "copy.db", folder / "copy.zst")
+    (folder / "copy.db").unlink()
+
+
+def measure(work: Callable[[], object]) -> float:
+    started = perf_counter()
+    work()
+    return perf_counter() - started
+
+
+def measure_full(report: Report, folder: Path, engine: Everhold, pairs: int) -> None:
+    targets = (folder / f"full-{number}" for number in count())
+    times, files = Pairs([], []), Pairs([], [])
+    database = folder / "store.db"
+    engine._parts.records.maintain()  # writes the log into the file, so that a copy of the file is whole
+    for number in range(pairs + 1):
+        target = next(targets)
+        ours = measure(partial(engine.backup, target))
+        floor = measure(lambda: copy_live_store(database, folder))
+        plain = measure(lambda: copy_through_zstd(database, folder / "copy.zst"))
+        if number:
+            for pair, seconds in ((times, floor), (files, plain)):
+                pair.ours.append(ours)
+                pair.floor.append(seconds)
+        shutil.rmtree(target)
+    report.add("file_megabytes", database.stat().st_size / 1e6)
+    times.add_to(report, "full", 2.0)
+    report.add("file_ratio", files.ratio)
+
+
+def measure_incremental(
+    report: Report, folder: Path, engine: Everhold, stored: list[tuple[str, str]], pairs: int
+) -> None:
+    target, times = folder / "chain", Pairs([], [])
+    engine.backup(target)
+    engine.backup(target)  # settles what the first one has changed: the log was sealed, and the target is remembered
+    for number in range(pairs):
+        change(engine, stored, 0.01, number)
+        started = perf_counter()
+        result = engine.backup(target)
+        times.ours.append(perf_counter() - started)
+        fresh = folder / f"whole-{number}"
+        times.floor.append(measure(partial(engine.backup, fresh)))
+        report.figures["incremental_rows"] = result.changed_rows
+        report.figures["incremental_megabytes"] = round(result.bytes / 1e6, 3)
+        shutil.rmtree(fresh)
+    times.add_to(report, "incremental", 0.1)
+    report.add("verified", Everhold.verify_backup(target).intact, "==", True)
+
+
+@contextmanager
+def open_store(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[int], str]]]:
+    """Yield the address of an empty store, and a function to further ones."""
+    if kind == "sqlite":
+        yield str(folder / "load.db"), lambda number: str(folder / f"restored-{number}.db")
+        return
+    with PostgresServer() as server:
+        yield server.create_database(), lambda number: server.create_database()
+
+
+def measure_load(report: Report, kind: str, folder: Path, seconds: float) -> None:
+    with open_store(kind, folder) as (storage, make_scratch):
+        with Everhold.open(storage, embedder=FakeEmbedder(), **_ENGINE) as engine:
+            between = max(0.2, seconds / 12)  # each is restored, which takes longer than making it
+            writers, backups = back_up_under_load(engine, folder / f"load-{kind}", seconds, between=between)
+        differences = check_backups(writers, folder / f"load-{kind}", backups, make_scratch)
+    report.add(f"{kind}_load_seconds", seconds)
+    report.add(f"{kind}_load_writes", writers.writes)
+    report.add(f"{kind}_load_backups", len(backups), ">=", 2)
+    report.add(f"{kind}_load_differences", len(differences), "==", 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small store and a few seconds of load")
+    parser.add_argument("--memories", type=int, default=40_000)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--load-seconds", type=float, default=300.0)
+    parser.add_argument("--only", choices=("speed", "load"), help="measure a part")
+    chosen = parser.parse_args()
+    if chosen.quick:
+        chosen.memories, chosen.pairs, chosen.load_seconds = 6_000, 3, 5.0
+    report = Report("backup")
+    with TemporaryDirectory(prefix="everhold-backup-") as name, ExitStack() as opened:
+        folder = Path(name)
+        if chosen.only != "load":
+            engine = opened.enter_context(Everhold.open(folder / "store.db", embedder=FakeEmbedder(), **_ENGINE))
+            stored = fill(engine, chosen.memories)
+            report.add("memories", len(stored))
+            measure_full(report, folder, engine, chosen.pairs)
+            measure_incremental(report, folder, engine, stored, chosen.pairs)
+        if chosen.only != "speed":
+            for kind in ("sqlite", "postgres"):
+                measure_load(report, kind, folder, chosen.load_seconds)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

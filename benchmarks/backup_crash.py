@@ -1,0 +1,133 @@
+"""Do backups stay whole when the process that makes another one is killed?
+
+    python -m benchmarks.backup_crash                # 30 kills on SQLite
+    python -m benchmarks.backup_crash --kills 5
+
+Each kill has a copy of a store and of its first backup. A process changes some memories and backs the store up, again
+and again, with a retention rule, and is killed by SIGKILL at a random moment. Then every backup that is listed must be
+whole, and the next backup must be equal to the store.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.engines import build_settings, open_engine
+from benchmarks.report import Report
+from benchmarks.store_copies import kill_worker, make_template
+from everhold import Everhold, clock
+from everhold.exchange import moving
+from everhold.model import AccessLog, Lease, LogHead
+from everhold.schema.operations import Patch
+from everhold.settings import load as load_settings
+from everhold.stores import open_store as open_records
+from everhold.testing.fake_embedder import FakeEmbedder
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
+
+KILLS: Final = 30
+MODEL: Final = FakeEmbedder(dimensions=32)
+MEMORIES, CHANGED, ROUNDS = 1500, 30, 3
+
+
+def open_store(storage: str) -> Everhold:
+    return open_engine(build_settings(storage, sqlite={"synchronous": "NORMAL"}), MODEL, MODEL)
+
+
+def find_target(storage: str) -> Path:
+    """Return the folder with the backups of a store."""
+    path = Path(storage.removeprefix("sqlite:///"))
+    return path.with_name(f"{path.name}.backups")
+
+
+def back_up_changes(engine: Everhold, target: Path, round_number: int) -> None:
+    """Change some memories and back up the store."""
+    view = engine.scope(user="alice")
+    for memory in view.list(limit=CHANGED).memories:
+        view.revise(memory.id, text=f"{memory.text} {round_number}")
+    engine.backup(target, keep_last=2)
+
+
+def work(storage: str, is_open: "Event") -> None:
+    """Make backups, in the process that is killed."""
+    with open_store(storage) as engine:
+        is_open.set()
+        for round_number in range(ROUNDS):
+            back_up_changes(engine, find_target(storage), round_number)
+
+
+def find_faults(storage: str) -> list[str]:
+    """Return the backups that are not whole, and whether the next backup differs from the store."""
+    target, faults = find_target(storage), []
+    for entry in Everhold.list_backups(target):
+        result = Everhold.verify_backup(target, entry.id)
+        faults += [f"{entry.id}: {problem}" for problem in result.problems]
+    with open_store(storage) as engine:
+        records = engine._parts.records
+        if records.scan(Lease, None):  # as if its time had passed
+            records.commit([Patch(Lease, ("backup",), {"until": clock.now(), "holder": None})])
+        engine.backup(target)
+        place = f"{find_target(storage)}.restored.db"
+        Everhold.restore_backup(target, place)
+        restored, indexes = open_records(load_settings(place))
+        try:
+            for entity, table in moving.list_moved_entities():
+                # The log is sealed in a thread, perhaps after the backup.
+                is_log = entity in (AccessLog, LogHead)
+                if not is_log and moving.table_hash(records, entity, table) != moving.table_hash(
+                    restored, entity, table
+                ):
+                    faults.append(f"{table.name} is another after the next backup")
+        finally:
+            indexes.close()
+            restored.close()
+    return faults
+
+
+def run(kills: int, seed: int = 1) -> dict[str, Any]:
+    """Kill backups so often, and return what is wrong afterwards."""
+    rng, faults = random.Random(seed), []
+    left = 0
+    with make_template("sqlite") as template:
+        first = find_target(template.storage)
+        with open_store(template.storage) as engine:
+            engine.scope(user="alice").remember_many([f"Parcel {number} is in a shed" for number in range(MEMORIES)])
+            engine.backup(first)
+            engine._parts.records.maintain()
+        measured = template.copy(0)
+        shutil.copytree(first, find_target(measured))
+        with open_store(measured) as engine:
+            started = time.perf_counter()
+            for round_number in range(ROUNDS):
+                back_up_changes(engine, find_target(measured), round_number)
+            seconds = time.perf_counter() - started
+        for number in range(1, kills + 1):
+            storage = template.copy(number)
+            shutil.copytree(first, find_target(storage))
+            kill_worker(work, storage, rng.uniform(0, seconds))
+            left += any(path.suffix == ".part" for path in find_target(storage).rglob("*"))
+            faults += [f"kill {number}: {fault}" for fault in find_faults(storage)]
+            shutil.rmtree(find_target(storage))
+    return {"kills": kills, "killed_while_writing_a_file": left, "faults": faults}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=KILLS)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    outcome, report = run(options.kills, options.seed), Report("backup_crash")
+    for name in ("kills", "killed_while_writing_a_file"):
+        report.add(name, outcome[name])
+    report.add("faults", len(outcome["faults"]), "==", 0)
+    report.add("wrong", outcome["faults"][:10])
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""Does erasing a user leave a byte of the user behind?
+
+    python -m benchmarks.erasure                                # 1,000 canaries on SQLite, DuckDB and PostgreSQL
+    python -m benchmarks.erasure --canaries 60 --store sqlite
+
+A user's memories, revisions, messages, facts, runs, files and archives hold words that stand nowhere else. After the
+erasure, every file of the store, its log, its indexes, Chroma, Redis and the blobs is searched for them, compressed
+files too. On PostgreSQL an operator's VACUUM FULL and checkpoints come first. Another user's words must all be there.
+"""
+
+import argparse
+import logging
+import os
+import random
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import psycopg
+
+from benchmarks.engines import build_settings, open_engine
+from benchmarks.report import Report
+from everhold import Everhold
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests.servers.postgres import PostgresServer
+from tests.servers.valkey import ValkeyServer
+
+STORES: Final = ("sqlite", "duckdb", "postgres")
+KINDS: Final = ("plain", "vault", "revised", "forgotten", "message", "archived", "run", "file", "block", "tagged")
+# Without these, the server keeps old segments of its log and fills them only slowly with new records.
+_SHORT_LOG: Final = {"wal_recycle": "off", "min_wal_size": "32MB", "wal_keep_size": "0"}
+
+
+@dataclass
+class Scene:
+    """The places of one store: its settings, the folders that are searched, and the server, if there is one."""
+
+    settings: dict[str, Any]
+    folders: list[Path]
+    database: str | None = None
+    cache: ValkeyServer | None = None
+    log: Path | None = None
+    found: dict[str, int] = field(default_factory=dict)
+
+
+def make_canaries(count: int, seed: str) -> list[str]:
+    """Return words that stand nowhere else."""
+    chance = random.Random(seed)  # the same words each time
+    return [f"canary{chance.getrandbits(80):020x}" for _ in range(count)]
+
+
+def write_user(engine: Everhold, user: str, canaries: Sequence[str]) -> None:
+    """Write every canary as the user, each in one of the ways in which texts get into a store."""
+    by_kind = {kind: canaries[at :: len(KINDS)] for at, kind in enumerate(KINDS)}
+    scope = engine.scope(user=user)
+    scope.remember_many([f"Note {word} about tea" for word in by_kind["plain"]])
+    scope.remember_many([{"text": f"The PIN is {word}", "kind": "vault"} for word in by_kind["vault"]])
+    scope.remember_many([{"text": f"Tagged {word}", "tags": [word], "aliases": [word]} for word in by_kind["tagged"]])
+    for word in by_kind["revised"]:
+        memory = scope.remember(f"I live in {word}")
+        scope.revise(memory.id, text=f"I live near {word}")
+    for word in by_kind["forgotten"]:
+        scope.forget(scope.remember(f"Forget {word}").id)
+    chat, old = engine.scope(user=user, session=f"{user}-chat"), engine.scope(user=user, session=f"{user}-old")
+    for word in by_kind["message"]:
+        chat.say(f"I work at {word}")
+    chat.session()
+    for word in by_kind["archived"]:
+        old.say(f"Long ago {word}")
+    old.archive_session()
+    for word in by_kind["run"]:
+        run = scope.run(f"Task {word}")
+        run.propose("build", {"target": word})
+        run.complete({"made": word})
+    folder = scope.workspace(f"{user}-files")
+    for number, word in enumerate(by_kind["file"]):
+        folder.write(f"{number}.txt", f"File {word}".encode())
+    folder.snapshot()
+    for word in by_kind["block"]:
+        engine.scope(user=user, agent="bot").create_block(f"b{word[-12:]}", f"Block {word}")
+
+
+def search(scene: Scene, canaries: Sequence[str]) -> dict[str, int]:
+    """Return how often canaries stand in each file, compressed files included."""
+    words = [word.encode() for word in canaries]
+    hits: dict[str, int] = {}
+    files = [path for folder in scene.folders for path in folder.rglob("*") if path.is_file()]
+    for path in files:
+        try:
+            content = path.read_bytes()
+        except OSError:
+            continue  # a server has removed it meanwhile
+        count = sum(content.count(word) for word in words) if b"canary" in content else 0
+        count += _search_compressed(content, words)
+        if count:
+            hits[str(path)] = count
+    return hits
+
+
+def _search_compressed(content: bytes, words: Sequence[bytes]) -> int:
+    try:
+        plain = zlib.decompress(content)
+    except zlib.error:
+        return 0
+    return sum(plain.count(word) for word in words)
+
+
+def settle(scene: Scene) -> None:
+    """Do what an operator does after an erasure: rewrite PostgreSQL's files and its log, and save the cache."""
+    if scene.database is not None:
+        with psycopg.connect(scene.database, autocommit=True) as connection:
+            connection.execute("VACUUM FULL")
+            for _ in range(3):
+                connection.execute("SELECT pg_switch_wal()")
+                connection.execute("CHECKPOINT")
+    if scene.cache is not None:
+        scene.cache.save()
+
+
+@contextmanager
+def make_scene(store: str, encrypted: bool, with_chroma: bool) -> Iterator[Scene]:
+    """Yield an empty store with its cache, its blobs and its log file."""
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(TemporaryDirectory(prefix="everhold-erasure-")))
+        cache = stack.enter_context(ValkeyServer())
+        folders, database = [home, cache.folder], None
+        storage = f"{store}:///{home}/memory.{store}"
+        if store == "postgres":
+            server = stack.enter_context(PostgresServer(settings=_SHORT_LOG))
+            storage = database = server.create_database()
+            folders.append(server.folder)
+        given: dict[str, Any] = {
+            "storage": storage,
+            "blobs": str(home / "blobs"),
+            "sessions": cache.url,
+            "workspaces": {"folder": str(home / "workspaces")},
+            "data": str(home / "data"),
+        }
+        if with_chroma:
+            given["vectors"] = f"chroma:///{home}/chroma"
+        if encrypted:
+            Everhold.create_master_key(home / "master.key")
+            given["encryption"] = {"master_key": f"file:{home / 'master.key'}"}
+        yield Scene(given, folders, database, cache, home / "everhold.log")
+
+
+def run(store: str, canaries: int, *, encrypted: bool, with_chroma: bool) -> dict[str, int]:
+    """Erase a user of one store and return the figures."""
+    erased, kept = make_canaries(canaries, "alice"), make_canaries(canaries // 5, "bob")
+    with make_scene(store, encrypted, with_chroma) as scene, _write_log(scene.log):
+        embedder = FakeEmbedder()
+        values = dict(scene.settings)
+        with open_engine(build_settings(values.pop("storage"), **values), embedder, embedder) as engine:
+            write_user(engine, "alice", erased)
+            write_user(engine, "bob", kept)
+            engine.maintain()
+            engine.scope(user="alice").recall("tea")
+            before = sum(search(scene, erased).values())
+            proof = engine.erase("alice")
+            settle(scene)
+            running = search(scene, erased)
+        after = search(scene, erased)
+        for place, count in {**running, **after}.items():
+            print(f"{store}: {count} hits in {place}", file=sys.stderr)
+        others = search(scene, kept)
+    return {
+        "before": before,
+        "after": sum(running.values()) + sum(after.values()),
+        "rows": sum(proof.rows.values()),
+        "unproven": int(not proof.is_complete),
+        "neighbour": sum(others.values()),
+    }
+
+
+@contextmanager
+def _write_log(path: Path | None) -> Iterator[None]:
+    """Write the whole log of the library to a file, which is searched too."""
+    logger = logging.getLogger("everhold")
+    handler = logging.FileHandler(path or os.devnull)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--canaries", type=int, default=1000)
+    parser.add_argument("--store", choices=STORES, action="append")
+    parser.add_argument("--quick", action="store_true", help="60 canaries")
+    chosen = parser.parse_args(arguments)
+    canaries = 60 if chosen.quick else chosen.canaries
+    report = Report("erasure")
+    report.add("canaries", canaries)
+    for store in chosen.store or STORES:
+        for encrypted in (False, True):
+            name = f"{store}_{'encrypted' if encrypted else 'plain'}"
+            figures = run(store, canaries, encrypted=encrypted, with_chroma=store == "sqlite")
+            report.add(f"{name}_hits_before", figures["before"], ">=", 1)
+            report.add(f"{name}_hits_after", figures["after"], "==", 0)
+            report.add(f"{name}_unproven", figures["unproven"], "==", 0)
+            report.add(f"{name}_neighbour_hits", figures["neighbour"], ">=", 1)
+            report.add(f"{name}_rows", figures["rows"])
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Remove a user from the backups at a place.
+
+Where each user's rows are encrypted with a key of that user, the key is removed from the one file that has the keys.
+Other backups are written again: objects without the user's rows, then the manifests that name them, oldest first, then
+the old objects are deleted. An erasure that was interrupted is complete when it is called again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from everhold.backups.comparing import DELETED, INDEX
+from everhold.backups.deps import BackupDeps
+from everhold.backups.history import History, StoredManifest, merge_erasures
+from everhold.backups.index import TableIndex
+from everhold.backups.manifest import Layer, Manifest, ObjectEntry, TableEntry
+from everhold.backups.objects import Objects
+from everhold.backups.owners import RowOwners
+from everhold.backups.retention import sweep
+from everhold.backups.sealing import EVERYONE, RowOwner
+from everhold.errors import StoreDamaged
+from everhold.ports.row_packing import RowShape
+from everhold.schema.catalog import TABLES
+from everhold.schema.table import Table
+
+_LOG = "memory_access_logs"
+
+
+@dataclass(frozen=True)
+class _Rewritten:
+    """An object without a user's rows, None if it had no others; and the digests of these rows by their keys."""
+
+    entry: ObjectEntry | None
+    removed: Mapping[int, int] = field(default_factory=dict)
+
+
+def erase_from(deps: BackupDeps, history: History, organization: str, user_id: str, key_ids: Sequence[str]) -> int:
+    """Remove a user from all backups at a place; return how many files were written again or deleted.
+
+    StoreDamaged if a backup cannot be read, because it may hold rows of the user.
+    """
+    _update_state(deps, history, key_ids)
+    stored = history.read_all()
+    unreadable = [entry.backup_id for entry in stored if entry.manifest is None]
+    eraser = _Eraser(deps.open_objects(history.place), organization, user_id)
+    manifests = [entry for entry in stored if entry.manifest is not None]
+    to_rewrite = [entry.manifest for entry in manifests if entry.manifest is not None]
+    eraser.rewrite_objects([manifest for manifest in to_rewrite if not manifest.has_user_keys])
+    written = 1 + eraser.written + _rewrite_manifests(history, manifests, eraser)
+    if unreadable:
+        raise StoreDamaged(
+            f"backup {unreadable[0]} cannot be read and may hold rows of the user", remedy="delete its manifest"
+        )
+    return written + sweep(history, history.read_all())
+
+
+def _update_state(deps: BackupDeps, history: History, key_ids: Sequence[str]) -> None:
+    state = history.read_state()
+    history.write_state([key for key in state.keys if key.id not in key_ids], merge_erasures(deps.records, state))
+
+
+def _rewrite_manifests(history: History, stored: Sequence[StoredManifest], eraser: "_Eraser") -> int:
+    checksums: dict[str, str] = {}
+    written = 0
+    for entry in stored:
+        if entry.manifest is None:
+            continue
+        manifest = eraser.rewrite_manifest(entry.manifest)
+        previous_sha256 = checksums.get(manifest.previous or "", manifest.previous_sha256)
+        manifest = manifest.model_copy(update={"previous_sha256": previous_sha256})
+        if manifest == entry.manifest:
+            checksums[manifest.id] = entry.sha256
+            continue
+        checksums[manifest.id] = history.write(manifest)
+        written += 1
+    return written
+
+
+class _Eraser:
+    """Removes the rows of one user from objects, and from the manifests that name these."""
+
+    def __init__(self, objects: Objects, organization: str, user_id: str) -> None:
+        self._objects, self._organization, self._user_id = objects, organization, user_id
+        self._owners = RowOwners()
+        self._rewritten: dict[str, _Rewritten] = {}
+        self.written = 0
+
+    def rewrite_objects(self, manifests: Sequence[Manifest]) -> None:
+        """Write the objects again that have rows of the user, table by table, parents first."""
+        for name, table in TABLES.items():
+            if table.tenant is None or name == _LOG:
+                continue
+            for manifest in manifests:
+                entry = manifest.tables.get(name)
+                for part in (part for layer in (entry.layers if entry else ()) for part in layer.rows):
+                    if entry is not None and part.sha256 not in self._rewritten:
+                        self._rewritten[part.sha256] = self._rewrite_object(part, table, entry.columns)
+
+    def _rewrite_object(self, part: ObjectEntry, table: Table, columns: tuple[str, ...]) -> _Rewritten:
+        kept: list[tuple[RowOwner, bytes, int]] = []
+        removed: dict[int, int] = {}
+        shape = RowShape.of_columns(table, columns)
+        for frame in self._objects.read_pack(part, table.name):
+            if frame.content is None:
+                continue
+            rows = list(self._objects.packing.unpack(frame.content, frame.size))
+            is_kept = [not self._is_of_user(table, dict(zip(columns, row, strict=True))) for row in rows]
+            packed = self._objects.packing.pack(rows, shape)
+            digests = zip(is_kept, packed.keys.tolist(), packed.hashes.tolist(), strict=True)
+            removed |= {key: digest for keep, key, digest in digests if not keep}
+            items = [item for item, keep in zip(packed.items, is_kept, strict=True) if keep]
+            if items:
+                kept.append((frame.owner, b"".join(items), len(items)))
+        if not removed:
+            return _Rewritten(part)
+        self.written += 1
+        return _Rewritten(self._objects.put_pack(kept, table.name) if kept else None, removed)
+
+    def _is_of_user(self, table: Table, values: dict[str, Any]) -> bool:
+        owner = self._owners.note(table, values)
+        return owner == self._user_id and values[str(table.tenant)] == self._organization
+
+    def rewrite_manifest(self, manifest: Manifest) -> Manifest:
+        """Return a manifest that names the objects without the user's rows."""
+        tables = {name: self._rewrite_table(entry) for name, entry in manifest.tables.items()}
+        owner = (self._organization, self._user_id)
+        files = tuple(file for file in manifest.files if (file.organization, file.user_id) != owner)
+        return manifest.model_copy(update={"tables": tables, "files": files})
+
+    def _rewrite_table(self, entry: TableEntry) -> TableEntry:
+        removed = self._find_removed(entry)
+        layers = tuple(Layer(rows=tuple(self._replace(layer.rows)), deleted=layer.deleted) for layer in entry.layers)
+        if layers == entry.layers:
+            return entry
+        changes: dict[str, Any] = {"layers": layers, "rows": entry.rows - len(removed)}
+        changes["hash"] = (entry.hash - sum(removed.values())) % 2**64
+        changes["index"] = self._rewrite_index(entry, removed)
+        return entry.model_copy(update=changes)
+
+    def _replace(self, parts: Sequence[ObjectEntry]) -> Iterator[ObjectEntry]:
+        for part in parts:
+            rewritten = self._rewritten.get(part.sha256, _Rewritten(part))
+            if rewritten.entry is not None:
+                yield rewritten.entry
+
+    def _find_removed(self, entry: TableEntry) -> dict[int, int]:
+        """Return the user's rows that are current in a table: those that no later layer replaces or deletes."""
+        current: dict[int, int] = {}
+        replaced: set[int] = set()
+        for layer in reversed(entry.layers):
+            here: dict[int, int] = {}
+            for part in layer.rows:
+                here.update(self._rewritten.get(part.sha256, _Rewritten(part)).removed)
+            current.update({key: digest for key, digest in here.items() if key not in replaced})
+            replaced.update(here)
+            for part in layer.deleted:
+                content = self._objects.get_bytes(part, EVERYONE, DELETED) or b""
+                replaced.update(np.frombuffer(content, "<u8").tolist())
+        return current
+
+    def _rewrite_index(self, entry: TableEntry, removed: Mapping[int, int]) -> ObjectEntry | None:
+        if entry.index is None or not self._objects.has(entry.index):
+            return None  # the index of an earlier backup is not kept
+        content = self._objects.get_bytes(entry.index, EVERYONE, INDEX) or b""
+        index = TableIndex.decode(content, entry.rows, is_tracked=entry.is_tracked)
+        after = index.without(np.isin(index.keys, np.array(list(removed), np.uint64)))
+        return self._objects.put_bytes(after.encode(), EVERYONE, INDEX, len(after))

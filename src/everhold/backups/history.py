@@ -1,0 +1,132 @@
+"""The backups at a place: their manifests, and the one file that changes.
+
+    objects/abcdef…       objects, named by their SHA-256
+    backups/bak_….backup  manifests
+    state                 the wrapped keys and the erasure list, rewritten by each backup and each erasure
+
+A manifest is written after everything that it names, so a backup that was interrupted does not exist.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from everhold.backups.manifest import (
+    MAX_FILE_BYTES,
+    USE_ANOTHER,
+    Manifest,
+    decode_document,
+    decode_manifest,
+    encode_document,
+    encode_manifest,
+)
+from everhold.errors import EverholdError, NotFound, StoreDamaged
+from everhold.model import DataKey, UserErasure
+from everhold.ports.backup_place import BackupPlace
+from everhold.ports.records import Records
+from everhold.ports.row_packing import RowPacking
+
+_FOLDER, _SUFFIX = "backups", ".backup"
+_STATE = "state"
+
+
+class TargetState(BaseModel):
+    """What changes at a place: the keys that decrypt its backups, wrapped by the master key, and who was erased."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_bytes="base64")
+
+    format: int = 1
+    keys: tuple[DataKey, ...] = ()
+    erasures: tuple[UserErasure, ...] = Field(default=())
+
+
+@dataclass(frozen=True)
+class StoredManifest:
+    """A manifest and the checksum of its file; `problem` says why it cannot be read, if it cannot."""
+
+    backup_id: str
+    sha256: str
+    manifest: Manifest | None
+    problem: EverholdError | None = None
+
+
+@dataclass(frozen=True)
+class History:
+    """The backups at one place."""
+
+    place: BackupPlace
+    packing: RowPacking
+
+    def list_ids(self) -> list[str]:
+        """Return the ids of all backups, oldest first."""
+        names = (name.rpartition("/")[2] for name in self.place.list_names(_FOLDER))
+        return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+
+    def read(self, backup_id: str) -> StoredManifest:
+        """Read a manifest. NotFound if there is none of this id; a damaged one is returned with its problem."""
+        try:
+            content = self.place.read(_name_manifest(backup_id), MAX_FILE_BYTES)
+        except NotFound:
+            known = self.list_ids()
+            newest = f"; the newest is {known[-1]}" if known else ""
+            raise NotFound(
+                f"no backup {backup_id!r} at {self.place.address}{newest}",
+                value=backup_id,
+                remedy="`everhold backups` lists them",
+            ) from None
+        sha256 = hashlib.sha256(content).hexdigest()
+        try:
+            return StoredManifest(backup_id, sha256, decode_manifest(content, backup_id, self.packing))
+        except EverholdError as problem:
+            return StoredManifest(backup_id, sha256, None, problem)
+
+    def require(self, backup_id: str) -> Manifest:
+        """Return a manifest. StoreDamaged or InvalidInput if it cannot be read."""
+        stored = self.read(backup_id)
+        if stored.manifest is None:
+            raise stored.problem or StoreDamaged(f"backup {backup_id} cannot be read", remedy=USE_ANOTHER)
+        return stored.manifest
+
+    def read_all(self) -> list[StoredManifest]:
+        """Return all manifests, oldest first, damaged ones included."""
+        return [self.read(backup_id) for backup_id in self.list_ids()]
+
+    def write(self, manifest: Manifest) -> str:
+        """Store a manifest and return the checksum of its file. From then on the backup exists."""
+        content = encode_manifest(manifest, self.packing)
+        self.place.write(_name_manifest(manifest.id), content)
+        return hashlib.sha256(content).hexdigest()
+
+    def delete(self, backup_id: str) -> None:
+        self.place.delete(_name_manifest(backup_id))
+
+    def read_state(self) -> TargetState:
+        """Return the keys and the erasure list; empty ones if nothing was stored yet."""
+        try:
+            content = self.place.read(_STATE, MAX_FILE_BYTES)
+        except NotFound:
+            return TargetState()
+        text = decode_document(content, f"{_STATE} at {self.place.address}", self.packing)
+        try:
+            return TargetState.model_validate_json(text)
+        except ValidationError:
+            raise StoreDamaged(
+                f"{_STATE} at {self.place.address} is not one that Everhold wrote", remedy=USE_ANOTHER
+            ) from None
+
+    def write_state(self, keys: Sequence[DataKey], erasures: Sequence[UserErasure]) -> None:
+        state = TargetState(keys=tuple(keys), erasures=tuple(erasures))
+        self.place.write(_STATE, encode_document(state.model_dump_json().encode(), self.packing))
+
+
+def merge_erasures(records: Records, state: TargetState) -> list[UserErasure]:
+    """Return the erasures that a store or a place knows: a store that was put back may have forgotten some."""
+    known = {(row.organization_id, row.id): row for row in state.erasures}
+    known |= {(row.organization_id, row.id): row for row in records.scan(UserErasure, None, deleted=True)}
+    return list(known.values())
+
+
+def _name_manifest(backup_id: str) -> str:
+    return f"{_FOLDER}/{backup_id}{_SUFFIX}"

@@ -1,0 +1,165 @@
+"""The manifest of a backup: what it holds, with the checksum of everything.
+
+A manifest file is the SHA-256 of the rest in hexadecimal, a line feed, and the compressed JSON of the manifest. All
+files that it names are named by their own SHA-256, so a single changed byte anywhere is noticed.
+"""
+
+import hashlib
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from everhold.errors import InvalidInput, StoreDamaged
+from everhold.model.fields import Count, Id, Name, Sha256, Text, Time
+from everhold.ports.row_packing import RowPacking
+
+FORMAT = 1
+USE_ANOTHER = "use another backup; `everhold backups` lists them"
+_SIZE_DIGITS = 10
+_MAX_SIZE = 1024 * 1024 * 1024
+MAX_FILE_BYTES = 256 * 1024 * 1024
+_HEAD = 64 + 1 + _SIZE_DIGITS + 1
+
+Digest64 = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class ObjectEntry(_Part):
+    """An object: a file that never changes, named by its SHA-256. `organization` is whose rows it holds, if only one's.
+
+    `count` is the number of rows, keys or bytes in it.
+    """
+
+    sha256: Sha256
+    size: Count
+    count: Count = 0
+    organization: Id | None = None
+
+
+class Layer(_Part):
+    """What one backup added to a table: rows that were added or changed, and digests of the keys of deleted rows."""
+
+    rows: tuple[ObjectEntry, ...] = ()
+    deleted: tuple[ObjectEntry, ...] = ()
+
+
+class TableEntry(_Part):
+    """The rows of a table: layers, oldest first, of which each replaces rows of those before it.
+
+    `hash` is the sum of the digests of all rows modulo 2**64. `index` has the digests of each row, for the next backup;
+    `is_tracked` says whether it also has the numbers of the rows.
+    """
+
+    columns: tuple[Name, ...]
+    rows: Count
+    hash: Digest64
+    layers: tuple[Layer, ...]
+    index: ObjectEntry | None = None
+    is_tracked: bool = False
+
+
+class BackedUpFile(_Part):
+    """A file outside the records, such as an archive of messages, in parts of limited size.
+
+    `kind` says what the file is, `folder` and `address` where the store had it. `user_id` is whose file it is.
+    """
+
+    kind: Name
+    organization: Id
+    folder: Text
+    address: Sha256
+    user_id: Id | None = None
+    parts: tuple[ObjectEntry, ...]
+
+
+class Manifest(_Part):
+    """One backup.
+
+    `sequence` is the number of the change feed at the moment of the backup. `previous` is the backup before it in the
+    same place, and `previous_sha256` the checksum of that backup's manifest.
+    """
+
+    format: int = FORMAT
+    id: Name
+    store: Name
+    kind: Name
+    at: Time
+    sequence: Count
+    mark: Text = ""
+    schema_version: Count
+    is_encrypted: bool = False
+    has_user_keys: bool = False
+    """Whether the rows of each user are encrypted with a key of that user."""
+    previous: Name | None = None
+    previous_sha256: Sha256 | None = None
+    tables: dict[str, TableEntry]
+    files: tuple[BackedUpFile, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(table.rows for table in self.tables.values())
+
+    def list_objects(self, *, with_indexes: bool) -> dict[str, ObjectEntry]:
+        """Return the objects that the backup needs, by their SHA-256; indexes are needed by the next backup only."""
+        entries = [part for file in self.files for part in file.parts]
+        for table in self.tables.values():
+            for layer in table.layers:
+                entries += [*layer.rows, *layer.deleted]
+            if with_indexes and table.index is not None:
+                entries.append(table.index)
+        return {entry.sha256: entry for entry in entries}
+
+
+def encode_manifest(manifest: Manifest, packing: RowPacking) -> bytes:
+    """Return the content of a manifest's file."""
+    return encode_document(manifest.model_dump_json(exclude_defaults=True).encode(), packing)
+
+
+def encode_document(text: bytes, packing: RowPacking) -> bytes:
+    """Return JSON compressed, with its checksum."""
+    body = f"{len(text):0{_SIZE_DIGITS}d}\n".encode() + packing.compress(text)
+    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def decode_document(content: bytes, name: str, packing: RowPacking) -> bytes:
+    """Return JSON that `encode_document` has compressed. StoreDamaged if it is damaged; `name` says what it is."""
+    if hashlib.sha256(content[65:]).hexdigest().encode() + b"\n" != content[:65]:
+        raise StoreDamaged(f"{name} is damaged: it does not have its checksum", remedy=USE_ANOTHER)
+    size = content[65:_HEAD]
+    if not size[:-1].isdigit() or not size.endswith(b"\n") or int(size) > _MAX_SIZE:
+        raise StoreDamaged(f"{name} cannot be read", remedy=USE_ANOTHER)
+    return packing.decompress(content[_HEAD:], int(size))
+
+
+def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Manifest:
+    """Return the manifest in a file. StoreDamaged if it is damaged, InvalidInput if it has another format."""
+    text = decode_document(content, f"the manifest of backup {backup_id}", packing)
+    try:
+        version = _FormatOnly.model_validate_json(text).format
+        if version != FORMAT:
+            raise InvalidInput(
+                f"backup {backup_id} has format {version}, and this program reads {FORMAT}",
+                value=version,
+                remedy="use the version of Everhold that wrote it, or upgrade",
+            )
+        manifest = Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise StoreDamaged(
+            f"the manifest of backup {backup_id} is not one that Everhold wrote ({place}: {first['msg']})",
+            value=backup_id,
+            remedy=USE_ANOTHER,
+        ) from None
+    if manifest.id != backup_id:
+        raise StoreDamaged(f"the manifest of backup {backup_id} is that of {manifest.id}", remedy=USE_ANOTHER)
+    return manifest
+
+
+class _FormatOnly(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
+    format: int = FORMAT

@@ -1,0 +1,161 @@
+"""Objects: files of a backup that never change, each named by its SHA-256.
+
+An object with rows is a pack of frames. Each frame has rows of one owner, compressed, and encrypted with that owner's
+key if the store has keys. The directory at the beginning of a pack says whose each frame is. All frames of an encrypted
+pack are of one organization, under whose key the directory is.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from everhold.backups.manifest import MAX_FILE_BYTES, USE_ANOTHER, ObjectEntry
+from everhold.backups.sealing import RowOwner, Sealing
+from everhold.errors import StoreDamaged
+from everhold.model.fields import Count, Id
+from everhold.ports.backup_place import BackupPlace
+from everhold.ports.row_packing import RowPacking
+
+_MAGIC = b"EVHPACK1"
+_LENGTHS = struct.Struct("<II")
+_MAX_DIRECTORY = 256 * 1024 * 1024
+# A row with the largest JSON that the engine writes fits.
+_MAX_FRAME = 1024 * 1024 * 1024
+_PREFIX = "objects"
+
+
+class FrameEntry(NamedTuple):
+    """Where a frame is in the body of its pack, whose it is, and how many bytes and rows it has uncompressed."""
+
+    organization: Id | None
+    user_id: Id | None
+    start: Count
+    length: Count
+    size: Count
+    rows: Count
+
+
+_DIRECTORY = TypeAdapter(list[FrameEntry], config={"defer_build": True})
+
+
+class OpenedFrame(NamedTuple):
+    """A frame whose content is still compressed. The content is None if the owner's key was destroyed."""
+
+    owner: RowOwner
+    content: bytes | None
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The objects at one place."""
+
+    place: BackupPlace
+    packing: RowPacking
+    sealing: Sealing
+
+    def put(self, content: bytes, count: int = 0, organization: str | None = None) -> ObjectEntry:
+        """Store an object, unless it is there already."""
+        address = hashlib.sha256(content).hexdigest()
+        name = name_object(address)
+        if not self.place.has(name):
+            self.place.write(name, content)
+        return ObjectEntry(sha256=address, size=len(content), count=count, organization=organization)
+
+    def has(self, entry: ObjectEntry) -> bool:
+        return self.place.has(name_object(entry.sha256))
+
+    def get(self, entry: ObjectEntry) -> bytes:
+        """Return the content of an object. StoreDamaged if it is not what was stored."""
+        content = self.place.read(name_object(entry.sha256), MAX_FILE_BYTES + _MAX_FRAME)
+        if len(content) != entry.size or hashlib.sha256(content).hexdigest() != entry.sha256:
+            raise StoreDamaged(
+                f"{name_object(entry.sha256)} at {self.place.address} is damaged",
+                value=entry.sha256,
+                remedy=USE_ANOTHER,
+            )
+        return content
+
+    # contents that are no rows: indexes, digests of deleted rows, parts of files
+
+    def put_bytes(self, content: bytes, owner: RowOwner, context: str, count: int = 0) -> ObjectEntry:
+        """Store bytes compressed, and encrypted for their owner."""
+        sealed = self.sealing.seal(owner, self.packing.compress(content), context)
+        return self.put(len(content).to_bytes(8, "little") + sealed, count, owner.organization)
+
+    def get_bytes(self, entry: ObjectEntry, owner: RowOwner, context: str) -> bytes | None:
+        """Return bytes that were stored; None if their owner's key was destroyed."""
+        content = self.get(entry)
+        size = int.from_bytes(content[:8], "little")
+        if size > _MAX_FRAME:
+            raise StoreDamaged(f"{name_object(entry.sha256)} claims {size:,} bytes", remedy=USE_ANOTHER)
+        opened = self.sealing.unseal(owner, content[8:], context)
+        return None if opened is None else self.packing.decompress(opened, size)
+
+    # packs of rows
+
+    def put_pack(self, frames: Sequence[tuple[RowOwner, bytes, int]], table: str) -> ObjectEntry:
+        """Store frames of rows: for each its owner, its uncompressed bytes and the number of rows."""
+        directory: list[FrameEntry] = []
+        bodies: list[bytes] = []
+        start = 0
+        for owner, content, rows in frames:
+            body = self.sealing.seal(owner, self.packing.compress(content), f"rows/{table}")
+            directory.append(FrameEntry(owner.organization, owner.user_id, start, len(body), len(content), rows))
+            bodies.append(body)
+            start += len(body)
+        organization = frames[0][0].organization
+        text = json.dumps(directory).encode()
+        sealed = self.sealing.seal(RowOwner(organization), self.packing.compress(text), f"directory/{table}")
+        head = _MAGIC + _LENGTHS.pack(len(sealed), len(text)) + sealed
+        return self.put(b"".join((head, *bodies)), sum(rows for *_, rows in frames), organization)
+
+    def read_pack(self, entry: ObjectEntry, table: str) -> Iterator[OpenedFrame]:
+        """Yield the frames of a pack of rows."""
+        content = self.get(entry)
+        begin = len(_MAGIC) + _LENGTHS.size
+        if not content.startswith(_MAGIC) or len(content) < begin:
+            raise _refuse_pack(entry, "it is no pack of rows")
+        length, size = _LENGTHS.unpack_from(content, len(_MAGIC))
+        if size > _MAX_DIRECTORY:
+            raise _refuse_pack(entry, f"its directory claims {size:,} bytes")
+        sealed = self.sealing.unseal(
+            RowOwner(entry.organization), content[begin : begin + length], f"directory/{table}"
+        )
+        if sealed is None:  # the whole organization was erased
+            yield OpenedFrame(RowOwner(entry.organization), None, 0, entry.count)
+            return
+        try:
+            directory = _DIRECTORY.validate_json(self.packing.decompress(sealed, size))
+        except ValidationError:
+            raise _refuse_pack(entry, "its directory cannot be read") from None
+        body = memoryview(content)[begin + length :]
+        for frame in directory:
+            if frame.start + frame.length > len(body) or frame.size > _MAX_FRAME:
+                raise _refuse_pack(entry, "its directory names bytes that it has not")
+            owner = RowOwner(frame.organization, frame.user_id)
+            stored = bytes(body[frame.start : frame.start + frame.length])
+            yield OpenedFrame(owner, self.sealing.unseal(owner, stored, f"rows/{table}"), frame.size, frame.rows)
+
+
+def name_object(address: str) -> str:
+    """Return the name of an object's file."""
+    return f"{_PREFIX}/{address}"
+
+
+def list_objects(place: BackupPlace) -> Iterator[str]:
+    """Yield the SHA-256 of all objects at a place."""
+    for name in place.list_names(_PREFIX):
+        yield name.rpartition("/")[2]
+
+
+def _refuse_pack(entry: ObjectEntry, reason: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"{name_object(entry.sha256)} is not one that Everhold wrote: {reason}", value=entry.sha256, remedy=USE_ANOTHER
+    )

@@ -1,0 +1,82 @@
+"""Whose a row is: its own user's, or that of the row that it belongs to."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from everhold.backups.sealing import RowOwner
+from everhold.model.base import Row
+from everhold.ports.records import Records
+from everhold.schema.catalog import CATALOG, TABLES, get_table
+from everhold.schema.plain_values import PlainRow
+from everhold.schema.snapshots import list_snapshot_entities
+from everhold.schema.table import TENANT, Reference, Table
+
+OwnerLookup = Callable[[PlainRow], RowOwner]
+_Key = tuple[str, str]
+
+
+class RowOwners:
+    """Tells whose rows are. Rows must be noted before the rows that belong to them."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, dict[_Key, str]] = {name: {} for name in _find_parents()}
+
+    def find_user(self, table: Table, values: Mapping[str, Any]) -> str | None:
+        """Return whose a row is; None if it is no user's."""
+        if table.name == "users":
+            return str(values["id"])
+        user = values.get("user_id") or None
+        if user is None:
+            organization = values.get(TENANT)
+            for reference in _list_owning(table):
+                if reference.kind is None or values[reference.kind[0]] == reference.kind[1]:
+                    key = (str(organization), str(values[reference.columns[0]]))
+                    user = user or self._users[reference.target].get(key)
+        return user
+
+    def note(self, table: Table, values: Mapping[str, Any]) -> str | None:
+        """Remember whose a row is, and return it."""
+        user = self.find_user(table, values)
+        if user is not None and table.name in self._users and table.name != "users":
+            self._users[table.name][(values[TENANT], values["id"])] = user
+        return user
+
+    def make_lookup(self, entity: type[Row]) -> OwnerLookup:
+        """Return a function from plain rows of a table to their owners."""
+        table = get_table(entity)
+        names = table.names
+
+        def find_owner(row: PlainRow) -> RowOwner:
+            values = dict(zip(names, row, strict=True))
+            organization = values[table.tenant] if table.tenant else None
+            return RowOwner(organization, self.find_user(table, values) if organization is not None else None)
+
+        return find_owner
+
+    @classmethod
+    def read(cls, records: Records) -> "RowOwners":
+        """Return the owners of all rows that others may belong to."""
+        owners = cls()
+        for entity in list_snapshot_entities():
+            table = CATALOG[entity]
+            if table.name not in owners._users or table.name == "users":
+                continue
+            columns = [reference.columns[0] for reference in _list_owning(table)]
+            own = ["user_id"] if "user_id" in table.by_name else []
+            names = list(dict.fromkeys([TENANT, "id", *own, *columns]))
+            for values in records.columns(entity, None, names, deleted=True):
+                owners.note(table, dict(zip(names, values, strict=True)))
+        return owners
+
+
+def _list_owning(table: Table) -> list[Reference]:
+    """Return the references to rows that a row belongs to and that may be a user's."""
+    return [
+        reference
+        for reference in table.references
+        if reference.on_delete == "cascade" and reference.target not in ("organizations", "users", "projects", "agents")
+    ]
+
+
+def _find_parents() -> set[str]:
+    return {reference.target for table in TABLES.values() for reference in _list_owning(table)}

@@ -1,0 +1,84 @@
+"""Which backups are kept, and which objects they need."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from everhold.backups.history import History, StoredManifest
+from everhold.backups.objects import list_objects, name_object
+from everhold.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class KeepRule:
+    """How many backups are kept: the latest ones, and the latest one of each of the last days, weeks and months.
+
+    A backup is kept if one of the numbers asks for it. Without any number, all are kept. The latest one always is.
+    """
+
+    last: int | None = None
+    days: int | None = None
+    weeks: int | None = None
+    months: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("last", "days", "weeks", "months"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise InvalidInput(f"keep_{name} is {number}", value=number, remedy="pass 1 or more, or leave it out")
+
+    @property
+    def keeps_all(self) -> bool:
+        return self.last is self.days is self.weeks is self.months is None
+
+    def select(self, moments: Sequence[tuple[str, datetime]]) -> set[str]:
+        """Return the ids to keep, from ids and times, oldest first."""
+        if self.keeps_all:
+            return {backup_id for backup_id, _ in moments}
+        kept = {backup_id for backup_id, _ in moments[-(self.last or 1) :]}
+        for number, find_period in _PERIODS.items():
+            periods = {find_period(at): backup_id for backup_id, at in moments}  # the latest of each period
+            wanted = getattr(self, number)
+            kept.update([*periods.values()][-wanted:] if wanted else ())
+        return kept
+
+
+_PERIODS: dict[str, Callable[[datetime], Hashable]] = {
+    "days": lambda at: at.date(),
+    "weeks": lambda at: at.isocalendar()[:2],
+    "months": lambda at: (at.year, at.month),
+}
+
+
+def prune(history: History, rule: KeepRule) -> list[str]:
+    """Delete the backups that the rule does not keep, and the objects that no backup needs; return the ids deleted.
+
+    A backup that cannot be read is kept, and so are all objects then: it may need any of them.
+    """
+    stored = history.read_all()
+    readable = [(entry.backup_id, entry.manifest.at) for entry in stored if entry.manifest is not None]
+    kept = rule.select(readable)
+    removed = [backup_id for backup_id, _ in readable if backup_id not in kept]
+    for backup_id in removed:
+        # The manifest first: a backup whose objects are gone must not be listed.
+        history.delete(backup_id)
+    if len(readable) == len(stored):
+        sweep(history, [entry for entry in stored if entry.backup_id in kept])
+    return removed
+
+
+def sweep(history: History, kept: Sequence[StoredManifest]) -> int:
+    """Delete the objects that none of these backups needs, and return how many there were.
+
+    They are of deleted and of interrupted backups, or the indexes of earlier ones.
+    """
+    needed: set[str] = set()
+    for entry in kept:
+        if entry.manifest is not None:
+            needed.update(entry.manifest.list_objects(with_indexes=entry is kept[-1]))
+    deleted = 0
+    for address in list_objects(history.place):
+        if address not in needed:
+            history.place.delete(name_object(address))
+            deleted += 1
+    return deleted

@@ -1,0 +1,189 @@
+"""Which rows of a backup are restored: of everything, one organization or one user, without who was erased."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from everhold.backups.manifest import USE_ANOTHER, BackedUpFile, Manifest
+from everhold.backups.owners import RowOwners
+from everhold.errors import NotFound, StoreDamaged
+from everhold.model import AccessLog, UserErasure
+from everhold.model.base import Row, make_field_adapter
+from everhold.model.encrypted_values import is_encrypted
+from everhold.model.validation import explain_errors
+from everhold.schema.catalog import CATALOG
+from everhold.schema.table import Table
+
+IsSubject = Callable[[UserErasure, str], bool]
+
+
+class Erasures:
+    """Recognises users who were erased after a backup. The list does not have their ids, only a hash of each."""
+
+    def __init__(self, rows: Sequence[UserErasure], is_subject: IsSubject, at: datetime) -> None:
+        """`at` is the time of the backup. A user who was erased before that and is in it was created again."""
+        self._rows = [row for row in rows if row.created_at > at]
+        self._is_subject = is_subject
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def has(self, organization: str, user_id: str) -> bool:
+        key = (organization, user_id)
+        if key not in self._known:
+            rows = (row for row in self._rows if row.organization_id == organization)
+            self._known[key] = any(self._is_subject(row, user_id) for row in rows)
+        return self._known[key]
+
+
+class TableReader(Protocol):
+    """The tables of a backup, or of a time between two."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    def list_entities(self) -> list[type[Row]]: ...
+
+    def read_fields(self, entity: type[Row]) -> Iterator[dict[str, Any]]: ...
+
+
+_FIELD_COUNTERS = "encrypted field "
+_LOG = "memory_access_logs"
+
+
+class SelectedRows:
+    """The rows of a backup that are restored, validated."""
+
+    def __init__(
+        self,
+        reader: TableReader,
+        erasures: Erasures,
+        organization: str | None = None,
+        user_id: str | None = None,
+        *,
+        every_counter: bool = False,
+    ) -> None:
+        """With a user, their rows are restored, and the rows that those refer to.
+
+        Counters are positions in the log of one store, except those about encryption. `every_counter` is for a scratch
+        store that is compared with the backup.
+        """
+        self._every_counter = every_counter
+        self._reader, self._erasures = reader, erasures
+        self._organization, self._user_id = organization, user_id
+        self.identity = f"backup {reader.manifest.id}/{organization or ''}/{user_id or ''}"[:255]
+        self._owners = RowOwners()
+        self._needed: dict[str, set[str]] | None = None
+        self.left_out = 0
+        """How many rows of erased users were left out of the last reading of all tables."""
+
+    def list_entities(self) -> list[type[Row]]:
+        self._owners, self.left_out = RowOwners(), 0
+        entities = self._reader.list_entities()
+        if self._organization is None:
+            return entities
+        if self._user_id is not None:  # a part of the log cannot be verified
+            entities = [entity for entity in entities if entity is not AccessLog]
+        return [entity for entity in entities if CATALOG[entity].tenant is not None]
+
+    def read(self, entity: type[Row], *, is_checked: bool) -> Iterator[Row]:
+        table = CATALOG[entity]
+        for values in self._reader.read_fields(entity):
+            if not self._is_selected(table, values):
+                continue
+            if is_checked:
+                yield entity.build_unchecked(values)
+                continue
+            try:
+                yield _validate(entity, values)
+            except ValidationError as error:
+                reason = explain_errors(error, f"a row of {table.name}", entity.model_fields)
+                raise StoreDamaged(f"the backup is not one that Everhold wrote: {reason}", remedy=USE_ANOTHER) from None
+
+    def _is_selected(self, table: Table, values: Mapping[str, Any]) -> bool:
+        if table.tenant is None:
+            is_position = table.name == "counters" and not str(values["name"]).startswith(_FIELD_COUNTERS)
+            return self._every_counter or not is_position
+        organization = values[table.tenant]
+        if self._organization is not None and organization != self._organization:
+            return False
+        user_id = self._owners.note(table, values)
+        # The log keeps its lines, which hold no content: its chain shows whether lines were removed.
+        if user_id is not None and table.name != _LOG and self._erasures.has(organization, user_id):
+            self.left_out += 1
+            return False
+        return self._user_id is None or user_id == self._user_id or self._is_needed(table, values)
+
+    def _is_needed(self, table: Table, values: Mapping[str, Any]) -> bool:
+        """Return whether a row of the selected user refers to this row."""
+        if self._needed is None:
+            self._needed = self._find_needed()
+        return values.get("id") in self._needed.get(table.name, ())
+
+    def _find_needed(self) -> dict[str, set[str]]:
+        """Return the ids of the rows that the user's rows refer to, directly or through others, by table."""
+        owned, needed = self._find_owned(), dict[str, set[str]]()
+        # Children before their parents, so that what a needed row refers to is needed as well.
+        for entity in reversed(self._reader.list_entities()):
+            table = CATALOG[entity]
+            if table.tenant is None or not table.references:
+                continue
+            for values in self._reader.read_fields(entity):
+                is_owned = values[table.tenant] == self._organization and _get_identity(table, values) in owned
+                if not is_owned and values.get("id") not in needed.get(table.name, ()):
+                    continue
+                if values[table.tenant] != self._organization:
+                    continue
+                for reference in table.references:
+                    if reference.kind is None or values[reference.kind[0]] == reference.kind[1]:
+                        needed.setdefault(reference.target, set()).add(values[reference.columns[0]])
+        return needed
+
+    def _find_owned(self) -> set[tuple[str, Any]]:
+        owners, owned = RowOwners(), set[tuple[str, Any]]()
+        for entity in self._reader.list_entities():
+            table = CATALOG[entity]
+            if table.tenant is None:
+                continue
+            for values in self._reader.read_fields(entity):
+                if values[table.tenant] == self._organization and owners.note(table, values) == self._user_id:
+                    owned.add(_get_identity(table, values))
+        if ("users", (self._organization, self._user_id)) not in owned:
+            raise NotFound(
+                f"the backup has no user {self._user_id!r} in organization {self._organization!r}",
+                value=self._user_id,
+                remedy="nothing was restored",
+            )
+        return owned
+
+    def select_files(self) -> list[BackedUpFile]:
+        """Return the files that belong to the rows."""
+        return [file for file in self._reader.manifest.files if self._is_file_selected(file)]
+
+    def _is_file_selected(self, file: BackedUpFile) -> bool:
+        if self._organization is not None and file.organization != self._organization:
+            return False
+        if file.user_id is not None and self._erasures.has(file.organization, file.user_id):
+            return False
+        return self._user_id is None or file.user_id == self._user_id
+
+
+def _get_identity(table: Table, values: Mapping[str, Any]) -> tuple[str, Any]:
+    return table.name, tuple(values[name] for name in table.key)
+
+
+def _validate(entity: type[Row], values: dict[str, Any]) -> Row:
+    """Return a row whose plain values are valid. Encrypted values were checked when they were encrypted."""
+    if not any(map(is_encrypted, values.values())):
+        return entity.model_validate(values)
+    adapters = _make_adapters(entity)
+    for name, value in values.items():
+        if not is_encrypted(value):
+            adapters[name].validate_python(value)
+    return entity.build_unchecked(values)
+
+
+@cache
+def _make_adapters(entity: type[Row]) -> dict[str, TypeAdapter[Any]]:
+    return {name: make_field_adapter(info) for name, info in entity.model_fields.items()}

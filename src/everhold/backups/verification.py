@@ -1,0 +1,94 @@
+"""Check that backups are whole: every file has its checksum, and the manifests form a chain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from everhold.backups.history import History, StoredManifest
+from everhold.backups.manifest import Manifest
+from everhold.backups.objects import Objects
+from everhold.errors import NotFound, StoreDamaged
+from everhold.ports.row_packing import RowShape
+from everhold.ports.store_snapshot import StoreSnapshot
+from everhold.progress import StepCounter
+from everhold.schema.catalog import ENTITIES, TABLES
+
+
+@dataclass(frozen=True)
+class BackupVerification:
+    """The result of checking one backup. `problems` is empty if it is whole.
+
+    `objects` and `bytes` are what was read. `rows` is the number of rows that were restored into a scratch store and
+    found to have the values of the moment of the backup. `erased_rows` cannot be read any more, because the keys of
+    their users were destroyed.
+    """
+
+    id: str
+    objects: int = 0
+    bytes: int = 0
+    rows: int = 0
+    erased_rows: int = 0
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def intact(self) -> bool:
+        return not self.problems
+
+
+def check_chain(stored: Sequence[StoredManifest]) -> dict[str, str]:
+    """Return what is wrong with manifests, by backup: one that cannot be read, or whose previous one was replaced."""
+    problems: dict[str, str] = {}
+    checksums = {entry.backup_id: entry.sha256 for entry in stored}
+    for entry in stored:
+        if entry.manifest is None:
+            problems[entry.backup_id] = str(entry.problem)
+            continue
+        previous = entry.manifest.previous
+        # A previous backup that is not there was deleted by the retention rule.
+        if previous in checksums and checksums[previous] != entry.manifest.previous_sha256:
+            problems[entry.backup_id] = f"the manifest of the previous backup {previous} was changed"
+    return problems
+
+
+def check_objects(manifest: Manifest, objects: Objects, counter: StepCounter, *, is_latest: bool) -> list[str]:
+    """Read every object of a backup and return what is wrong. Indexes are there for the latest backup only."""
+    problems: list[str] = []
+    for entry in manifest.list_objects(with_indexes=is_latest).values():
+        try:
+            objects.get(entry)
+        except (StoreDamaged, NotFound) as error:
+            problems.append(error.fact)
+        counter.add(1)
+    return problems
+
+
+def compare_with_store(manifest: Manifest, snapshot: StoreSnapshot, objects: Objects, left_out: set[str]) -> list[str]:
+    """Return the tables of a restored store whose rows are not those of the backup, except those in `left_out`."""
+    problems: list[str] = []
+    for name, entry in manifest.tables.items():
+        if name not in TABLES or name in left_out:
+            continue
+        shape = RowShape.of(TABLES[name])
+        rows, total = 0, 0
+        for batch in snapshot.read(ENTITIES[name]):
+            packed = objects.packing.pack(batch.rows, shape)
+            rows += len(batch.rows)
+            total += int(packed.hashes.sum())
+        if (rows, total % 2**64) != (entry.rows, entry.hash):
+            problems.append(
+                f"{name}: {rows:,} rows were restored, with another hash than the {entry.rows:,} of the backup"
+            )
+    return problems
+
+
+def find_manifest(history: History, backup_id: str | None) -> StoredManifest:
+    """Return a backup by its id, or the latest one. NotFound if there is none."""
+    if backup_id is not None:
+        return history.read(backup_id)
+    ids = history.list_ids()
+    if not ids:
+        raise NotFound(
+            f"no backups at {history.place.address}",
+            value=history.place.address,
+            remedy="name a folder or an address that `everhold backup` has written to",
+        )
+    return history.read(ids[-1])

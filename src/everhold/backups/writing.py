@@ -1,0 +1,94 @@
+"""Writes the rows of a table into objects, in threads: they compress and store while the caller reads on."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from itertools import compress
+from typing import Any
+
+from everhold.backups.index import Mask
+from everhold.backups.manifest import ObjectEntry
+from everhold.backups.objects import Objects
+from everhold.backups.owners import OwnerLookup
+from everhold.backups.sealing import EVERYONE, RowOwner
+from everhold.ports.row_packing import PackedRows
+from everhold.schema.plain_values import PlainRow
+
+_PACK_BYTES = 4 * 1024 * 1024
+_THREADS = 4  # they wait for the disk most of the time
+_MAX_WAITING = 8  # objects; more would only take memory
+
+
+class ObjectWriter:
+    """Stores packs in threads. An error of a thread is raised by the next call."""
+
+    def __init__(self, objects: Objects, pool: ThreadPoolExecutor) -> None:
+        self.objects = objects
+        self._pool = pool
+        self._waiting: deque[Future[ObjectEntry]] = deque()
+
+    def put_pack(self, frames: Sequence[tuple[RowOwner, bytes, int]], table: str) -> "Future[ObjectEntry]":
+        return self._submit(partial(self.objects.put_pack, frames, table))
+
+    def put_bytes(self, content: bytes, context: str, count: int) -> "Future[ObjectEntry]":
+        return self._submit(partial(self.objects.put_bytes, content, EVERYONE, context, count))
+
+    def _submit(self, work: Callable[[], ObjectEntry]) -> "Future[ObjectEntry]":
+        while len(self._waiting) >= _MAX_WAITING:
+            self._waiting.popleft().result()
+        future = self._pool.submit(work)
+        self._waiting.append(future)
+        return future
+
+
+@contextmanager
+def write_objects(objects: Objects) -> Iterator[ObjectWriter]:
+    """Yield a writer; after the block its threads have ended, and work that has not begun is dropped after an error."""
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="everhold-backup")
+    try:
+        yield ObjectWriter(objects, pool)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class TableWriter:
+    """Collects rows of one table, by owner, and stores them as packs of limited size."""
+
+    def __init__(self, writer: ObjectWriter, table: str, find_owner: OwnerLookup | None) -> None:
+        """`find_owner` tells whose a row is; without it, rows are not separated."""
+        self._writer, self._table, self._find_owner = writer, table, find_owner
+        self._items: dict[RowOwner, list[bytes]] = {}
+        self._size = 0
+        self._stored: list[Future[ObjectEntry]] = []
+        self.rows = 0
+
+    def add(self, rows: Sequence[PlainRow], packed: PackedRows, mask: Mask | None = None) -> None:
+        """Add rows; with a mask, only those that it selects."""
+        items: Sequence[bytes] = packed.items if mask is None else [*compress(packed.items, mask)]
+        if not items:
+            return
+        if self._find_owner is None:
+            self._items.setdefault(EVERYONE, []).extend(items)
+        else:
+            chosen: Any = rows if mask is None else compress(rows, mask)
+            for row, item in zip(chosen, items, strict=True):
+                self._items.setdefault(self._find_owner(row), []).append(item)
+        self.rows += len(items)
+        self._size += sum(map(len, items))
+        if self._size >= _PACK_BYTES:
+            self._flush()
+
+    def finish(self) -> "list[Future[ObjectEntry]]":
+        """Begin to store the remaining rows, and return all objects."""
+        self._flush()
+        return self._stored
+
+    def _flush(self) -> None:
+        by_organization: dict[str | None, list[tuple[RowOwner, bytes, int]]] = {}
+        for owner, items in self._items.items():
+            by_organization.setdefault(owner.organization, []).append((owner, b"".join(items), len(items)))
+        for frames in by_organization.values():
+            self._stored.append(self._writer.put_pack(frames, self._table))
+        self._items, self._size = {}, 0

@@ -1,0 +1,1 @@
+"""Encrypts fields on their way into the store, and decrypts them on their way out."""

@@ -1,0 +1,93 @@
+"""Encrypts the operations of one commit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from everhold.encryption.row_cipher import RowCipher
+from everhold.model import Chunk, DataKey, Memory, Organization
+from everhold.model.base import Row
+from everhold.ports.erasure import note_purge
+from everhold.ports.records import Records
+from everhold.schema.catalog import get_key, get_table
+from everhold.schema.operations import Delete, Ensure, Increment, Op, Operation, Patch, Put, Where
+from everhold.schema.rules import check_row_rules, find_rules
+
+
+class CommitEncryption:
+    """Encrypts operations in their order. `plain` is the store with its rows decrypted."""
+
+    def __init__(self, plain: Records, cipher: RowCipher) -> None:
+        self._plain = plain
+        self._cipher = cipher
+        # The plain rows that earlier operations of the commit add or change. The store does not have them yet.
+        self._pending: dict[tuple[type[Row], tuple[Any, ...]], dict[str, Any]] = {}
+        self._last: list[Operation] = []
+
+    def encrypt(self, operations: Sequence[Operation]) -> list[Operation]:
+        """Return the operations for the store."""
+        encrypted = [inner for operation in operations for inner in self._encrypt(operation)]
+        return encrypted + self._last
+
+    def _encrypt(self, operation: Operation) -> list[Operation]:
+        match operation:
+            case Put(row) | Ensure(row) if self._cipher.is_concerned(type(row)):
+                self._check_rules(type(row), self._cipher.list_columns(type(row)), row.__dict__)
+                self._pending[type(row), get_key(row)] = row.__dict__
+                return [type(operation)(self._cipher.encrypt_row(row))]
+            case Patch(entity, _, changes) if self._concerns(entity, changes):
+                return [self._encrypt_patch(operation)]
+            case Increment(entity, key, _, changes) if self._concerns(entity, changes):
+                after = {**self._read_current(entity, key), **changes}
+                encrypted = self._cipher.encrypt_values(get_table(entity), changes, after)
+                return [replace(operation, changes={**changes, **encrypted})]
+            case Delete(entity, key) if entity is Organization:
+                key_ids = [row.id for row in self._cipher.keys.list_keys(key[0])]
+                return [operation, *(Delete(DataKey, (key[0], key_id)) for key_id in key_ids)]
+            case _:
+                return [operation]
+
+    def _concerns(self, entity: type[Row], changes: Mapping[str, Any]) -> bool:
+        columns = self._cipher.list_columns(entity)
+        if not columns:
+            return False
+        return not columns.isdisjoint(changes) or (entity is Memory and not {"hash", "kind"}.isdisjoint(changes))
+
+    def _encrypt_patch(self, patch: Patch) -> Patch:
+        entity, changes = patch.entity, patch.changes
+        table, current = get_table(entity), self._read_current(entity, patch.key)
+        if not current:  # the store says that the row does not exist
+            return patch
+        after = {**current, **changes}
+        self._check_rules(entity, changes, after)
+        self._pending[entity, patch.key] = after
+        changed = dict(changes)
+        before_secret, secret = (set(self._cipher.fields.list_written(table.name, row)) for row in (current, after))
+        if before_secret != secret:  # a memory became one of kind vault, or is none any more
+            changed |= {name: after[name] for name in (*(before_secret ^ secret), "hash")}
+            if secret - before_secret:
+                self._drop_past_chunks(patch.key)
+        return replace(patch, changes={**changed, **self._cipher.encrypt_values(table, changed, after)})
+
+    def _check_rules(self, entity: type[Row], names: Any, values: Mapping[str, Any]) -> None:
+        """Check the rules over encrypted fields, which the store cannot check."""
+        columns = self._cipher.list_columns(entity)
+        rules = [rule for rule in find_rules(entity, names) if not columns.isdisjoint(rule.fields)]
+        check_row_rules(get_table(entity), rules, values)
+
+    def _read_current(self, entity: type[Row], key: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the plain values of a row; empty if it does not exist."""
+        pending = self._pending.get((entity, key))
+        if pending is not None:
+            return pending
+        table = get_table(entity)
+        where = [Where(name, Op.EQ, value) for name, value in zip(table.key, key, strict=True)]
+        rows = self._plain.scan(entity, key[0] if table.tenant == table.key[0] else None, where, limit=1, deleted=True)
+        return dict(rows[0].__dict__) if rows else {}
+
+    def _drop_past_chunks(self, key: tuple[Any, ...]) -> None:
+        """Delete, at the end of the commit, the chunks of a memory that was plain until now."""
+        where = [Where("owner_id", Op.EQ, key[1]), Where("owner_kind", Op.EQ, "memory")]
+        chunks = self._plain.scan(Chunk, key[0], where)
+        if chunks:
+            self._last += [*(Delete(Chunk, get_key(chunk)) for chunk in chunks), *note_purge()]

@@ -1,0 +1,40 @@
+"""What encryption is made of, for the jobs and reports that look below it."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from everhold.encryption.fields import VAULT_FIELDS, EncryptedFields
+from everhold.encryption.missing_key import MissingDataKeys
+from everhold.encryption.row_cipher import RowCipher
+from everhold.ports.data_keys import DataKeys, RotatingDataKeys
+from everhold.ports.records import Records
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """The cipher of an engine, and the store without it, whose values are encrypted."""
+
+    cipher: RowCipher
+    stored: Records
+    is_missing: bool = False
+    """Whether the store holds encrypted content and the settings name no master key."""
+
+    @property
+    def keys(self) -> DataKeys:
+        return self.cipher.keys
+
+    @property
+    def fields(self) -> EncryptedFields:
+        return self.cipher.fields
+
+    @property
+    def rotating_keys(self) -> RotatingDataKeys:
+        """The keys, which can be rotated unless they are missing."""
+        keys = self.cipher.keys
+        assert not isinstance(keys, MissingDataKeys)
+        return cast(RotatingDataKeys, keys)
+
+    @property
+    def recorded_fields(self) -> list[str]:
+        """The fields to record in the store: those of every row, and those of memories of kind vault."""
+        return sorted({*self.fields.names, *VAULT_FIELDS})

@@ -1,0 +1,152 @@
+"""Which fields are encrypted.
+
+Some fields always are, once the engine has a master key: directives, outputs, connection strings, memories of kind
+vault, and the history of memories. Settings may name further fields. A field whose content is copied elsewhere takes
+the copies along.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from everhold.errors import InvalidSettings
+from everhold.model.base import Row
+from everhold.model.memory import VAULT
+from everhold.model.validation import suggest_name
+from everhold.schema.catalog import ENTITIES, TABLES, get_table
+from everhold.schema.table import Column, Kind, Table
+
+ALWAYS = (
+    "agents.system", "action_results.output", "executions.output", "connections.dsn",
+    "revisions.value", "changes.before", "changes.after", "outbox.digest", "session_archives.content",
+)  # fmt: skip
+# Encrypted only in memories of kind vault, unless settings name them.
+VAULT_FIELDS = ("memories.text", "memories.content")
+# What is derived from a field, and would show its content.
+_COPIES: Mapping[str, tuple[str, ...]] = {
+    "memories.text": ("memories.content", "memories.provenance"),
+    "messages.text": (
+        "messages.content", "messages.tool_calls", "messages.tool_returns", "session_archives.content",
+        "episodes.summary", "episodes.quotes", "episodes.topics", "episodes.key_facts", "sessions.summary",
+        "sessions.topic", "sessions.context",
+        "memories.text", "memories.content", "memories.provenance",
+    ),
+}  # fmt: skip
+_COPIES_OF_CONTENT = {"messages.content": _COPIES["messages.text"] + ("messages.text",)}
+# The columns whose content is searched, by table.
+SEARCHED_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "memories": ("text",),
+    "messages": ("text",),
+    "episodes": ("summary",),
+    "blocks": ("value",),
+    "table_metadata": ("description",),
+    "field_metadata": ("description",),
+    "query_patterns": ("question",),
+}
+_KINDS = (Kind.TEXT, Kind.JSON, Kind.BYTES)
+_REFUSED_TABLES = ("data_keys", "user_erasures", "chunks", "memory_access_logs", "secrets")
+# Columns that the engine compares or counts with inside the store.
+_REFUSED_COLUMNS = ("metadata", "aliases")
+
+
+@dataclass(frozen=True)
+class EncryptedFields:
+    """Which columns of each table are encrypted when they are written, and which may be when they are read."""
+
+    written: Mapping[str, frozenset[str]]
+    read: Mapping[str, frozenset[str]]
+
+    def list_written(self, table: str, values: Mapping[str, Any]) -> Collection[str]:
+        """Return the columns of a row that are encrypted; `values` has at least the memory's kind."""
+        if table == "memories" and values["kind"] == VAULT:
+            return self._written_in_vault
+        return self.written.get(table, frozenset())
+
+    @cached_property
+    def _written_in_vault(self) -> frozenset[str]:
+        vault = {name.partition(".")[2] for name in VAULT_FIELDS}
+        return self.written.get("memories", frozenset()) | vault
+
+    def hides_text(self, row: Row) -> bool:
+        """Return whether the text by which a row would be found is encrypted."""
+        table = get_table(type(row)).name
+        return not set(SEARCHED_COLUMNS.get(table, ())).isdisjoint(self.list_written(table, row.__dict__))
+
+    @property
+    def names(self) -> list[str]:
+        """The fields that are encrypted in every row, as `table.column`."""
+        return sorted(f"{table}.{column}" for table, columns in self.written.items() for column in columns)
+
+
+def choose_fields(named: Iterable[str], recorded: Iterable[str] = ()) -> EncryptedFields:
+    """Return the encrypted fields for the fields that settings name.
+
+    `recorded` are the fields that the store may still hold encrypted from earlier settings.
+    """
+    chosen = set(ALWAYS)
+    for name in named:
+        check_field(name)
+        chosen |= {name, *_COPIES.get(name, ()), *_COPIES_OF_CONTENT.get(name, ())}
+    known = [name for name in recorded if _find_column(name) is not None]
+    return EncryptedFields(_group(chosen), _group({*chosen, *VAULT_FIELDS, *known}))
+
+
+def check_field(name: str) -> None:
+    """Raise InvalidSettings if a field cannot be encrypted."""
+    found = _find_column(name)
+    if found is None:
+        table, _, column = name.partition(".")
+        known = [*TABLES] if table not in TABLES else [f"{table}.{other}" for other in TABLES[table].names]
+        raise InvalidSettings(
+            f"encryption.fields names {name!r}, and there is no such field",
+            value=name,
+            remedy=suggest_name(name if column else f"{name}.…", known),
+        )
+    reason = _find_reason_against(*found)
+    if reason:
+        raise InvalidSettings(
+            f"encryption.fields names {name!r}, which cannot be encrypted: {reason}",
+            value=name,
+            remedy="leave it out; docs/encryption.md lists the fields that can be encrypted",
+        )
+
+
+def list_encryptable_fields() -> list[str]:
+    """Return every field that settings may name."""
+    return [
+        f"{table.name}.{column.name}"
+        for table in TABLES.values()
+        for column in table.columns
+        if not _find_reason_against(table, column)
+    ]
+
+
+def _find_reason_against(table: Table, column: Column) -> str:
+    if table.name in _REFUSED_TABLES or table.tenant is None or (table.internal and table.name != "session_archives"):
+        return "its table belongs to the engine"
+    if column.kind not in _KINDS or column.width is not None or column.one_of:
+        return "only text of any length, JSON and bytes can be"
+    if column.name in _REFUSED_COLUMNS:
+        return "it is searched"
+    if any(column.name in rule.fields for rule in ENTITIES[table.name].rules):
+        return "a rule of its table compares it"
+    used = {*table.key, *(name for lookup in table.lookups for name in lookup.columns)}
+    used |= {name for rule in table.uniques for name in (*rule.columns, rule.when, rule.unless) if name is not None}
+    used |= {name for reference in table.references for name in reference.columns}
+    return "rows are found by it" if column.name in used else ""
+
+
+def _find_column(name: str) -> tuple[Table, Column] | None:
+    table, _, column = name.partition(".")
+    if table not in ENTITIES or column not in TABLES[table].by_name:
+        return None
+    return TABLES[table], TABLES[table].by_name[column]
+
+
+def _group(names: Iterable[str]) -> dict[str, frozenset[str]]:
+    grouped: dict[str, set[str]] = {}
+    for name in names:
+        table, _, column = name.partition(".")
+        grouped.setdefault(table, set()).add(column)
+    return {table: frozenset(columns) for table, columns in grouped.items()}

@@ -1,0 +1,83 @@
+"""Encrypted values as columns hold them: an envelope in text, JSON or bytes, marked so that readers recognise it.
+
+A plain value that begins like an encrypted one is stored with another mark before it, so that every value comes back
+as it was written.
+"""
+
+import base64
+import binascii
+from typing import Any
+
+from everhold.errors import EnvelopeDamaged
+
+ENCRYPTED, PLAIN = "everhold-encrypted", "everhold-plain"
+_TEXT, _PLAIN_TEXT = f"{ENCRYPTED}:", f"{PLAIN}:"
+_BYTES, _PLAIN_BYTES = f"\0{ENCRYPTED}\0".encode(), f"\0{PLAIN}\0".encode()
+
+
+def is_encrypted(value: Any) -> bool:
+    """Return whether a stored value is an envelope."""
+    if isinstance(value, str):
+        return value.startswith(_TEXT)
+    if isinstance(value, bytes):
+        return value.startswith(_BYTES)
+    mark, content = _split(value)
+    return mark == ENCRYPTED and isinstance(content, str)
+
+
+def has_mark(value: Any) -> bool:
+    """Return whether a stored value is an envelope or a plain value with a mark."""
+    if isinstance(value, str):
+        return value.startswith((_TEXT, _PLAIN_TEXT))
+    if isinstance(value, bytes):
+        return value.startswith((_BYTES, _PLAIN_BYTES))
+    return _split(value)[0] in (ENCRYPTED, PLAIN)
+
+
+def _split(value: Any) -> tuple[Any, Any]:
+    """Return the mark and the content of a JSON value that may be marked: an object or a list, as the plain one was."""
+    if isinstance(value, dict) and len(value) == 1:
+        return next(iter(value.items()))
+    return tuple(value) if isinstance(value, list) and len(value) == 2 else (None, None)
+
+
+def pack_envelope(envelope: bytes, *, like: type) -> Any:
+    """Return an envelope as a column holds it whose values are `str`, `bytes`, `list` or other JSON."""
+    if like is bytes:
+        return _BYTES + envelope
+    text = base64.b64encode(envelope).decode("ascii")
+    return _TEXT + text if like is str else [ENCRYPTED, text] if like is list else {ENCRYPTED: text}
+
+
+def unpack_envelope(value: Any) -> bytes:
+    """Return the envelope in a value. EnvelopeDamaged if it cannot be read."""
+    if isinstance(value, bytes):
+        return value.removeprefix(_BYTES)
+    text = value.removeprefix(_TEXT) if isinstance(value, str) else _split(value)[1]
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        raise EnvelopeDamaged(
+            "encrypted content is not base 64", remedy="restore the row from a backup, or delete it"
+        ) from None
+
+
+def mark_plain(value: Any) -> Any:
+    """Return a plain value as it is stored: with a mark if it looks like a marked one."""
+    if not has_mark(value):
+        return value
+    if isinstance(value, str):
+        return _PLAIN_TEXT + value
+    if isinstance(value, bytes):
+        return _PLAIN_BYTES + value
+    return [PLAIN, value] if isinstance(value, list) else {PLAIN: value}
+
+
+def unmark_plain(value: Any) -> Any:
+    """Return a stored plain value without its mark."""
+    if isinstance(value, str):
+        return value.removeprefix(_PLAIN_TEXT)
+    if isinstance(value, bytes):
+        return value.removeprefix(_PLAIN_BYTES)
+    mark, content = _split(value)
+    return content if mark == PLAIN else value

@@ -1,0 +1,123 @@
+"""Choose the parts that settings add or replace: encryption, signed heads, the session cache, the language model."""
+
+import hashlib
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from everhold.adapters.address import read_file, scheme_of
+from everhold.adapters.in_process import InProcessSessions
+from everhold.encryption.recorded import read_recorded, record_fields
+from everhold.errors import MissingExtra
+from everhold.model import DataKey
+from everhold.ports.language_model import LanguageModel
+from everhold.ports.records import Records
+from everhold.ports.search_indexes import SearchIndexes
+from everhold.ports.session_cache import SessionCache
+from everhold.settings import Settings, read_variable
+from everhold.stores import describe_place
+
+if TYPE_CHECKING:
+    from everhold.encryption.deps import Encryption
+    from everhold.ports.log_heads import SignedHeads
+
+
+def make_encryption(settings: Settings, records: Records) -> "Encryption | None":
+    """Return the encryption of a store; None if the settings name no master key and nothing is encrypted.
+
+    A store that holds encrypted content and has no master key refuses to show and to change it.
+    """
+    chosen = settings.encryption
+    has_keys = bool(records.scan(DataKey, None, limit=1, deleted=True))
+    if chosen is None and not has_keys:
+        return None
+    # Few stores are encrypted, and these take a while to import.
+    from everhold.encryption.deps import Encryption
+    from everhold.encryption.fields import choose_fields, list_encryptable_fields
+    from everhold.encryption.row_cipher import RowCipher
+
+    recorded = list(read_recorded(records))
+    # A store that was moved here has keys, and no record of what they encrypt.
+    possible = list_encryptable_fields() if has_keys and not recorded else recorded
+    if chosen is None:
+        from everhold.encryption.missing_key import MissingDataKeys
+
+        fields = choose_fields((), possible)
+        return Encryption(RowCipher(MissingDataKeys(records), fields), records, is_missing=True)
+    try:
+        from everhold.adapters.encryption import MasterKeys, StoredDataKeys, read_master_key
+    except ImportError as error:
+        raise MissingExtra(
+            f"cryptography is not installed ({error.name})", remedy="pip install 'everhold[encryption]'"
+        ) from error
+    fields = choose_fields(chosen.fields, possible)
+    current, *former = (read_master_key(source, read_variable) for source in (chosen.master_key, *chosen.former_keys))
+    keys = StoredDataKeys(records, MasterKeys(current, tuple(former)), per_user=chosen.per_user)
+    encryption = Encryption(RowCipher(keys, fields), records)
+    unrecorded = sorted({*encryption.recorded_fields, *possible} - set(recorded))
+    if unrecorded:
+        record_fields(records, unrecorded)
+    return encryption
+
+
+def encrypt_store(
+    encryption: "Encryption | None", records: Records, candidates: SearchIndexes
+) -> tuple[Records, SearchIndexes]:
+    """Return a store, and the replica that recall reads, with encrypted fields decrypted."""
+    if encryption is None:
+        return records, candidates
+    from everhold.encryption.records import EncryptingRecords
+
+    if candidates.records is not None:
+        candidates = replace(candidates, records=EncryptingRecords(candidates.records, encryption.cipher))
+    return EncryptingRecords(records, encryption.cipher), candidates
+
+
+def make_heads(settings: Settings) -> "SignedHeads | None":
+    """Return the signed heads of the access log; None without a key."""
+    if settings.log.key is None and settings.log.key_file is None:
+        return None
+    from everhold.adapters.head_files import HeadFiles, read_key
+
+    secret = settings.log.key.get_secret_value() if settings.log.key is not None else None
+    key = read_key(settings.log.key_file, secret)
+    return None if key is None else HeadFiles(settings.log.heads or _choose_heads_folder(settings), key)
+
+
+def _choose_heads_folder(settings: Settings) -> Path:
+    """Return the default folder for this store's heads, one for each store address."""
+    place = describe_place(settings)
+    if scheme_of(settings.storage) in ("sqlite", "duckdb"):
+        place = str(read_file(settings.storage).path.resolve())
+    return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
+
+
+def make_session_cache(settings: Settings, records: Records, encryption: "Encryption | None") -> SessionCache:
+    """Return the session cache; with encrypted messages or sessions, one that holds them encrypted."""
+    cache = _choose_session_cache(settings, records)
+    if encryption is None or {"messages", "sessions"}.isdisjoint(encryption.fields.read):
+        return cache
+    from everhold.encryption.session_cache import EncryptingSessionCache
+
+    return EncryptingSessionCache(cache, encryption.cipher)
+
+
+def _choose_session_cache(settings: Settings, records: Records) -> SessionCache:
+    chosen = settings.redis
+    if settings.sessions == "auto":
+        return InProcessSessions(ttl_seconds=chosen.ttl_seconds, history=chosen.history)
+    from everhold.adapters.redis import RedisOptions, RedisSessions  # needs an extra
+    from everhold.sessions.secret import load_secret
+
+    options = {**chosen.model_dump(), **({"prefix": ""} if settings.layout == "julep" else {})}
+    return RedisSessions(RedisOptions(settings.sessions, **options), partial(load_secret, records))
+
+
+def make_language_model(settings: Settings) -> LanguageModel | None:
+    if settings.llm is None:
+        return None
+    from everhold.adapters.openai import ChatModel  # needs an extra
+
+    key = settings.llm.api_key.get_secret_value() if settings.llm.api_key else None
+    return ChatModel(settings.llm.url, settings.llm.model, api_key=key)

@@ -1,0 +1,33 @@
+"""Where backups are stored: files by name, in a folder or an object store."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class BackupPlace(Protocol):
+    """Files by name. A name has parts of letters, digits, `-` and `.`, separated by `/`. Thread-safe."""
+
+    @property
+    def address(self) -> str:
+        """The address of the place, without a password in it."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Store a file durably and atomically, replacing one of the same name.
+
+        StoreFull if there is no room, StoreUnavailable if the place cannot be written.
+        """
+        ...
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Return a file's content. NotFound if there is none; StoreDamaged if it has more than `limit` bytes."""
+        ...
+
+    def has(self, name: str) -> bool: ...
+
+    def list_names(self, folder: str) -> Iterator[str]:
+        """Yield the names of all files in a folder and its subfolders, in no particular order."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a file; do nothing if it does not exist."""
+        ...

@@ -1,0 +1,38 @@
+"""What an erasure tells the places that hold backups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class TargetErasure:
+    """What erasing a user did at one backup target.
+
+    `target` is its address without credentials. `status` is "erased" if nothing of the user can be read there any more,
+    else "unreached", and `problem` says why. `rewritten` is the number of files that were written again or deleted.
+    """
+
+    target: str
+    status: str
+    rewritten: int = 0
+    problem: str = ""
+
+
+class BackupTargets(Protocol):
+    """The backup targets that a store knows."""
+
+    def erase_user(self, organization_id: str, user_id: str, key_ids: Sequence[str]) -> list[TargetErasure]:
+        """Remove a user from every known target, and return a report per target.
+
+        Where backups are encrypted, the keys with these ids are removed from the target's keys. Elsewhere the backups
+        are written again without the user's rows. A target that cannot be reached is reported and raises nothing.
+        """
+        ...
+
+
+class NoBackupTargets:
+    """The targets of a store that has never been backed up."""
+
+    def erase_user(self, organization_id: str, user_id: str, key_ids: Sequence[str]) -> list[TargetErasure]:
+        return []

@@ -1,0 +1,39 @@
+"""All rows of a store at one moment, for backups."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from everhold.model.base import Row
+from everhold.schema.plain_values import PlainRow
+from everhold.schema.snapshots import ChangedRows, RowBatch
+
+
+class StoreSnapshot(Protocol):
+    """The rows of a store at one moment. One thread reads it, one table after the other."""
+
+    @property
+    def sequence(self) -> int:
+        """The highest number that the change feed has assigned."""
+
+    @property
+    def mark(self) -> str:
+        """A name of this moment for `read_changes` of a later snapshot; empty if the store does not track changes."""
+
+    def count(self, entity: type[Row]) -> int:
+        """Return the number of rows of a table, deleted ones included."""
+        ...
+
+    def read(self, entity: type[Row]) -> Iterator[RowBatch]:
+        """Yield all rows of a table, deleted ones included, in no particular order."""
+        ...
+
+    def read_keys(self, entity: type[Row]) -> Iterator[Sequence[PlainRow]]:
+        """Yield the values of the key columns of all rows of a table, some rows at a time."""
+        ...
+
+    def read_changes(self, entity: type[Row], mark: str) -> ChangedRows | None:
+        """Return the rows that may have changed since the moment that `mark` names.
+
+        Return None if the store cannot tell; then all rows must be compared.
+        """
+        ...

@@ -1,0 +1,148 @@
+"""The erasure list: which users were erased, and the proof of each erasure.
+
+The list outlives the users. It does not name them: it has a salted hash of each id, by which a restored user is
+recognised.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from everhold import clock
+from everhold.model import User, UserErasure
+from everhold.ports.backup_targets import TargetErasure
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Patch, Put, Where
+
+_SALT_BYTES = 16
+
+
+@dataclass(frozen=True)
+class ErasedPlace:
+    """What was removed from one place outside the tables, or why that is unknown.
+
+    `status` is "erased", "none" if the engine has no such place, "unreached", or "follow-up" if no verb can read it any
+    more and `detail` says how an operator removes the last bytes.
+    """
+
+    place: str
+    status: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class ErasureProof:
+    """What an erasure removed, and where.
+
+    `rows` are the removed rows by table, those that were deleted before included. `remaining` are the rows of the user
+    that a search afterwards still found; it is empty unless something wrote meanwhile. `digest` is the SHA-256 of all
+    other fields as JSON with sorted names. The same digest is in the access log and in the erasure list.
+    """
+
+    erasure_id: str
+    organization: str
+    user: str
+    began_at: str
+    completed_at: str
+    rows: Mapping[str, int]
+    keys: Sequence[str] = ()
+    places: Sequence[ErasedPlace] = ()
+    backups: Sequence[TargetErasure] = ()
+    remaining: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
+    preview: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of the user is left in any place that the engine knows."""
+        reached = all(place.status != "unreached" for place in self.places)
+        return reached and not self.remaining and all(target.status == "erased" for target in self.backups)
+
+    def compute_digest(self) -> str:
+        """Return the digest of the proof, to compare it with that in the access log."""
+        values = {name: value for name, value in asdict(self).items() if name not in ("digest", "preview")}
+        return hashlib.sha256(_encode(values).encode()).hexdigest()
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+
+
+def begin_erasure(records: Records, organization_id: str, user_id: str, key_ids: Sequence[str]) -> UserErasure:
+    """Put a user on the erasure list before anything is removed; an interrupted erasure is continued."""
+    for earlier in find_erasures(records, organization_id, user_id):
+        if earlier.completed_at is None:
+            return earlier
+    now, salt = clock.now(), os.urandom(_SALT_BYTES)
+    erasure = UserErasure(
+        organization_id=organization_id,
+        id=clock.make_id("era"),
+        created_at=now,
+        updated_at=now,
+        subject=hash_subject(salt, organization_id, user_id),
+        salt=salt,
+        key_ids=list(key_ids),
+    )
+    records.commit([Put(erasure)])
+    return erasure
+
+
+def add_key_ids(records: Records, erasure: UserErasure, key_ids: Iterable[str]) -> None:
+    """Note the data keys that were destroyed."""
+    known = sorted({*erasure.key_ids, *key_ids})
+    records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), {"key_ids": known})])
+
+
+def complete_erasure(records: Records, erasure: UserErasure, digest: str, line: Put, at: datetime) -> None:
+    """Note in the erasure list, and in the access log with `line`, that an erasure is complete."""
+    changes: dict[str, Any] = {"completed_at": at, "updated_at": at, "digest": bytes.fromhex(digest)}
+    records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), changes), line])
+
+
+def find_erasures(records: Records, organization_id: str, user_id: str) -> list[UserErasure]:
+    """Return the entries of the erasure list about a user, oldest first."""
+    entries = records.scan(UserErasure, organization_id, order="created_at", deleted=True)
+    return [entry for entry in entries if is_subject(entry, user_id)]
+
+
+def is_subject(erasure: UserErasure, user_id: str) -> bool:
+    """Return whether an entry of the erasure list is about this user."""
+    return hmac.compare_digest(erasure.subject, hash_subject(erasure.salt, erasure.organization_id, user_id))
+
+
+def hash_subject(salt: bytes, organization_id: str, user_id: str) -> bytes:
+    """Return the hash by which the erasure list recognises a user."""
+    return hmac.digest(salt, f"{len(organization_id)}:{organization_id}{user_id}".encode(), "sha256")
+
+
+def find_erased_users(records: Records, organization_id: str) -> list[tuple[str, UserErasure]]:
+    """Return the users of an organization that were erased and exist again, each with its latest erasure.
+
+    A restore erases those whose rows are older than their erasure again.
+    """
+    entries = records.scan(UserErasure, organization_id, order="created_at", deleted=True)
+    if not entries:
+        return []
+    found: dict[str, UserErasure] = {}
+    for (user_id,) in records.columns(User, organization_id, ("id",), deleted=True):
+        for entry in entries:
+            if is_subject(entry, user_id):
+                found[user_id] = entry
+    return sorted(found.items())
+
+
+def count_chunks(records: Records, organization_id: str, user_id: str) -> dict[str, int]:
+    """Return how many rows still name a user, by table, in the tables that no reference cleans."""
+    from everhold.model import Chunk, Outbox
+
+    counts = {
+        "chunks": records.count(Chunk, organization_id, [Where("user_id", Op.EQ, user_id)]),
+        "outbox": records.count(
+            Outbox, organization_id, [Where("user_id", Op.EQ, user_id), Where("digest", Op.NE, None)]
+        ),
+    }
+    return {name: count for name, count in counts.items() if count}

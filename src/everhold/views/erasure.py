@@ -1,0 +1,194 @@
+"""The verb that erases a user: rows, keys, derived data and backups, with a proof."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import everhold
+from everhold import clock
+from everhold.arguments.checks import Identifier
+from everhold.arguments.verbs import check_verbs
+from everhold.errors import EverholdError, NotFound
+from everhold.model import Scope
+from everhold.model.scope import DEFAULT_ORGANIZATION
+from everhold.progress import ReportProgress, StepCounter, ignore_progress
+from everhold.views.account_acts import AccountActs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from everhold.model import UserErasure
+    from everhold.parts import Parts
+    from everhold.tenancy.erasure import ErasedPlace, ErasureProof
+
+_PASSES = 3
+
+
+@check_verbs
+class ErasureVerbs(AccountActs):
+    """Erase a user with proof."""
+
+    def erase(
+        self,
+        user: Identifier,
+        *,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        preview: bool = False,
+        progress: ReportProgress | None = None,
+    ) -> "everhold.ErasureProof":
+        """Erase a user everywhere, and return a proof of what was removed where.
+
+        The user's rows are purged and the user's data keys destroyed. Indexes, caches, files and known backups are
+        cleaned. It cannot be undone. What the user writes meanwhile is erased too. With `preview`, only count the rows.
+        An interrupted erasure continues when it is called again. `progress` is called with the steps "rows", "keys",
+        "files" and "backups". NotFound if there is no such user.
+        """
+        scope = Scope(organization=organization, user=user)
+        with self._log_failure(scope, "delete", "user"):
+            rows = _count_rows(self._parts, organization, user)
+            if preview:
+                self._note_account(scope, "read", "user", {"preview": sum(rows.values())})
+                return _make_preview(organization, user, rows)
+            return self._erase(scope, user, rows, progress or ignore_progress)
+
+    def _erase(self, scope: Scope, user: str, rows: dict[str, int], report: ReportProgress) -> "ErasureProof":
+        from everhold.tenancy import erasure as erasures
+
+        parts, organization, counter = self._parts, scope.organization, StepCounter(report, "rows")
+        entry = erasures.begin_erasure(parts.records, organization, user, _list_keys(parts, organization, user))
+        key_ids = self._remove_rows_and_keys(scope, user, entry)
+        counter.add(sum(rows.values()))
+        StepCounter(report, "keys").add(len(key_ids))
+        places = _clean_places(parts)
+        StepCounter(report, "files").add(len(places))
+        backups = parts.backup_targets.erase_user(organization, user, key_ids)
+        StepCounter(report, "backups").add(len(backups))
+        now = clock.now()
+        proof = erasures.ErasureProof(
+            erasure_id=entry.id,
+            organization=organization,
+            user=user,
+            began_at=entry.created_at.isoformat(),
+            completed_at=now.isoformat(),
+            rows=rows,
+            keys=key_ids,
+            places=places,
+            backups=backups,
+            remaining=_find_remaining(parts, organization, user),
+        )
+        proof = replace(proof, digest=proof.compute_digest())
+        line = self._make_line(scope, "delete", "user", {"erased": entry.id, "digest": proof.digest})
+        erasures.complete_erasure(parts.records, entry, proof.digest, line, now)
+        return proof
+
+    def _remove_rows_and_keys(self, scope: Scope, user: str, entry: "UserErasure") -> list[str]:
+        """Purge the user's rows and destroy the user's keys, until no other writer has added any meanwhile."""
+        from everhold.tenancy.erasure import add_key_ids
+        from everhold.views.deletion import delete_rows
+
+        parts, destroyed = self._parts, set(entry.key_ids)
+        for _ in range(_PASSES):
+            if _has_user(parts, scope.organization, user):
+                line = self._make_line(scope, "delete", "user", {"hard": True, "erased": entry.id})
+                with _tolerate_unreadable(parts):
+                    delete_rows(parts, "user", scope.organization, user, hard=True, line=line)
+            # The ids are noted before the keys are gone, so that a reader of an old envelope is told why.
+            destroyed |= set(_list_keys(parts, scope.organization, user))
+            add_key_ids(parts.records, entry, destroyed)
+            if parts.encryption is not None:
+                destroyed |= set(parts.encryption.keys.destroy(scope.organization, user))
+            if not _has_user(parts, scope.organization, user):
+                break
+        add_key_ids(parts.records, entry, destroyed)
+        return sorted(destroyed)
+
+
+def _has_user(parts: "Parts", organization: str, user: str) -> bool:
+    from everhold.model import User
+
+    return bool(parts.records.get(User, organization, [user], deleted=True))
+
+
+def _count_rows(parts: "Parts", organization: str, user: str) -> dict[str, int]:
+    from everhold.tenancy.deletion import count_rows_under
+    from everhold.tenancy.erasure import find_erasures
+
+    try:
+        return count_rows_under(parts.records, "user", organization, user, deleted=True)
+    except NotFound:
+        if any(entry.completed_at is None for entry in find_erasures(parts.records, organization, user)):
+            return {}  # an erasure was interrupted after it had removed the rows
+        raise
+
+
+def _make_preview(organization: str, user: str, rows: dict[str, int]) -> "ErasureProof":
+    from everhold.tenancy.erasure import ErasureProof
+
+    return ErasureProof("", organization, user, "", "", rows, preview=True)
+
+
+def _list_keys(parts: "Parts", organization: str, user: str) -> list[str]:
+    if parts.encryption is None:
+        return []
+    return [key.id for key in parts.encryption.keys.list_keys(organization, user)]
+
+
+def _tolerate_unreadable(parts: "Parts") -> "AbstractContextManager[None]":
+    """Let a user be erased whose content cannot be decrypted any more."""
+    if parts.encryption is None:
+        return nullcontext()
+    from everhold.encryption.row_cipher import read_unreadable_as_empty
+
+    return read_unreadable_as_empty()
+
+
+def _clean_places(parts: "Parts") -> "Sequence[ErasedPlace]":
+    """Remove what indexes, caches and files still hold; a place that cannot be cleaned now is reported."""
+    from everhold.tenancy.erasure import ErasedPlace
+    from everhold.views.encryption import clean_files
+
+    cache_problem = parts.session_deps.cache.find_problem()
+    cache_name = parts.session_deps.cache.name
+    places = [ErasedPlace("images", "erased", "dropped from memory; built again from the records")]
+    is_clean = clean_files(parts)
+    traits = parts.records.traits
+    detail = traits.erasure_note or "rewritten without purged rows"
+    status = "erased" if not traits.erasure_note else "follow-up"
+    if not is_clean:
+        status, detail = "unreached", "a reader is still open; run `everhold maintain`"
+    places.append(ErasedPlace(f"store files ({traits.name})", status, detail))
+    places.append(ErasedPlace("word and vector indexes", "erased", "dropped or changed with the rows"))
+    places.append(_rebuild_outside_index(parts))
+    detail = cache_problem or "sessions of the user were dropped"
+    places.append(ErasedPlace(f"session cache ({cache_name})", _name_status(cache_problem is None), detail))
+    places.append(ErasedPlace("blobs, workspaces and archives", "erased", "files that no row names were deleted"))
+    return places
+
+
+def _rebuild_outside_index(parts: "Parts") -> "ErasedPlace":
+    from everhold.tenancy.erasure import ErasedPlace
+
+    if parts.settings.vectors == "auto":
+        return ErasedPlace("Chroma", "none", "the store has its own index")
+    try:
+        parts.recall_deps.candidates.rebuild()
+    except EverholdError as error:
+        return ErasedPlace("Chroma", "unreached", str(error))
+    return ErasedPlace("Chroma", "erased", "built again from the records")
+
+
+def _name_status(is_erased: bool) -> str:
+    return "erased" if is_erased else "unreached"
+
+
+def _find_remaining(parts: "Parts", organization: str, user: str) -> dict[str, int]:
+    """Return the rows of the user that are still there, by table."""
+    from everhold.tenancy.deletion import count_rows_under
+    from everhold.tenancy.erasure import count_chunks
+
+    try:
+        rows = count_rows_under(parts.records, "user", organization, user, deleted=True)
+    except NotFound:
+        rows = {}
+    return {**rows, **count_chunks(parts.records, organization, user)}

@@ -1,0 +1,231 @@
+"""Restore and verify backups."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from everhold import settings
+from everhold.backups.between import RowsBetween
+from everhold.backups.files import get_file, read_file
+from everhold.backups.history import History, TargetState
+from everhold.backups.manifest import BackedUpFile, Manifest
+from everhold.backups.objects import Objects
+from everhold.backups.reading import BackupReader
+from everhold.backups.selecting import Erasures, SelectedRows
+from everhold.backups.verification import (
+    BackupVerification,
+    check_chain,
+    check_objects,
+    compare_with_store,
+    find_manifest,
+)
+from everhold.errors import EverholdError, InvalidInput, NotFound, StoreDamaged
+from everhold.exchange.restoring import RestoredRows, restore_rows
+from everhold.model import UserErasure
+from everhold.ports.records import Records
+from everhold.ports.stored_files import StoredFiles
+from everhold.progress import ReportProgress, StepCounter
+from everhold.schema.operations import Ensure
+from everhold.settings import Settings
+from everhold.stores import open_store
+from everhold.tenancy.erasure import is_subject
+from everhold.views.backup_deps import open_history, open_objects
+from everhold.views.backup_files import EngineFiles
+from everhold.views.data_deps import make_private_folder
+
+
+@dataclass(frozen=True)
+class RestoreRequest:
+    """What is restored: a backup, by its id or as the latest one up to a time, whole or in part."""
+
+    backup: str | None = None
+    as_of: datetime | None = None
+    organization: str | None = None
+    user: str | None = None
+    add: bool = False
+
+    def __post_init__(self) -> None:
+        if self.backup is not None and self.as_of is not None:
+            raise InvalidInput("both a backup and a time are given", remedy="pass `backup` or `as_of`, not both")
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restore did.
+
+    `reached` is the time, and `sequence` the number of the change feed, that the store now stands at. `rows` are the
+    rows that were added, by table. `existing_rows` were there already, `erased_rows` were left out because their users
+    were erased since. `notes` say how exactly a time between two backups was reached.
+    """
+
+    backup: str
+    reached: datetime
+    sequence: int
+    rows: dict[str, int]
+    files: int = 0
+    existing_rows: int = 0
+    erased_rows: int = 0
+    is_encrypted: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def row_count(self) -> int:
+        return sum(self.rows.values())
+
+
+def restore(target: str | Path, into: Settings, request: RestoreRequest, report: ReportProgress) -> Restored:
+    """Restore a backup into the store that settings name."""
+    history = open_history(target)
+    manifest, later = _choose_manifests(history, request)
+    state = history.read_state()
+    objects = open_objects(history, manifest, state, into)
+    reader: BackupReader | RowsBetween = BackupReader(manifest, objects)
+    if later is not None and request.as_of is not None:
+        after = BackupReader(later, open_objects(history, later, state, into))
+        reader = RowsBetween(BackupReader(manifest, objects), after, request.as_of)
+    with ExitStack() as opened:
+        records = _open_records(into, opened)
+        # A copy of the target may be older than an erasure that the store itself knows.
+        known = (*state.erasures, *records.scan(UserErasure, None, deleted=True))
+        erasures = Erasures(known, is_subject, manifest.at)
+        selected = SelectedRows(reader, erasures, request.organization, request.user)
+        written = restore_rows(records, selected, add=request.add, report=report)
+        if not request.add:
+            _add_keys(records, state, request)
+        files = _restore_files(EngineFiles(into, records), objects, selected.select_files(), report)
+    dark = sum(reader.unreadable.values())
+    restored = _summarize(manifest, written, files, selected.left_out + dark)
+    if isinstance(reader, RowsBetween):
+        return replace(restored, reached=reader.at, notes=_explain_time(reader))
+    return restored
+
+
+def _explain_time(reader: RowsBetween) -> tuple[str, ...]:
+    """Return how exactly a time between two backups was reached."""
+    earlier, later, taken = reader.earlier.manifest, reader.later.manifest, reader.taken
+    notes = [f"{taken.exact:,} rows are as they were at {reader.at.isoformat()}"]
+    if taken.earlier:
+        notes.append(f"{taken.earlier:,} rows changed or were deleted later; they are as of {earlier.at.isoformat()}")
+    if taken.later:
+        notes.append(f"{taken.later:,} rows were added before and changed later; they are as of {later.at.isoformat()}")
+    notes.append(f"the access log and the change feed end at {earlier.at.isoformat()}")
+    return tuple(notes)
+
+
+def _summarize(manifest: Manifest, written: RestoredRows, files: int, erased: int) -> Restored:
+    return Restored(
+        backup=manifest.id,
+        reached=manifest.at,
+        sequence=manifest.sequence,
+        rows=written.added,
+        files=files,
+        existing_rows=written.existing,
+        erased_rows=erased,
+        is_encrypted=manifest.is_encrypted,
+    )
+
+
+def _choose_manifests(history: History, request: RestoreRequest) -> tuple[Manifest, Manifest | None]:
+    """Return the backup to restore; for a time, the latest one up to it, and the one after it, if there is one."""
+    if request.as_of is None:
+        return history.require(find_manifest(history, request.backup).backup_id), None
+    manifests = [stored.manifest for stored in history.read_all() if stored.manifest is not None]
+    earlier = [manifest for manifest in manifests if manifest.at <= request.as_of]
+    if earlier:
+        return earlier[-1], manifests[len(earlier)] if len(earlier) < len(manifests) else None
+    raise NotFound(
+        f"no backup at {history.place.address} is as old as {request.as_of.isoformat()}",
+        value=request.as_of,
+        remedy="`everhold backups` lists them",
+    )
+
+
+def _open_records(chosen: Settings, until: ExitStack) -> Records:
+    """Open a store without an engine, to be closed with `until`, and without index files of an earlier store there."""
+    records, candidates = open_store(chosen)
+    until.callback(records.close)
+    until.callback(candidates.close)
+    candidates.drop_files()
+    return records
+
+
+def _add_keys(records: Records, state: TargetState, request: RestoreRequest) -> None:
+    """Add the keys, and the erasures that the backup does not know yet."""
+    rows = [
+        row
+        for row in (*state.keys, *state.erasures)
+        if request.organization is None or row.organization_id == request.organization
+    ]
+    if rows:
+        records.commit([Ensure(row) for row in rows])
+
+
+def _restore_files(files: StoredFiles, objects: Objects, entries: list[BackedUpFile], report: ReportProgress) -> int:
+    counter = StepCounter(report, "restoring files", len(entries))
+    restored = 0
+    for entry in entries:
+        with suppress(_KeyDestroyed):
+            files.write(get_file(entry), _read_parts(entry, objects))
+            restored += 1
+        counter.add(1)
+    return restored
+
+
+class _KeyDestroyed(Exception):
+    """The key of a file's owner was destroyed."""
+
+
+def _read_parts(entry: BackedUpFile, objects: Objects) -> Iterator[bytes]:
+    for part in read_file(entry, objects):
+        if part is None:
+            raise _KeyDestroyed
+        yield part
+
+
+# verifying
+
+
+def verify_backup(
+    target: str | Path, backup: str | None, chosen: Settings, report: ReportProgress
+) -> BackupVerification:
+    """Check every file of a backup, restore it into a scratch store, and compare the rows."""
+    history = open_history(target)
+    stored = find_manifest(history, backup)
+    everything = history.read_all()
+    problems = [text for name, text in check_chain(everything).items() if name == stored.backup_id]
+    if stored.manifest is None:
+        return BackupVerification(stored.backup_id, problems=tuple(problems))
+    manifest = stored.manifest
+    is_latest = everything[-1].backup_id == manifest.id
+    try:
+        state = history.read_state()
+    except StoreDamaged as error:
+        return BackupVerification(manifest.id, problems=(*problems, error.fact))
+    objects = open_objects(history, manifest, state, chosen)
+    needed = manifest.list_objects(with_indexes=is_latest).values()
+    problems += check_objects(manifest, objects, StepCounter(report, "reading", len(needed)), is_latest=is_latest)
+    size = sum(entry.size for entry in needed)
+    if problems:
+        return BackupVerification(manifest.id, len(needed), size, problems=tuple(problems))
+    reader = BackupReader(manifest, objects)
+    try:
+        rows, problems = _restore_into_scratch(reader, report)
+    except EverholdError as error:
+        return BackupVerification(manifest.id, len(needed), size, problems=(error.fact,))
+    erased = sum(reader.unreadable.values())
+    return BackupVerification(manifest.id, len(needed), size, rows, erased, tuple(problems))
+
+
+def _restore_into_scratch(reader: BackupReader, report: ReportProgress) -> tuple[int, list[str]]:
+    """Restore all rows into a new SQLite file, and return how many there are and what differs from the backup."""
+    selected = SelectedRows(reader, Erasures((), is_subject, reader.manifest.at), every_counter=True)
+    with make_private_folder() as folder, ExitStack() as opened:
+        scratch = settings.load(folder / "scratch.db", sqlite={"synchronous": "NORMAL"})
+        records = _open_records(scratch, opened)
+        rows = restore_rows(records, selected, report=report).rows
+        # A table with rows that cannot be decrypted any more has another hash without them.
+        unreadable = {name for name, count in reader.unreadable.items() if count}
+        with records.read_snapshot() as snapshot:
+            return rows, compare_with_store(reader.manifest, snapshot, reader.objects, unreadable)

@@ -1,0 +1,14 @@
+"""A backup that is killed leaves the earlier ones whole."""
+
+import pytest
+
+from benchmarks import backup_crash
+from tests.exhaustive import choose_size
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+
+def test_a_killed_backup_damages_none() -> None:
+    # `python -m benchmarks.backup_crash` kills it 30 times.
+    outcome = backup_crash.run(choose_size(2, 8))
+    assert outcome["faults"] == []

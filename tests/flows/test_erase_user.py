@@ -1,0 +1,169 @@
+"""Erasing a user: what is removed, the proof, and what is remembered of it."""
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from benchmarks.erasure import KINDS, make_canaries, run, write_user
+from everhold import NotFound, TargetErasure
+from everhold.errors import DataKeyDestroyed
+from everhold.model import DataKey, Memory, UserErasure
+from everhold.schema.operations import Put
+from everhold.tenancy.erasure import find_erased_users, find_erasures
+from tests.encrypted_engines import find_tables_with, make_key, open_encrypted, stored_of
+from tests.engines import Store, parts_of, records_of
+
+
+class RecordingTargets:
+    """Backup targets that note what they are told; one of them cannot be reached."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, list[str]]] = []
+
+    def erase_user(self, organization_id: str, user_id: str, key_ids: Sequence[str]) -> list[TargetErasure]:
+        self.told.append((organization_id, user_id, list(key_ids)))
+        return [TargetErasure("/backups", "erased", 2), TargetErasure("s3://far", "unreached", problem="no network")]
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
+def test_nothing_of_the_user_is_left_in_any_table(any_store: Store, tmp_path: Path, encrypted: bool) -> None:
+    given = {"blobs": str(tmp_path / "blobs"), "workspaces": {"folder": str(tmp_path / "files")}}
+    if encrypted:
+        given["encryption"] = {"master_key": make_key(tmp_path)}
+    engine = any_store.open(**given)
+    write_user(engine, "alice", make_canaries(len(KINDS), "alice"))
+    write_user(engine, "bob", make_canaries(len(KINDS), "bob"))
+    bob = {memory.text for memory in engine.scope(user="bob").list(limit=100)}
+    proof = engine.erase("alice")
+    assert proof.is_complete
+    assert not proof.remaining
+    assert proof.digest == proof.compute_digest()
+    records = stored_of(engine) if encrypted else records_of(engine)
+    for word in make_canaries(len(KINDS), "alice"):
+        assert find_tables_with(records, word) == set()
+    assert {memory.text for memory in engine.scope(user="bob").list(limit=100)} == bob
+    assert engine.verify_log().intact
+    assert engine.doctor().problems == []
+
+
+def test_no_byte_is_left_in_files() -> None:
+    for encrypted in (False, True):
+        figures = run("sqlite", 5 * len(KINDS), encrypted=encrypted, with_chroma=False)
+        assert figures["before"] > 0
+        assert (figures["after"], figures["unproven"]) == (0, 0)
+
+
+def test_the_proof_is_in_the_log_and_in_the_list(store: Store) -> None:
+    engine = store.open()
+    alice = engine.scope(user="alice")
+    alice.remember("Alice drinks tea", tags=["tea"])
+    alice.forget(alice.remember("Alice plays chess").id)
+    preview = engine.erase("alice", preview=True)
+    assert (preview.preview, preview.rows["memories"], preview.digest) == (True, 2, "")
+    assert alice.count() == 1
+    proof = engine.erase("alice")
+    assert proof.rows == preview.rows
+    [entry] = find_erasures(records_of(engine), "default", "alice")
+    assert entry.digest is not None
+    assert entry.digest.hex() == proof.digest
+    assert "alice" not in repr(entry.__dict__)
+    digests = [line.request.get("digest") for line in engine.scope().log(operation="delete")]
+    assert proof.digest in digests
+    with pytest.raises(NotFound):
+        engine.erase("alice")
+
+
+def test_backups_are_told_and_those_out_of_reach_are_named(store: Store, tmp_path: Path) -> None:
+    engine = open_encrypted(store, tmp_path)
+    engine.scope(user="alice").remember("Secret", kind="vault")
+    targets = parts_of(engine).backup_targets = RecordingTargets()
+    [key] = [key for key in engine.keys().keys if key.user == "alice"]
+    proof = engine.erase("alice")
+    assert targets.told == [("default", "alice", [key.id])]
+    assert not proof.is_complete
+    assert [target.target for target in proof.backups if target.status == "unreached"] == ["s3://far"]
+    assert proof.digest == proof.compute_digest()
+
+
+def test_a_row_that_comes_back_cannot_be_read(store: Store, tmp_path: Path) -> None:
+    engine = open_encrypted(store, tmp_path)
+    memory = engine.scope(user="alice").remember("Secret", kind="vault")
+    [row] = stored_of(engine).scan(Memory, "default")
+    engine.erase("alice")
+    engine.create_user("alice")
+    stored_of(engine).commit([Put(row)])  # as a restored backup would bring it back
+    with pytest.raises(DataKeyDestroyed, match="erased"):
+        engine.scope(user="alice").get(memory.id)
+    assert [user for user, _ in find_erased_users(records_of(engine), "default")] == ["alice"]
+    assert engine.erase("alice").is_complete, "what cannot be decrypted can be erased"
+
+
+def test_a_user_can_be_erased_without_the_master_key(store: Store, tmp_path: Path) -> None:
+    engine = open_encrypted(store, tmp_path)
+    engine.scope(user="alice").remember("Secret", kind="vault", aliases=["bank card"])
+    engine.close()
+    without = store.open()
+    assert without.erase("alice").is_complete
+    assert records_of(without).count(Memory, "default", deleted=True) == 0
+    assert [key.subject for key in records_of(without).scan(DataKey, "default") if key.subject] == []
+
+
+def test_an_interrupted_erasure_is_continued(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = open_encrypted(store, tmp_path)
+    engine.scope(user="alice").remember("Secret", kind="vault")
+    keys = stored_of(engine).scan(DataKey, "default")
+    with monkeypatch.context() as patch:
+        encryption = parts_of(engine).encryption
+        assert encryption is not None
+
+        def interrupt(_: str, __: str) -> list[str]:
+            raise KeyboardInterrupt
+
+        patch.setattr(encryption.keys, "destroy", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            engine.erase("alice")
+    assert stored_of(engine).scan(DataKey, "default") == keys
+    proof = engine.erase("alice")
+    assert proof.is_complete
+    assert proof.keys == [key.id for key in keys if key.subject == "alice"]
+    assert records_of(engine).count(UserErasure, "default") == 1
+
+
+def test_what_is_written_meanwhile_is_readable_or_gone(store: Store, tmp_path: Path) -> None:
+    engine = open_encrypted(store, tmp_path)
+    engine.scope(user="alice").remember("First", kind="vault")
+    stop, failures = threading.Event(), list[BaseException]()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                engine.scope(user="alice").remember(f"Meanwhile {number}", kind="vault")
+            except NotFound:
+                pass  # the rows of the scope kept vanishing
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    for _ in range(3):
+        with suppress(NotFound):  # the writer has not come back yet
+            engine.erase("alice")
+    stop.set()
+    thread.join()
+    assert failures == []
+    assert all(memory.text.startswith("Meanwhile") for memory in engine.scope(user="alice").list(limit=1000))
+
+
+def test_another_organization_keeps_its_user_of_the_same_name(any_store: Store, tmp_path: Path) -> None:
+    engine = open_encrypted(any_store, tmp_path)
+    for organization in ("acme", "other"):
+        engine.scope(organization=organization, user="alice").remember(f"Of {organization}", kind="vault")
+    engine.erase("alice", organization="acme")
+    assert [memory.text for memory in engine.scope(organization="other", user="alice").list()] == ["Of other"]
+    assert [key.organization for key in engine.keys().keys if key.user == "alice"] == ["other"]
