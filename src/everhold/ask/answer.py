@@ -29,6 +29,8 @@ class Answer:
 
     With the status CLARIFY, `choices` are readings with different results and `clarification` asks for one of them;
     the rest of the answer is that of the first. With CANNOT, `not_understood` says why; there are no rows and no SQL.
+
+    `query` is the id of the query run that records the question: what `confirm`, `correct` and `reject` take.
     """
 
     question: str
@@ -44,6 +46,7 @@ class Answer:
     choices: tuple[AnswerChoice, ...] = ()
     clarification: str = ""
     not_understood: tuple[NotUnderstood, ...] = ()
+    query: str = ""
 
     def __str__(self) -> str:
         return self.sentence

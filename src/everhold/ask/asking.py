@@ -4,17 +4,17 @@ tables → readings of the question → what is not understood → checked state
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from everhold.ask.answer import Answer, make_answer, make_refusal
+from everhold.ask.candidates import DIALECT, CandidateSource, ScopedReadings, confirm_reading, gather_candidates
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
 from everhold.ask.guard import check_statement
 from everhold.ask.outcome import MAX_CHOICES, ask_back, is_rival, make_choices
-from everhold.ask.problems import find_problems
-from everhold.ask.reading import QuestionReader, QuestionReading, Readings
+from everhold.ask.reading import QuestionReader, QuestionReading, ReadingOrigin, Readings
 from everhold.ask.results import say_the_same
 from everhold.ask.schema import AskSchema
 from everhold.ask.sources.cache import ScopeTables
@@ -26,8 +26,6 @@ from everhold.model import Scope, TableMetadata
 from everhold.ports.data_engine import CheckedStatement, DataEngine, ParquetTables, QueryResult
 from everhold.ports.result_table import AnswerColumn, ResultTable
 
-DIALECT = "duckdb"
-
 
 class FindTables(Protocol):
     """Returns the tables that a question is about, best first."""
@@ -37,14 +35,15 @@ class FindTables(Protocol):
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """The answer to a question, the result that it is made from, and the choice that the caller made.
+    """The answer to a question, the result and the reading that it is made from, and the choice that the caller made.
 
-    There is no result if nothing was run.
+    There is no result and no reading if nothing was run.
     """
 
     answer: Answer
     result: QueryResult | None
     choice: int | None = None
+    reading: QuestionReading | None = None
 
 
 @dataclass(frozen=True)
@@ -70,16 +69,18 @@ def ask_question(
     find_tables: FindTables,
     after: Sequence[EarlierQuestion] = (),
     choice: int | None = None,
+    sources: Sequence[CandidateSource] = (),
 ) -> AskedQuestion:
     """Return the answer to a question about the tables of a scope.
+
+    The rules read it, and `sources` may propose further readings; all are ranked, checked and run together.
 
     `after` are the questions before, oldest first: a fragment such as "only in 2025" changes the last of them.
     `choice` is the number of a reading that an earlier answer offered. Raise NotFound if the scope has no tables, and
     InvalidInput if there is no such choice.
     """
     scoped = read_in_scope(deps, scope, question, today, find_tables, after)
-    readings, schema = scoped.readings, scoped.reader.schema
-    problems = find_problems(schema, scoped.reader.values, question, readings)
+    readings, problems = gather_candidates(question, scoped, sources)
     if problems or readings.best is None:
         return AskedQuestion(make_refusal(question, problems), None)
 
@@ -87,10 +88,10 @@ def ask_question(
         return _RunReading(reading, _run(deps, engine, scoped.tables, scoped.check(reading)))
 
     rivals = _run_rivals(readings, run)
-    if choice is None:
-        return AskedQuestion(_make_answer(question, schema, readings, rivals), rivals[0].result)
-    chosen = _choose(rivals, choice)
-    return AskedQuestion(_make_answer(question, schema, readings, [chosen]), chosen.result, choice)
+    if choice is not None:
+        rivals = [_choose(rivals, choice)]
+    answer = _make_answer(question, scoped.reader.schema, readings, rivals)
+    return AskedQuestion(answer, rivals[0].result, choice, rivals[0].reading)
 
 
 def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
@@ -100,25 +101,52 @@ def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], tod
         readings = reader.read(earlier.text, today, previous)
         meant = [reading for reading in readings.readings if reading.sql == earlier.sql]
         reading = meant[0] if meant else readings.best
-        previous = previous if reading is None else reading.frame
+        previous = previous if reading is None or reading.frame is None else reading.frame
     return previous
 
 
 def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading]) -> list[_RunReading]:
-    """Return the best reading, and those that are about as likely and have another result, each with its result."""
-    best = readings.best
-    assert best is not None
-    ran = [run(best)]
+    """Return the best reading, and those that are about as likely and have another result, each with its result.
+
+    A proposal that cannot be run is left out; the best reading by the rules raises why it cannot. A reading of another
+    origin with the same result confirms the best one.
+    """
+    first, others = _run_first(readings.readings, run)
+    ran, best = [first], first.reading
     if ran[0].result.seconds > _CHEAP_SECONDS:
         return ran
-    for reading in [other for other in readings.alternatives if is_rival(best, other)][: MAX_CHOICES - 1]:
+    for reading in _choose_others(best, others):
         try:
             other = run(reading)
         except (StatementRefused, QueryError):
             continue  # a reading that cannot be run is none to choose
-        if not any(say_the_same(known.result.rows, other.result.rows) for known in ran):
+        if say_the_same(ran[0].result.rows, other.result.rows):
+            if reading.origin is not best.origin:
+                ran[0] = replace(ran[0], reading=confirm_reading(ran[0].reading, reading))
+        elif is_rival(best, reading) and not any(say_the_same(known.result.rows, other.result.rows) for known in ran):
             ran.append(other)
     return ran
+
+
+def _run_first(
+    readings: Sequence[QuestionReading], run: Callable[[QuestionReading], _RunReading]
+) -> tuple[_RunReading, Sequence[QuestionReading]]:
+    """Return the first reading that can be run with its result, and the readings after it."""
+    best, *others = readings
+    try:
+        return run(best), others
+    except (StatementRefused, QueryError):
+        if best.origin is ReadingOrigin.RULES or not others:
+            raise
+        return _run_first(others, run)
+
+
+def _choose_others(best: QuestionReading, others: Sequence[QuestionReading]) -> list[QuestionReading]:
+    """Return the readings to compare the best one with: its rivals, and the best reading of each other origin."""
+    firsts = {reading.origin: reading for reading in reversed(others)}
+    chosen = [other for other in others if is_rival(best, other)][: MAX_CHOICES - 1]
+    confirming = [first for origin, first in firsts.items() if origin is not best.origin and first not in chosen]
+    return [*chosen, *confirming]
 
 
 def _choose(rivals: Sequence[_RunReading], choice: int) -> _RunReading:
@@ -138,26 +166,13 @@ def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: S
         first.sql,
         first.words,
         frame=first.frame,
-        row_noun=name_rows(schema, first.frame),
+        row_noun="rows" if first.frame is None else name_rows(schema, first.frame),
         assumptions=_list_assumptions(first),
         alternatives=_list_alternatives(readings, first),
         confidence=first.confidence,
         choices=make_choices(offered) if len(offered) > 1 else (),
         clarification=ask_back(offered) if len(offered) > 1 else "",
     )
-
-
-class ScopedReadings(NamedTuple):
-    """The readings of a question, and the tables of the scope that it was read with."""
-
-    tables: Sequence[TableMetadata]
-    reader: QuestionReader
-    readings: Readings
-
-    def check(self, reading: QuestionReading) -> CheckedStatement:
-        """Return the statement of a reading after the guard; StatementRefused if it may not run."""
-        columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
-        return check_statement(reading.sql, DIALECT, columns)
 
 
 def read_in_scope(
@@ -173,7 +188,8 @@ def read_in_scope(
     words = " ".join([*(earlier.text for earlier in after), question])
     tables = _choose_tables(scope_tables, words, find_tables)
     reader = load_reader(deps, scope_tables, tables, DIALECT)
-    return ScopedReadings(tables, reader, reader.read(question, today, _find_previous(reader, after, today)))
+    previous = _find_previous(reader, after, today)
+    return ScopedReadings(tables, reader, reader.read(question, today, previous), today, previous)
 
 
 def run_statement(deps: DataDeps, engine: DataEngine, scope: Scope, sql: str) -> QueryResult:
@@ -215,10 +231,10 @@ def _run(
         return engine.run(data, statement)
 
 
-def _make_table(result: QueryResult, frame: QueryFrame, schema: AskSchema) -> ResultTable:
+def _make_table(result: QueryResult, frame: QueryFrame | None, schema: AskSchema) -> ResultTable:
     """Return the result with what its frame says about each column: its meaning, and the function that made it."""
     columns = [AnswerColumn(column.name, column.type.value) for column in result.columns]
-    if frame.combined is None and len(frame.select) == len(columns):
+    if frame is not None and frame.combined is None and len(frame.select) == len(columns):
         titles = name_columns(schema, frame)
         columns = [
             AnswerColumn(

@@ -32,11 +32,13 @@ def find_problems(schema: AskSchema, values: ValueIndex, question: str, readings
         return [_describe_gap(readings.unconnected)]
     if best is None:
         return [*_list_unknown(schema, _list_content_words(question))] or [_describe_nothing(schema)]
+    if best.frame is None:
+        return [] if best.confidence >= LIMITS.hopeless else [_describe_doubt(best)]
     heads = [word for word in best.missing_heads if word.lower() not in _DISPLAY_NOUNS]
     problems = [
         *_list_unlinked_quotes(schema, values, best),
         *_list_unused_names(schema, values, best),
-        *_list_unknown(schema, [*heads, *_list_unreachable(schema, best)], best.frame.entity),
+        *_list_unknown(schema, [*heads, *_list_unreachable(schema, best, best.frame.entity)], best.frame.entity),
         *_list_ignored(best),
     ]
     if problems or best.confidence >= LIMITS.hopeless:
@@ -69,9 +71,9 @@ def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = 
             yield NotUnderstood(word, _AMBIGUOUS, tuple(names[:_MOST_CLOSEST]))
 
 
-def _list_unreachable(schema: AskSchema, best: QuestionReading) -> Iterator[str]:
+def _list_unreachable(schema: AskSchema, best: QuestionReading, entity: str) -> Iterator[str]:
     """Yield unexplained words that name tables or columns which no key connects with the reading."""
-    reachable = schema.measure_distances(best.frame.entity)
+    reachable = schema.measure_distances(entity)
     for word in best.unexplained:
         owners = _find_owners(schema, word)
         if owners and reachable.keys().isdisjoint(owners):
@@ -133,8 +135,10 @@ def _list_unused_names(schema: AskSchema, values: ValueIndex, best: QuestionRead
             yield NotUnderstood(name, reason)
 
 
-def _list_predicates(frame: QueryFrame) -> Iterator[Predicate]:
+def _list_predicates(frame: QueryFrame | None) -> Iterator[Predicate]:
     """Yield the predicates of a frame and of the frames within it."""
+    if frame is None:
+        return
     for condition in frame.where:
         if isinstance(condition, Predicate):
             yield condition

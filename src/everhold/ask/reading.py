@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from enum import StrEnum
 
 from everhold.ask.confidence import Features, estimate_confidence, measure_features
 from everhold.ask.frame import QueryFrame
@@ -39,9 +40,20 @@ _FLAG_NUMBERS = ("0", "1")
 _MISSING_HEAD = re.compile(r"(?:^|[L#am$d])(x+)(?=[fi=gbeh.,]|$)")
 
 
+class ReadingOrigin(StrEnum):
+    """Where a reading comes from: the grammar, a learned query pattern, or a language model."""
+
+    RULES = "rules"
+    PATTERN = "pattern"
+    MODEL = "model"
+
+
 @dataclass(frozen=True)
 class QuestionReading:
     """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights.
+
+    A pattern or a model may know only the SQL: then there is no frame, and no features either. `pattern_id` is the
+    query pattern that a reading was made from or that confirms it.
 
     `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
     `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
@@ -49,12 +61,12 @@ class QuestionReading:
     grammar found no use, `ignored` those among them without which the question is another one.
     """
 
-    frame: QueryFrame
+    frame: QueryFrame | None
     sql: str
     words: str
     confidence: float
-    score: float
-    features: Features
+    score: float = 0.0
+    features: Features | None = None
     assumptions: tuple[str, ...] = ()
     unexplained: tuple[str, ...] = ()
     bindings: Mapping[str, str] = field(default_factory=dict)
@@ -63,6 +75,8 @@ class QuestionReading:
     unlinked_names: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    origin: ReadingOrigin = ReadingOrigin.RULES
+    pattern_id: str | None = None
 
 
 @dataclass(frozen=True)

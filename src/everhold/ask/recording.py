@@ -21,6 +21,7 @@ def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> Qu
     answer = asked.answer
     outcome = {
         "choice": asked.choice,
+        "origin": asked.reading.origin.value if asked.reading else None,
         "choices": [{"text": str(choice), "sql": choice.sql} for choice in answer.choices],
         "not_understood": [asdict(problem) for problem in answer.not_understood],
     }
@@ -41,6 +42,7 @@ def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> Qu
             "duration": asked.result.seconds if asked.result else None,
             "confidence": min(max(answer.confidence, 0.0), 1.0),
             "alternatives": list(answer.alternatives),
+            "pattern_id": asked.reading.pattern_id if asked.reading else None,
             "metadata": {name: value for name, value in outcome.items() if value},
         },
     )

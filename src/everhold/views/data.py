@@ -1,6 +1,7 @@
 """The verbs on uploaded data: files, their tables and what is in them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -179,6 +180,7 @@ class DataVerbs(ScopedView):
         """
         from everhold.ask.asking import ask_question
         from everhold.ask.recording import list_earlier_questions
+        from everhold.views.candidates import make_candidate_sources
         from everhold.views.data_deps import make_data_deps, require_extra
 
         require_extra()
@@ -195,9 +197,9 @@ class DataVerbs(ScopedView):
             self._find_question_tables,
             earlier or list_earlier_questions(self._parts.records, self.scope, choosing),
             choice,
+            make_candidate_sources(self._parts, self.scope),
         )
-        self._record_question(asked, asked_at)
-        return asked.answer
+        return replace(asked.answer, query=self._record_question(asked, asked_at))
 
     @log_as("search")
     def sql(self, statement: Question) -> "everhold.QueryResult":
@@ -217,8 +219,8 @@ class DataVerbs(ScopedView):
     def _find_question_tables(self, question: str) -> Sequence[TableMetadata]:
         return [found.table for found in self.find_tables(question, limit=20)]
 
-    def _record_question(self, asked: "AskedQuestion", asked_at: datetime) -> None:
-        """Store the query, and in a session also the question and the answer as messages and the query as a run."""
+    def _record_question(self, asked: "AskedQuestion", asked_at: datetime) -> str:
+        """Store the query and return its id; in a session also add messages for question and answer, and a run."""
         from everhold.ask.recording import make_query_run
 
         query = make_query_run(self.scope, asked, asked_at)
@@ -227,7 +229,7 @@ class DataVerbs(ScopedView):
             [*self._parts.write_deps.scope_rows.make_missing_rows(self.scope, asked_at), Put(query), line]
         )
         if self.scope.session is None:
-            return
+            return query.id
         answer = asked.answer
         view = everhold.View(self._parts, self.scope)
         message = view.say(answer.question if asked.choice is None else f"{answer.question} (choice {asked.choice})")
@@ -240,6 +242,7 @@ class DataVerbs(ScopedView):
             run.finish(remember=False)
         references = [{"kind": "query", "id": query.id}, {"kind": "run", "id": run.id}]
         view.say(answer.full_text, role="assistant", references=references)
+        return query.id
 
     def _search_rows(self, question: str, scope: Scope, kind: str, limit: int) -> Iterable[tuple[Entity, float]]:
         """Return the rows of one kind that fit a question best, whatever their scores."""

@@ -93,6 +93,7 @@ def _make_document(answer: Answer) -> dict[str, Any]:
         "not_understood": [{**asdict(problem), "message": str(problem)} for problem in answer.not_understood],
         "confidence": round(answer.confidence, 3),
         "chart": answer.specification,
+        "query": answer.query or None,
     }
 
 

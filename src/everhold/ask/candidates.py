@@ -1,0 +1,105 @@
+"""The candidates of a question: readings by the rules, and those that other sources propose, ranked together."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import NamedTuple, Protocol
+
+from everhold.ask.frame import QueryFrame
+from everhold.ask.guard import check_statement
+from everhold.ask.outcome import LIMITS, NotUnderstood
+from everhold.ask.problems import find_problems
+from everhold.ask.reading import QuestionReader, QuestionReading, Readings
+from everhold.errors import StatementRefused
+from everhold.model import TableMetadata
+from everhold.ports.data_engine import CheckedStatement
+
+DIALECT = "duckdb"
+
+
+class ScopedReadings(NamedTuple):
+    """The readings of a question by the rules, and the tables of the scope that it was read with.
+
+    `previous` is the frame that the question changes if it follows another one.
+    """
+
+    tables: Sequence[TableMetadata]
+    reader: QuestionReader
+    readings: Readings
+    today: date
+    previous: QueryFrame | None = None
+
+    def check(self, reading: QuestionReading) -> CheckedStatement:
+        """Return the statement of a reading after the guard; StatementRefused if it may not run."""
+        columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
+        return check_statement(reading.sql, DIALECT, columns)
+
+
+class CandidateSource(Protocol):
+    """Proposes readings of a question that are ranked and run together with those of the rules."""
+
+    def propose(self, question: str, scoped: ScopedReadings) -> Sequence[QuestionReading]:
+        """Return readings, best first. Their SQL is in DuckDB's dialect and is checked before it runs.
+
+        `confidence` is the chance that a reading is right: readings of different origins are compared by it.
+        """
+        ...
+
+
+class RankedCandidates(NamedTuple):
+    """The readings of a question, best first, or why none of them may be run."""
+
+    readings: Readings
+    problems: Sequence[NotUnderstood]
+
+
+def gather_candidates(question: str, scoped: ScopedReadings, sources: Iterable[CandidateSource]) -> RankedCandidates:
+    """Return the readings of all sources in one order.
+
+    Readings by the rules are left out if words of the question are not understood. Proposals are left out if the guard
+    refuses them or their confidence is too low to be run.
+    """
+    proposals = [
+        reading
+        for source in sources
+        for reading in source.propose(question, scoped)
+        if reading.confidence >= LIMITS.hopeless and _is_allowed(scoped, reading)
+    ]
+    problems = find_problems(scoped.reader.schema, scoped.reader.values, question, scoped.readings)
+    if problems and not proposals:
+        return RankedCandidates(scoped.readings, problems)
+    by_rules = () if problems else scoped.readings.readings
+    return RankedCandidates(replace(scoped.readings, readings=rank_together(by_rules, proposals)), ())
+
+
+def rank_together(
+    by_rules: Sequence[QuestionReading], proposals: Iterable[QuestionReading]
+) -> tuple[QuestionReading, ...]:
+    """Return the readings, best first: by confidence, but those of the rules stay in their order among each other.
+
+    Readings with the same SQL become one. If they are of different origins, they confirm each other: its confidence is
+    the chance that not all of them are wrong.
+    """
+    ranked = list(by_rules)
+    for proposal in sorted(proposals, key=lambda reading: -reading.confidence):
+        same = next((place for place, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
+        if same is None:
+            lower = (place for place, reading in enumerate(ranked) if reading.confidence < proposal.confidence)
+            ranked.insert(next(lower, len(ranked)), proposal)
+        elif ranked[same].origin != proposal.origin:
+            ranked[same] = confirm_reading(ranked[same], proposal)
+    return tuple(ranked)
+
+
+def confirm_reading(reading: QuestionReading, other: QuestionReading) -> QuestionReading:
+    """Return a reading with the confidence that it has if another source arrives at the same result."""
+    confidence = 1 - (1 - reading.confidence) * (1 - other.confidence)
+    return replace(reading, confidence=round(confidence, 4), pattern_id=reading.pattern_id or other.pattern_id)
+
+
+def _is_allowed(scoped: ScopedReadings, reading: QuestionReading) -> bool:
+    try:
+        scoped.check(reading)
+    except StatementRefused:
+        return False
+    return True
