@@ -29,16 +29,17 @@ import psutil
 from benchmarks.escape_seeds import SEEDS, mutate
 from benchmarks.report import Report
 from everhold.adapters.data_engine import SandboxedDataEngine
+from everhold.ask.connections.address import parse_address
 from everhold.ask.guard import check_statement
 from everhold.errors import EverholdError, StatementRefused
 from everhold.ports.data_engine import (
     CheckedStatement,
     DataSet,
     ParquetTables,
-    PostgresTables,
     QueryLimits,
     SqliteTables,
 )
+from everhold.ports.databases import DatabaseTables
 
 CANARY: Final = "canary7f3a91"
 LIMITS: Final = QueryLimits(seconds=1.5, megabytes=256, cpu_seconds=5, rows=1000, result_megabytes=8)
@@ -138,7 +139,7 @@ def _write_files(folder: Path, dialect: str, postgres_url: str | None) -> DataSe
         return ParquetTables({"orders": (str(folder / "orders.parquet"),)})
     if dialect == "postgres":
         assert postgres_url is not None
-        return PostgresTables(postgres_url)
+        return DatabaseTables(parse_address(postgres_url), hosts=("localhost",))
     with sqlite3.connect(folder / "orders.sqlite") as connection:
         connection.execute("CREATE TABLE orders (id INTEGER, name TEXT)")
         connection.executemany("INSERT INTO orders VALUES (?, ?)", [(i, f"order {i}") for i in range(_ROWS)])

@@ -4,6 +4,9 @@ from everhold.access.chain import Verification
 from everhold.adapters.caller_embedder import FunctionEmbedder
 from everhold.agents.files import AgentFile
 from everhold.ask.answer import Answer
+from everhold.ask.connections.connecting import ConnectedDatabase
+from everhold.ask.connections.summary import ConnectionSummary
+from everhold.ask.connections.syncing import TableChange
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood
 from everhold.ask.sources.finding import FoundTable
@@ -171,6 +174,8 @@ __all__ = [
     "CollectedGarbage",
     "ColumnType",
     "Conflict",
+    "ConnectedDatabase",
+    "ConnectionSummary",
     "Context",
     "Conversation",
     "ConversationFields",
@@ -290,6 +295,7 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnavailable",
     "Subscription",
+    "TableChange",
     "TableMetadata",
     "Tool",
     "ToolFields",

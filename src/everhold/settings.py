@@ -20,6 +20,7 @@ from everhold.model.tenancy import Timezone
 from everhold.model.validation import describe_fault, suggest_name
 from everhold.settings_sections import (
     ChromaSettings,
+    Connections,
     Duckdb,
     Dynamodb,
     Embedding,
@@ -90,6 +91,7 @@ class Settings(SettingsSection):
     workspaces: WorkspaceSettings = WorkspaceSettings.model_construct()
     log: Log = Log.model_construct()
     uploads: Uploads = Uploads.model_construct()
+    connections: Connections = Connections.model_construct()
     voice: Voice = Voice.model_construct()
     data: Path = Field(default_factory=lambda: _find_home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _find_home("XDG_CACHE_HOME", ".cache"))
@@ -303,6 +305,11 @@ def _read_file(path: Path) -> str:
     if len(content) > MAX_FILE_BYTES:
         raise InvalidSettings(f"{path} has more than {MAX_FILE_BYTES:,} bytes", remedy="name a settings file")
     return content.decode("utf-8")
+
+
+def read_variable(name: str) -> str | None:
+    """Return an environment variable in which a user keeps the address of a database."""
+    return os.environ.get(name)
 
 
 def switch_telemetry_off() -> None:

@@ -183,6 +183,22 @@ class Uploads(SettingsSection):
     addresses: bool = False
 
 
+class Connections(SettingsSection):
+    """Which databases may be connected. Hosts of private networks and of this machine must be named."""
+
+    hosts: tuple[str, ...] = ("public",)
+    drivers: tuple[str, ...] = ()
+    folders: tuple[Path, ...] | None = None
+    variables: tuple[str, ...] = ("*",)
+    seconds: float = Field(default=60.0, ge=1, le=3600)
+
+    @field_validator("hosts", "drivers", "folders", "variables", mode="before")
+    @classmethod
+    def split_texts(cls, value: Any) -> Any:
+        """Return the entries of a text, which is all that an environment variable can hold, as a list."""
+        return value.split() if isinstance(value, str) else value
+
+
 class Voice(SettingsSection):
     """What `everhold serve-voice` listens on, who may connect, and how much work may wait."""
 

@@ -9,7 +9,17 @@ from datetime import date
 from typing import Protocol
 
 from everhold.ask.answer import Answer, make_answer, make_refusal
-from everhold.ask.candidates import DIALECT, CandidateSource, ScopedReadings, confirm_reading, gather_candidates
+from everhold.ask.candidates import CandidateSource, ScopedReadings, confirm_reading, gather_candidates
+from everhold.ask.connections.lookup import require_connection
+from everhold.ask.connections.places import (
+    DataPlace,
+    PlaceReadings,
+    choose_place,
+    choose_readings,
+    narrow_places,
+    query_connection,
+    split_places,
+)
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
 from everhold.ask.guard import check_statement
@@ -70,6 +80,8 @@ def ask_question(
     after: Sequence[EarlierQuestion] = (),
     choice: int | None = None,
     sources: Sequence[CandidateSource] = (),
+    *,
+    connection: str | None = None,
 ) -> AskedQuestion:
     """Return the answer to a question about the tables of a scope.
 
@@ -79,13 +91,13 @@ def ask_question(
     `choice` is the number of a reading that an earlier answer offered. Raise NotFound if the scope has no tables, and
     InvalidInput if there is no such choice.
     """
-    scoped = read_in_scope(deps, scope, question, today, find_tables, after)
+    scoped = read_in_scope(deps, scope, question, today, find_tables, after, connection)
     readings, problems = gather_candidates(question, scoped, sources)
     if problems or readings.best is None:
         return AskedQuestion(make_refusal(question, problems), None)
 
     def run(reading: QuestionReading) -> _RunReading:
-        return _RunReading(reading, _run(deps, engine, scoped.tables, scoped.check(reading)))
+        return _RunReading(reading, _run(deps, engine, scoped.place, scoped.tables, scoped.check(reading)))
 
     rivals = _run_rivals(readings, run)
     if choice is not None:
@@ -182,30 +194,45 @@ def read_in_scope(
     today: date,
     find_tables: FindTables,
     after: Sequence[EarlierQuestion] = (),
+    connection: str | None = None,
 ) -> ScopedReadings:
-    """Return the readings of a question about the tables of a scope; nothing is run. NotFound without tables."""
-    scope_tables = _require_tables(deps, scope)
+    """Return the readings of a question about the tables of a scope; nothing is run. NotFound without tables.
+
+    It is read in every place that has tables, or with `connection` in that one, and the likeliest place is chosen.
+    """
     words = " ".join([*(earlier.text for earlier in after), question])
-    tables = _choose_tables(scope_tables, words, find_tables)
-    reader = load_reader(deps, scope_tables, tables, DIALECT)
-    previous = _find_previous(reader, after, today)
-    return ScopedReadings(tables, reader, reader.read(question, today, previous), today, previous)
+    scoped = []
+    for place in _require_places(deps, scope, connection):
+        tables = _choose_tables(place.tables, words, find_tables)
+        reader = load_reader(deps, place.tables, tables, place.dialect)
+        previous = _find_previous(reader, after, today)
+        readings = reader.read(question, today, previous)
+        scoped.append(ScopedReadings(tables, reader, readings, today, previous, place))
+    candidates = [PlaceReadings(each.place, each.reader, each.readings) for each in scoped if each.place]
+    best = choose_readings(question, candidates)
+    chosen = next(each for each in scoped if each.place is best.place)
+    return chosen._replace(readings=best.readings, others=candidates)
 
 
-def run_statement(deps: DataDeps, engine: DataEngine, scope: Scope, sql: str) -> QueryResult:
+def run_statement(
+    deps: DataDeps, engine: DataEngine, scope: Scope, sql: str, connection: str | None = None
+) -> QueryResult:
     """Return the rows of a caller's own SELECT on the tables of a scope, after the same guard as for questions."""
-    scope_tables = _require_tables(deps, scope)
-    columns = {
-        table.table_name: [field.name for field in scope_tables.fields[table.id]] for table in scope_tables.tables
-    }
-    return _run(deps, engine, scope_tables.tables, check_statement(sql, DIALECT, columns))
+    place = choose_place(sql, _require_places(deps, scope, connection))
+    tables = place.tables
+    columns = {table.table_name: [field.name for field in tables.fields[table.id]] for table in tables.tables}
+    return _run(deps, engine, place, tables.tables, check_statement(sql, place.dialect, columns))
 
 
-def _require_tables(deps: DataDeps, scope: Scope) -> ScopeTables:
-    scope_tables = load_scope(deps, scope)
-    if not scope_tables.tables:
-        raise NotFound("this scope has no tables", remedy=Remedy("add a file with {}", Verb("upload")))
-    return scope_tables
+def _require_places(deps: DataDeps, scope: Scope, connection: str | None) -> list[DataPlace]:
+    """Return where the tables of a scope are, or only those of one connection."""
+    places = split_places(load_scope(deps, scope))
+    if connection is not None:
+        places = narrow_places(places, require_connection(deps.records, scope, connection))
+    if not places:
+        remedy = Remedy("add a file with {}, or a database with {}", Verb("upload"), Verb("connect"))
+        raise NotFound("this scope has no tables", remedy=remedy)
+    return places
 
 
 def _choose_tables(scope_tables: ScopeTables, question: str, find_tables: FindTables) -> Sequence[TableMetadata]:
@@ -217,12 +244,18 @@ def _choose_tables(scope_tables: ScopeTables, question: str, find_tables: FindTa
     linked = {key["to_table"] for table in tables if table.id in ranks for key in table.foreign_keys}
     chosen = [table for table in tables if table.id in ranks or table.table_name in linked]
     # The reader prefers the first of columns that are named alike, so the tables that fit best come first.
-    return sorted(chosen, key=lambda table: ranks.get(table.id, len(ranks)))
+    return sorted(chosen, key=lambda table: ranks.get(table.id, len(ranks))) or tables[:MAX_TABLES]
 
 
 def _run(
-    deps: DataDeps, engine: DataEngine, tables: Sequence[TableMetadata], statement: CheckedStatement
+    deps: DataDeps,
+    engine: DataEngine,
+    place: DataPlace | None,
+    tables: Sequence[TableMetadata],
+    statement: CheckedStatement,
 ) -> QueryResult:
+    if place is not None and place.connection is not None:
+        return query_connection(deps, engine, place.connection, statement)
     used = [table for table in tables if table.table_name in statement.tables]
     with open_tables(deps, used) as paths:
         # The address of a content is its hash, so it also names the version of the data.

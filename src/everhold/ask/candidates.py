@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import date
 from typing import NamedTuple, Protocol
 
+from everhold.ask.connections.dialects import translate_readings
+from everhold.ask.connections.places import FILES_DIALECT, DataPlace, PlaceReadings, explain_problems
 from everhold.ask.frame import QueryFrame
 from everhold.ask.guard import check_statement
 from everhold.ask.outcome import LIMITS, NotUnderstood
@@ -14,13 +16,14 @@ from everhold.errors import StatementRefused
 from everhold.model import TableMetadata
 from everhold.ports.data_engine import CheckedStatement
 
-DIALECT = "duckdb"
+DIALECT = FILES_DIALECT
 
 
 class ScopedReadings(NamedTuple):
     """The readings of a question by the rules, and the tables of the scope that it was read with.
 
-    `previous` is the frame that the question changes if it follows another one.
+    `previous` is the frame that the question changes if it follows another one. `place` is where the tables are,
+    `others` are the readings in all places that the scope has.
     """
 
     tables: Sequence[TableMetadata]
@@ -28,11 +31,13 @@ class ScopedReadings(NamedTuple):
     readings: Readings
     today: date
     previous: QueryFrame | None = None
+    place: DataPlace | None = None
+    others: Sequence[PlaceReadings] = ()
 
     def check(self, reading: QuestionReading) -> CheckedStatement:
         """Return the statement of a reading after the guard; StatementRefused if it may not run."""
         columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
-        return check_statement(reading.sql, DIALECT, columns)
+        return check_statement(reading.sql, self.reader.dialect, columns)
 
 
 class CandidateSource(Protocol):
@@ -62,12 +67,13 @@ def gather_candidates(question: str, scoped: ScopedReadings, sources: Iterable[C
     proposals = [
         reading
         for source in sources
-        for reading in source.propose(question, scoped)
+        for reading in translate_readings(source.propose(question, scoped), scoped.reader.dialect)
         if reading.confidence >= LIMITS.hopeless and _is_allowed(scoped, reading)
     ]
     problems = find_problems(scoped.reader.schema, scoped.reader.values, question, scoped.readings)
     if problems and not proposals:
-        return RankedCandidates(scoped.readings, problems)
+        explained = explain_problems(problems, scoped.place, scoped.others) if scoped.place else problems
+        return RankedCandidates(scoped.readings, explained)
     by_rules = () if problems else scoped.readings.readings
     return RankedCandidates(replace(scoped.readings, readings=rank_together(by_rules, proposals)), ())
 

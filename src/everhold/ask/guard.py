@@ -19,6 +19,8 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.tokenizer_core import TokenType
 
 from everhold.ask.guard_lists import (
+    CASE_SENSITIVE_COLUMNS,
+    CASE_SENSITIVE_TABLES,
     FUNCTIONS,
     NAMED_FUNCTIONS,
     OPERATORS,
@@ -69,9 +71,9 @@ def check_statement(
 ) -> CheckedStatement:
     """Return the statement that may run: generated from the checked tree, with a limit of `row_limit` + 1 rows.
 
-    `dialect` is duckdb, sqlite or postgres. `tables` are the names that the statement may read; a name with a schema
-    is allowed only if it is listed with that schema. With a mapping to the columns of each table, columns are
-    checked too. Raise StatementRefused for everything that is not known to be harmless.
+    `dialect` is one of `FUNCTIONS`. `tables` are the names that the statement may read; a name with a schema is allowed
+    only if it is listed with that schema. With a mapping to the columns of each table, columns are checked too. Raise
+    StatementRefused for everything that is not known to be harmless.
     """
     if dialect not in FUNCTIONS:
         raise _refuse(f"no guard for the dialect {dialect!r}", dialect, f"use one of {', '.join(sorted(FUNCTIONS))}")
@@ -82,6 +84,13 @@ def check_statement(
     again = _Check(dialect, tables, limits)
     again.walk(_parse(text, dialect, limits, grown=True))
     return CheckedStatement(text, dialect, frozenset(again.used), row_limit, _is_repeatable(tree))
+
+
+def find_read_tables(sql: str, dialect: str) -> frozenset[str]:
+    """Return the names that a statement reads, without those that it defines. StatementRefused if it is no query."""
+    root = _parse(sql, dialect, _LIMITS)
+    defined = {expression.alias for expression in root.find_all(exp.CTE)}
+    return frozenset(table.name for table in root.find_all(exp.Table) if table.name and table.name not in defined)
 
 
 def _refuse(fact: str, value: object = None, remedy: str = "ask with a plain SELECT") -> StatementRefused:
@@ -204,7 +213,7 @@ class _Check:
             self._check_details(node, visible)
         elif kind is exp.Anonymous:
             name = node.this
-            if not isinstance(name, str) or name.lower() not in NAMED_FUNCTIONS[self._dialect]:
+            if not isinstance(name, str) or name.lower() not in NAMED_FUNCTIONS.get(self._dialect, ()):
                 raise _refuse(f"the function {name!s} is not allowed", str(name), "use another function")
         elif kind not in OPERATORS and kind not in FUNCTIONS[self._dialect]:
             name = node.sql_name() if isinstance(node, exp.Func) else kind.__name__
@@ -246,24 +255,27 @@ class _Check:
         folded = self._fold(name)
         if schema is None and folded in visible:
             return
-        is_reserved = schema is None and folded.startswith(RESERVED_PREFIXES[self._dialect])
+        is_reserved = schema is None and folded.startswith(RESERVED_PREFIXES.get(self._dialect, ()))
         if folded not in self._tables or is_reserved:
             raise _refuse(f"no table {name!r} may be read", name, "use a table of this data set")
         self.used.add(self._tables[folded])
 
     def _check_columns(self, root: exp.Query, columns: Mapping[str, Collection[str]]) -> None:
         """Raise StatementRefused for a name that is neither a column of a table that is read nor defined here."""
-        known = {self._fold(column) for table in self.used for column in columns[table]}
-        known |= {self._fold(alias.alias) for alias in root.find_all(exp.Alias)}
+        known = {self._fold_column(column) for table in self.used for column in columns[table]}
+        known |= {self._fold_column(alias.alias) for alias in root.find_all(exp.Alias)}
         for alias in root.find_all(exp.TableAlias):
-            known |= {self._fold(column.name) for column in alias.args.get("columns") or ()}
+            known |= {self._fold_column(column.name) for column in alias.args.get("columns") or ()}
         for column in root.find_all(exp.Column):
-            if type(column.this) is exp.Identifier and self._fold(column.name) not in known:
+            if type(column.this) is exp.Identifier and self._fold_column(column.name) not in known:
                 raise _refuse(f"no column {column.name!r} in the tables of this statement", column.name, _SPELLING)
 
     def _fold(self, name: str) -> str:
         """PostgreSQL distinguishes case in quoted names, and the parser has lowered the others."""
-        return name if self._dialect == "postgres" else name.lower()
+        return name if self._dialect in CASE_SENSITIVE_TABLES else name.lower()
+
+    def _fold_column(self, name: str) -> str:
+        return name if self._dialect in CASE_SENSITIVE_COLUMNS else name.lower()
 
 
 def _is_repeatable(root: exp.Query) -> bool:

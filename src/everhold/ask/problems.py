@@ -60,7 +60,7 @@ def _list_content_words(question: str) -> list[str]:
 
 def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = None) -> Iterator[NotUnderstood]:
     for word in dict.fromkeys(words):
-        owners = _find_owners(schema, word)
+        owners = find_owners(schema, word)
         reachable = schema.measure_distances(entity) if entity else owners
         if not owners:
             yield NotUnderstood(word, UNKNOWN, _find_closest(schema, word))
@@ -75,12 +75,12 @@ def _list_unreachable(schema: AskSchema, best: QuestionReading, entity: str) -> 
     """Yield unexplained words that name tables or columns which no key connects with the reading."""
     reachable = schema.measure_distances(entity)
     for word in best.unexplained:
-        owners = _find_owners(schema, word)
+        owners = find_owners(schema, word)
         if owners and reachable.keys().isdisjoint(owners):
             yield word
 
 
-def _find_owners(schema: AskSchema, word: str) -> dict[str, list[str]]:
+def find_owners(schema: AskSchema, word: str) -> dict[str, list[str]]:
     """Return, by table, the tables and columns whose name has a word."""
     part = stem(word.lower())
     owners: dict[str, list[str]] = {table.name: [table.name] for table in schema.tables if part in table.words}

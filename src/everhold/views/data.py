@@ -66,11 +66,12 @@ class DataVerbs(ScopedView):
 
     @log_as("read")
     def tables(self, *, source: str | None = None, limit: PageSize = 10_000) -> Sequence[TableMetadata]:
-        """Return the tables of uploaded files, or of one `source`, by name."""
-        from everhold.ask.sources.lookup import list_tables, require_source
+        """Return the tables of uploaded files and connected databases, or of one `source` of either kind, by name."""
+        from everhold.ask.connections.lookup import require_owner
+        from everhold.ask.sources.lookup import list_tables
 
         records = self._parts.records
-        chosen = require_source(records, self.scope, source) if source is not None else None
+        chosen = require_owner(records, self.scope, source) if source is not None else None
         rows = list_tables(records, self.scope, chosen)[:limit]
         self._note("read", {"tables": len(rows)})
         return rows
@@ -113,8 +114,8 @@ class DataVerbs(ScopedView):
         """Return the tables that a question is about, best first, with the columns and values that it names.
 
         Names and descriptions of tables, columns and files are searched as recall searches memories. `source`, `table`,
-        `field` and `value` narrow the search step by step: to a file, a table, tables with a column, and tables of
-        which a column holds a value.
+        `field` and `value` narrow the search step by step: to a file or a connection, a table, tables with a column,
+        and tables of which a column holds a value.
         """
         from everhold.ask.sources.finding import TableFilter, find_tables
         from everhold.ask.sources.lookup import narrow_to_project
@@ -167,6 +168,7 @@ class DataVerbs(ScopedView):
         after: Question | EarlierQuestion | Sequence[Question | EarlierQuestion] = (),
         choice: ChoiceNumber | None = None,
         today: date | None = None,
+        connection: str | None = None,
     ) -> "everhold.Answer":
         """Answer a question about the scope's tables: a sentence, the rows, the SQL, how it was read, and a chart.
 
@@ -176,7 +178,8 @@ class DataVerbs(ScopedView):
         `after` is the question before, as text or as `earlier` of its answer, or several, oldest first: a fragment such
         as "only in 2025" changes it. In a scope with a session, these are the session's last questions; the question
         and the answer become messages of it, and the query a run. Periods such as "last month" are counted from
-        `today`, by default the present day. NotFound without tables. No statement runs unguarded.
+        `today`, by default the present day. NotFound without tables. No statement runs unguarded. A question runs in
+        one place: on the uploaded files or on a connected database, which `connection` may name.
         """
         from everhold.ask.asking import ask_question
         from everhold.ask.recording import list_earlier_questions
@@ -198,21 +201,22 @@ class DataVerbs(ScopedView):
             earlier or list_earlier_questions(self._parts.records, self.scope, choosing),
             choice,
             make_candidate_sources(self._parts, self.scope),
+            connection=connection,
         )
         return replace(asked.answer, query=self._record_question(asked, asked_at))
 
     @log_as("search")
-    def sql(self, statement: Question) -> "everhold.QueryResult":
-        """Return the rows of a SELECT on the scope's tables, in DuckDB's SQL.
+    def sql(self, statement: Question, *, connection: str | None = None) -> "everhold.QueryResult":
+        """Return the rows of a SELECT on the scope's tables: in DuckDB's SQL, or in that of a connected database.
 
         StatementRefused for anything else. The statement runs in a process of its own, within limits of time, memory
-        and rows.
+        and rows. It runs where all its tables are; `connection` names a database if several have them.
         """
         from everhold.ask.asking import run_statement
         from everhold.views.data_deps import make_data_deps, require_extra
 
         require_extra()
-        result = run_statement(make_data_deps(self._parts), self._parts.data_engine, self.scope, statement)
+        result = run_statement(make_data_deps(self._parts), self._parts.data_engine, self.scope, statement, connection)
         self._note("search", {"rows": result.row_count, "length": len(statement)})
         return result
 

@@ -6,6 +6,7 @@ from everhold.views.agent_files import AgentFileVerbs, AsyncAgentFileVerbs
 from everhold.views.agents import AgentVerbs, AsyncAgentVerbs
 from everhold.views.blocks import AsyncBlockVerbs, BlockVerbs
 from everhold.views.conflicts import AsyncConflictVerbs, ConflictVerbs
+from everhold.views.connections import AsyncConnectionVerbs, ConnectionVerbs
 from everhold.views.data import AsyncDataVerbs, DataVerbs
 from everhold.views.episodes import AsyncEpisodeVerbs, EpisodeVerbs
 from everhold.views.events import AsyncEventVerbs, EventVerbs
@@ -40,6 +41,7 @@ class View(
     RunVerbs,
     WorkspaceVerbs,
     DataVerbs,
+    ConnectionVerbs,
 ):
     """What one scope may see and do; the only way to data."""
 
@@ -61,6 +63,7 @@ class AsyncView(
     AsyncRunVerbs,
     AsyncWorkspaceVerbs,
     AsyncDataVerbs,
+    AsyncConnectionVerbs,
 ):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 

@@ -36,6 +36,7 @@ def ask(
     choice: Annotated[
         int | None, typer.Option(metavar="N", help="The reading that is meant, by its number in the answer before.")
     ] = None,
+    connection: Annotated[str | None, typer.Option(metavar="NAME", help="Ask only this connected database.")] = None,
     chart: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the chart to a .png or .svg file.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the rows to a CSV file.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
@@ -46,7 +47,7 @@ def ask(
     """
     if chart is not None and chart.suffix not in (".png", ".svg"):
         raise InvalidInput(f"a chart cannot be drawn to {str(chart)!r}", value=str(chart), remedy="name a .png or .svg")
-    answer = call.view.ask(" ".join(words), after=after or (), choice=choice)
+    answer = call.view.ask(" ".join(words), after=after or (), choice=choice, connection=connection)
     notes = []
     if csv is not None and answer.sql:
         write_private(csv, answer.to_csv().encode(), overwrite=overwrite)
@@ -68,9 +69,13 @@ def show_answer(answer: Answer, notes: Sequence[str] = ()) -> CommandResult:
 
 
 @command(app, "sql")
-def run_sql(call: Call, statement: Annotated[str, typer.Argument(metavar="SELECT")]) -> CommandResult:
-    """Run a SELECT on uploaded data; anything else is refused."""
-    result = call.view.sql(statement)
+def run_sql(
+    call: Call,
+    statement: Annotated[str, typer.Argument(metavar="SELECT")],
+    connection: Annotated[str | None, typer.Option(metavar="NAME", help="Run it on this connected database.")] = None,
+) -> CommandResult:
+    """Run a SELECT on files or a connected database; anything else is refused."""
+    result = call.view.sql(statement, connection=connection)
     names = [column.name for column in result.columns]
     rows = [list(row) for row in result.rows]
     return CommandResult(
