@@ -71,9 +71,10 @@ def gather_candidates(question: str, scoped: ScopedReadings, sources: Iterable[C
         if reading.confidence >= LIMITS.hopeless and _is_allowed(scoped, reading)
     ]
     problems = find_problems(scoped.reader.schema, scoped.reader.values, question, scoped.readings)
+    if scoped.place is not None:
+        problems = explain_problems(question, problems, scoped.place, scoped.others)
     if problems and not proposals:
-        explained = explain_problems(problems, scoped.place, scoped.others) if scoped.place else problems
-        return RankedCandidates(scoped.readings, explained)
+        return RankedCandidates(scoped.readings, problems)
     by_rules = () if problems else scoped.readings.readings
     return RankedCandidates(replace(scoped.readings, readings=rank_together(by_rules, proposals)), ())
 

@@ -31,7 +31,7 @@ def find_problems(schema: AskSchema, values: ValueIndex, question: str, readings
     if best is None and readings.unconnected:
         return [_describe_gap(readings.unconnected)]
     if best is None:
-        return [*_list_unknown(schema, _list_content_words(question))] or [_describe_nothing(schema)]
+        return [*_list_unknown(schema, list_content_words(question))] or [_describe_nothing(schema)]
     if best.frame is None:
         return [] if best.confidence >= LIMITS.hopeless else [_describe_doubt(best)]
     heads = [word for word in best.missing_heads if word.lower() not in _DISPLAY_NOUNS]
@@ -52,7 +52,8 @@ def _list_ignored(best: QuestionReading) -> Iterator[NotUnderstood]:
         yield NotUnderstood(" … ".join(dict.fromkeys(best.ignored)), reason)
 
 
-def _list_content_words(question: str) -> list[str]:
+def list_content_words(question: str) -> list[str]:
+    """Return the words of a question that should name something in the data."""
     words = [token for token in tokenize(question) if token.kind in ("word", "quoted")]
     known = FILLERS | _GRAINS
     return [word.text for word in words if word.lower not in known and match_cue([word.lower]) is None]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everhold import clock
+from everhold.ask.connections.address import has_secret
 from everhold.ask.connections.deps import ConnectionDeps
 from everhold.ask.connections.lookup import require_connection
 from everhold.ask.connections.summary import ConnectionSummary, summarize_connection
@@ -47,7 +48,7 @@ class ConnectionTarget:
         """Return what is stored of it: the URL, or only the name of the variable."""
         address = self.address
         shown = str(address) if self.variable is None else f"${self.variable}"
-        options = {"dialect": address.dialect, "address": shown, "has_secret": bool(address.password)}
+        options = {"dialect": address.dialect, "address": shown, "has_secret": has_secret(address)}
         optional = {"url_env": self.variable, "schema": self.schema}
         options |= {name: value for name, value in optional.items() if value is not None}
         dsn = address.url.encode() if self.variable is None else b""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from everhold.ask.guard import find_read_tables
 from everhold.ask.language.tokens import split_words
-from everhold.ask.outcome import UNKNOWN, NotUnderstood
-from everhold.ask.problems import find_owners, find_problems
+from everhold.ask.outcome import NotUnderstood
+from everhold.ask.problems import find_owners, find_problems, list_content_words
 from everhold.ask.reading import QuestionReader, Readings
 from everhold.ask.sources.cache import ScopeTables
 from everhold.ask.sources.deps import DataDeps
@@ -69,9 +69,9 @@ def choose_readings(question: str, candidates: Sequence[PlaceReadings]) -> Place
     """
     if len(candidates) == 1:
         return candidates[0]
-    ranked = sorted(candidates, key=lambda candidate: _rank(question, candidate), reverse=True)
+    ranked = sorted(candidates, key=lambda candidate: _rank(question, candidate, candidates), reverse=True)
     best, second = ranked[0], ranked[1]
-    (can_best, confidence), (can_second, other) = _rank(question, best), _rank(question, second)
+    (can_best, confidence), (can_second, other) = (_rank(question, each, candidates) for each in (best, second))
     if not (can_best and can_second and confidence - other < _ABOUT_AS_LIKELY):
         return best
     note = f"asked of {best.place.name}; {second.place.name} could answer it too"
@@ -79,27 +79,40 @@ def choose_readings(question: str, candidates: Sequence[PlaceReadings]) -> Place
     return replace(best, readings=replace(best.readings, readings=tuple(noted)))
 
 
-def _rank(question: str, candidate: PlaceReadings) -> tuple[bool, float]:
+def _rank(question: str, candidate: PlaceReadings, candidates: Sequence[PlaceReadings]) -> tuple[bool, float]:
     best = candidate.readings.best
     problems = find_problems(candidate.reader.schema, candidate.reader.values, question, candidate.readings)
-    return not problems, 0.0 if best is None else best.confidence
+    is_answered = not problems and not _list_elsewhere(question, candidate, candidates)
+    return is_answered, 0.0 if best is None else best.confidence
 
 
 def explain_problems(
-    problems: Sequence[NotUnderstood], place: DataPlace, others: Sequence[PlaceReadings]
+    question: str, problems: Sequence[NotUnderstood], place: DataPlace, candidates: Sequence[PlaceReadings]
 ) -> list[NotUnderstood]:
-    """Return the problems of a question, with words that only another place knows explained so."""
-    return [_explain(problem, place, others) for problem in problems]
+    """Return the problems of a question in a place, and those of words that only another place knows."""
+    chosen = next((each for each in candidates if each.place is place), None)
+    if chosen is None or len(candidates) == 1:
+        return list(problems)
+    elsewhere = _list_elsewhere(question, chosen, candidates)
+    named = {problem.text for problem in elsewhere}
+    return [*elsewhere, *(problem for problem in problems if problem.text not in named)]
 
 
-def _explain(problem: NotUnderstood, place: DataPlace, others: Sequence[PlaceReadings]) -> NotUnderstood:
-    if problem.reason != UNKNOWN:
-        return problem
-    for other in others:
-        if other.place is not place and _knows(other.reader, problem.text):
-            reason = f"is in {other.place.name}, and the rest in {place.name}; a question runs in one database"
-            return NotUnderstood(problem.text, reason)
-    return problem
+def _list_elsewhere(question: str, chosen: PlaceReadings, candidates: Sequence[PlaceReadings]) -> list[NotUnderstood]:
+    """Return the words that a place cannot explain and another one knows."""
+    best = chosen.readings.best
+    bound = {word for phrase in (best.bindings if best else ()) for word in split_words(phrase)}
+    others = [candidate for candidate in candidates if candidate.place is not chosen.place]
+    problems = []
+    for word in dict.fromkeys(list_content_words(question)):
+        if bound.isdisjoint(split_words(word)) and not _knows(chosen.reader, word):
+            owner = next((other for other in others if _knows(other.reader, word)), None)
+            if owner is not None:
+                reason = (
+                    f"is in {owner.place.name}, and the rest in {chosen.place.name}; a question runs in one database"
+                )
+                problems.append(NotUnderstood(word, reason))
+    return problems
 
 
 def _knows(reader: QuestionReader, text: str) -> bool:
