@@ -181,3 +181,28 @@ def test_limits_can_be_chosen() -> None:
         check_statement(
             "SELECT 1 FROM orders JOIN customers USING (id)", "duckdb", TABLES, limits=StatementLimits(joins=0)
         )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT LOAD_FILE('/etc/passwd')",
+        "SELECT SLEEP(5)",
+        "SELECT @@version",
+        "SELECT @a := id FROM orders",
+        "SELECT id FROM orders INTO OUTFILE '/tmp/x'",
+        "SELECT * FROM mysql.user",
+        "SELECT id FROM Orders",
+        "SELECT id FROM orders LOCK IN SHARE MODE",
+        "/*!50000 DELETE FROM orders */",
+    ],
+)
+def test_mysql_statements_are_refused(sql: str) -> None:
+    with pytest.raises(StatementRefused):
+        check_statement(sql, "mysql", {"orders": ["id", "name"]})
+
+
+def test_mysql_statements_are_written_without_comments_and_with_escaped_texts() -> None:
+    sql = "SELECT ID, YEAR(name) /*!50000 , SLEEP(5) */ FROM `orders` WHERE name = 'a\\'; DROP TABLE x -- ' # x"
+    checked = check_statement(sql, "mysql", {"orders": ["id", "name"]}).sql
+    assert checked == "SELECT ID, YEAR(name) FROM `orders` WHERE name = 'a''; DROP TABLE x -- ' LIMIT 10001"
