@@ -146,5 +146,6 @@ def make_connection_policy(parts: "Parts") -> "ConnectionPolicy":
 
 
 def can_keep_secrets(parts: "Parts") -> bool:
-    """Return whether the store encrypts the addresses of connections."""
-    return False
+    """Return whether the store encrypts the addresses of connections: it does with a master key."""
+    encryption = vars(parts).get("encryption")  # None, or absent in an engine that was built without it
+    return encryption is not None and not encryption.is_missing

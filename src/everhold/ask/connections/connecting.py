@@ -110,12 +110,12 @@ def _discard_values(deps: ConnectionDeps, organization: str, project: str, name:
 def _store(
     deps: ConnectionDeps, scope: Scope, project: str, name: str, target: ConnectionTarget, profile: DatabaseProfile
 ) -> ConnectedDatabase:
-    new_id = clock.make_id("con")
+    drafted_id = clock.make_id("con")
     values = [{column.name: list(column.values) for column in table.columns} for table in profile.tables]
 
     def commit(_: int) -> ConnectedDatabase:
         current = _find_current(deps, scope.organization, project, name)
-        drafted = _draft(scope, project, name, target, profile, current, new_id)
+        drafted = _draft(scope, project, name, target, profile, current, drafted_id)
         address = deps.data.files.put_values(scope.organization, drafted.id, values)
         row = drafted.evolve(metadata={**drafted.metadata, "values": address})
         before = _describe_known(deps, row) if current is not None else []
@@ -137,8 +137,8 @@ def _store(
     try:
         return retry("connect a database", commit, CONFLICTS, give_up=lambda _: busy)
     except BaseException:
-        if not deps.data.records.get(Connection, scope.organization, [new_id]):
-            deps.data.files.delete(scope.organization, [new_id])
+        if not deps.data.records.get(Connection, scope.organization, [drafted_id]):
+            deps.data.files.delete(scope.organization, [drafted_id])
         raise
 
 
@@ -159,7 +159,7 @@ def _draft(
     target: ConnectionTarget,
     profile: DatabaseProfile,
     current: Connection | None,
-    new_id: str,
+    drafted_id: str,
 ) -> Connection:
     now = clock.now()
     values = {
@@ -170,7 +170,7 @@ def _draft(
     }
     if current is not None:
         return current.evolve(**values)
-    own = {"id": new_id, "organization_id": scope.organization, "project_id": project, "name": name}
+    own = {"id": drafted_id, "organization_id": scope.organization, "project_id": project, "name": name}
     return validate_row(Connection, {**own, "created_at": now, "created_by_id": scope.actor, **values})
 
 
