@@ -56,13 +56,18 @@ class ConnectionTarget:
 
 
 def connect_database(
-    deps: ConnectionDeps, scope: Scope, name: str, target: ConnectionTarget, report: ReportProgress
+    deps: ConnectionDeps,
+    scope: Scope,
+    name: str,
+    target: ConnectionTarget,
+    report: ReportProgress,
+    project: str | None = None,
 ) -> ConnectedDatabase:
-    """Store a connection and its tables in the scope's project, under a name that may be in use: it then leads here.
+    """Store a connection and its tables in a project, by default the scope's.
 
-    A failure leaves nothing behind, or everything as it was.
+    The name may be in use: the connection then leads here. A failure leaves nothing behind, or everything as it was.
     """
-    project = find_project(scope) or DEFAULT_PROJECT
+    project = project or find_project(scope) or DEFAULT_PROJECT
     data = deps.policy.make_tables(target.address, target.schema)
     profile = deps.profiler.profile(data, deps.limits, report)
     if not profile.tables:
@@ -90,8 +95,8 @@ def refresh_connection(deps: ConnectionDeps, scope: Scope, name: str, report: Re
         address = deps.policy.check_variable(variable)
     else:
         address = deps.policy.open(connection).address
-    place = Scope(organization=scope.organization, project=connection.project_id, user=scope.user)
-    return connect_database(deps, place, connection.name, ConnectionTarget(address, variable, schema), report)
+    target = ConnectionTarget(address, variable, schema)
+    return connect_database(deps, scope, connection.name, target, report, connection.project_id)
 
 
 def _find_current(deps: ConnectionDeps, organization: str, project: str, name: str) -> Connection | None:
