@@ -42,6 +42,7 @@ class SettingsFields(TypedDict, total=False):
     workspaces: Section
     log: Section
     uploads: Section
+    ask: Section
     voice: Section
     data: Setting[str | Path]
     cache: Setting[str | Path]
