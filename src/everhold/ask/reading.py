@@ -16,6 +16,7 @@ from everhold.ask.grouping import sort_periods, sum_grouped_measures
 from everhold.ask.language.tokens import Token, tokenize
 from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
+from everhold.ask.linking.mention import Mention
 from everhold.ask.linking.names import NameIndex
 from everhold.ask.schema import AskSchema
 from everhold.ask.spelling import SpellingIndex, replace_words
@@ -127,9 +128,17 @@ class QuestionReader:
         is_better = again.best is not None and len(again.best.unexplained) < len(unknown)
         return _add_corrections(again, corrections) if is_better else readings
 
+    def find_mentions(self, tokens: Sequence[Token], today: date) -> list[Mention]:
+        """Return what the words of a question may name, overlapping mentions included."""
+        return find_mentions(self.schema, self._names, self.values, tokens, today)
+
+    def is_name(self, word: str) -> bool:
+        """Say whether a stem is a word of the name of a table or a column."""
+        return self._names.has_word(word)
+
     def _read(self, question: str, today: date, previous: QueryFrame | None) -> Readings:
         tokens = tokenize(question)
-        mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
+        mentions = self.find_mentions(tokens, today)
         written: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
         drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
         unconnected: tuple[str, ...] = ()
