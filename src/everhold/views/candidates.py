@@ -1,8 +1,10 @@
 """Chooses which sources propose readings of a question besides the rules."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from everhold.ask.candidates import CandidateSource
+from everhold.ask.language_model.examples import find_examples
 from everhold.ask.language_model.proposing import ModelOptions, ModelSource
 from everhold.ask.language_model.schema_lines import SchemaNotes, make_notes
 from everhold.ask.sources.content import load_scope
@@ -26,4 +28,5 @@ def make_model_source(parts: Parts, deps: DataDeps, scope: Scope) -> ModelSource
     def find_notes(tables: Sequence[TableMetadata]) -> SchemaNotes:
         return make_notes(tables, load_scope(deps, scope).fields, sends_values=options.sends_values)
 
-    return ModelSource(parts.question_model, options, parts.count_tokens, find_notes)
+    examples = partial(find_examples, parts.records, scope)
+    return ModelSource(parts.question_model, options, parts.count_tokens, find_notes, examples)

@@ -35,7 +35,7 @@ class ChatModel:
             )
         try:
             said = response.json()["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError) as malformed:
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as malformed:
             raise self._make_completion_error() from malformed
         if said is not None and not isinstance(said, str):
             raise self._make_completion_error()
