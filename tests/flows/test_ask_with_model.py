@@ -108,7 +108,7 @@ def test_an_unsure_question_is_answered_by_the_model(shop: View, endpoint: ChatE
     answer = shop.ask(UNSURE, today=TODAY)
     assert (answer.status, answer.table.rows, answer.confidence) == (AnswerStatus.ASSUMED, ((1,),), 0.6)
     assert answer.sql == "SELECT COUNT(*) AS churned FROM orders WHERE channel = 'store'"
-    assert answer.restatement == "COUNT(*) AS churned of orders, where channel = 'store'"
+    assert answer.restatement == "COUNT(*) of orders, where channel = 'store'"
     assert answer.assumptions == (
         "the language model 'tiny' wrote the statement",
         "'STORE' means the value 'store' of orders.channel",
@@ -162,6 +162,14 @@ def test_agreement_raises_the_confidence(shop: View, endpoint: ChatEndpoint) -> 
     assert both.confidence == pytest.approx(1 - (1 - alone.confidence) * 0.4, abs=1e-3)
     assert both.restatement == alone.restatement
     assert not any("language model" in line for line in both.assumptions)
+
+
+def test_two_empty_results_do_not_agree(shop: View, endpoint: ChatEndpoint) -> None:
+    question = "orders in the store in France"
+    endpoint.script = ["NONE", "SELECT order_id FROM orders WHERE amount < 0"]
+    alone, both = shop.ask(question), shop.ask(question)
+    assert alone.table.rows == both.table.rows == ()
+    assert both.confidence <= alone.confidence
 
 
 def test_disagreement_is_a_choice(shop: View, endpoint: ChatEndpoint, store: Store) -> None:
@@ -258,7 +266,7 @@ def test_a_broken_model_is_no_error(shop: View, endpoint: ChatEndpoint, said: An
     endpoint.script = [said, said]
     answer = shop.ask("total amount of the web in France")
     assert answer.table.rows == ((35,),)
-    note = f"answered without the language model 'tiny', which {reason}"
+    note = f"the language model 'tiny' was not used: it {reason}"
     assert answer.assumptions[-1] == note
     endpoint.script = [said, said]
     refused = shop.ask(UNSURE)
@@ -270,7 +278,7 @@ def test_a_dead_model_is_no_error(store: Store, endpoint: ChatEndpoint) -> None:
     shop = open_shop(store, endpoint, url="http://127.0.0.1:9/v1")
     answer = shop.ask("total amount of the web in France")
     assert answer.table.rows == ((35,),)
-    assert answer.assumptions[-1] == "answered without the language model 'tiny', which did not answer in time"
+    assert answer.assumptions[-1] == "the language model 'tiny' was not used: it did not answer in time"
     assert "127.0.0.1" not in repr(answer)
     assert read_query(store, answer).metadata["language_model"]["outcome"] == "unavailable"
 

@@ -138,11 +138,16 @@ def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading
         except (StatementRefused, QueryError):
             continue  # a reading that cannot be run is none to choose
         if say_the_same(ran[0].result.rows, other.result.rows):
-            if reading.origin is not best.origin:
+            if reading.origin is not best.origin and _has_values(other.result):
                 ran[0] = _confirm(ran[0], other)
         elif is_rival(best, reading) and not any(say_the_same(known.result.rows, other.result.rows) for known in ran):
             ran.append(other)
     return ran
+
+
+def _has_values(result: QueryResult) -> bool:
+    """Say whether a result has a value. Two statements that find nothing need not mean the same."""
+    return any(cell is not None for row in result.rows for cell in row)
 
 
 def _confirm(first: _RunReading, other: _RunReading) -> _RunReading:

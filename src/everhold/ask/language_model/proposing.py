@@ -103,7 +103,7 @@ class ModelSource:
             attempt = self._ask(task, calls, scoped, run)
         except EverholdError as error:
             logger.warning("the language model %r was asked in vain: %s", self._model.name, type(error).__name__)
-            note = f"answered without the language model {self._model.name!r}, which {_describe_error(error)}"
+            note = f"the language model {self._model.name!r} was not used: it {_describe_error(error)}"
             return ModelProposal(None, note, self._make_use(calls, "unavailable"))
         if attempt.reading is None:
             note = f"the language model {self._model.name!r} gave no statement that can be used"

@@ -118,10 +118,13 @@ def _find_stored(text: str, ref: ColumnRef, values: ValueIndex) -> str | None:
 
 
 def describe_query(tree: exp.Query, dialect: str) -> str:
-    """Return a statement in a few words: what it selects, from which tables, and how."""
+    """Return a statement in a few words: what it selects, from which tables, and how.
+
+    Aliases are left out: they are words of the model, and say nothing about what is computed.
+    """
     if not isinstance(tree, exp.Select):
         return f"a combination of {' and '.join(_list_tables(tree))}"
-    selected = ", ".join(_write(item, dialect) for item in tree.expressions)
+    selected = ", ".join(_write(item.unalias(), dialect) for item in tree.expressions)
     parts = [f"{selected} of {' and '.join(_list_tables(tree))}"]
     for name, words in (("where", "where"), ("group", "per"), ("having", "having"), ("order", "sorted by")):
         clause = tree.args.get(name)
