@@ -73,6 +73,7 @@ def ask_question(
     after: Sequence[EarlierQuestion] = (),
     choice: int | None = None,
     sources: Sequence[CandidateSource] = (),
+    *,
     model: ModelSource | None = None,
     offered: Sequence[str] = (),
 ) -> AskedQuestion:

@@ -109,7 +109,7 @@ class QuestionReader:
         dialect: str = "sqlite",
         synonyms: Sequence[SynonymSource] = (),
     ) -> None:
-        self.schema, self.values, self._dialect = schema, values, dialect
+        self.schema, self.values, self.dialect = schema, values, dialect
         self._names = NameIndex(schema, synonyms)
         self._spelling = SpellingIndex(schema)
 
@@ -166,7 +166,7 @@ class QuestionReader:
 
     def _write(self, frame: QueryFrame) -> str | None:
         try:
-            return write_sql(self.schema, frame, self._dialect)
+            return write_sql(self.schema, frame, self.dialect)
         except InvalidInput:
             return None
 

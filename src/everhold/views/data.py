@@ -200,8 +200,8 @@ class DataVerbs(ScopedView):
             earlier or list_earlier_questions(records, self.scope, choosing),
             choice,
             make_candidate_sources(self._parts, self.scope),
-            model,
-            list_offered_statements(records, self.scope, question) if model and choice is not None else (),
+            model=model,
+            offered=list_offered_statements(records, self.scope, question) if model and choice is not None else (),
         )
         return replace(asked.answer, query=self._record_question(asked, asked_at))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from everhold.ask.candidates import DIALECT, RankedCandidates, ScopedReadings, rank_together
+from everhold.ask.candidates import RankedCandidates, ScopedReadings, rank_together
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import QueryFrame
 from everhold.ask.language_model.answers import ModelAnswer, read_answer
@@ -119,7 +119,7 @@ class ModelSource:
         return ModelTask(
             question,
             scoped.today,
-            DIALECT,
+            scoped.reader.dialect,
             scoped.reader.schema,
             scoped.readings.readings,
             self._find_notes(scoped.tables),
@@ -173,7 +173,7 @@ def _make_reading(frame: QueryFrame | None, sql: str, scoped: ScopedReadings, co
     schema = scoped.reader.schema
     reading = QuestionReading(frame, sql, "", confidence, origin=ReadingOrigin.MODEL)
     scoped.check(reading)  # before anything else reads the statement: the guard limits its size
-    statement = prepare_statement(sql, DIALECT, schema, scoped.reader.values)
+    statement = prepare_statement(sql, scoped.reader.dialect, schema, scoped.reader.values)
     if statement.assumptions:  # a value was spelled otherwise, and the frame still has the old spelling
         frame = None
     words = statement.words if frame is None else describe_frame(schema, frame)
@@ -185,7 +185,7 @@ def _follows_statement(scoped: ScopedReadings, earlier: Sequence[EarlierQuestion
     last = earlier[-1].sql if earlier else None
     if last is None or scoped.previous is None:
         return last is not None
-    return write_sql(scoped.reader.schema, scoped.previous, DIALECT) != last
+    return write_sql(scoped.reader.schema, scoped.previous, scoped.reader.dialect) != last
 
 
 def _describe_error(error: EverholdError) -> str:
