@@ -4,15 +4,14 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
+from everhold.ask.guard import parse_query
 from everhold.ask.schema import AskSchema
+from everhold.errors import StatementRefused
 
 HIDDEN_VALUE: Final = "…"
 _VALUE_MEANING: Final = "the value "
-_LONGEST_STATEMENT: Final = 4_000
 # Literals that say how to compute, not what is in a cell.
 _PLAIN_LITERALS: Final = frozenset((
     "year", "quarter", "month", "week", "day", "hour", "minute", "second", "0", "1", "100", "0.0", "1.0", "100.0",
@@ -25,10 +24,8 @@ def hide_values(sql: str, dialect: str, typed: str) -> str | None:
     `typed` is what the user wrote. Numbers that limit rows and the names of periods stay.
     """
     try:
-        tree = sqlglot.parse_one(sql, read=dialect) if len(sql) <= _LONGEST_STATEMENT else None
-    except (SqlglotError, RecursionError):
-        return None
-    if tree is None:
+        tree = parse_query(sql, dialect)
+    except StatementRefused:
         return None
     for literal in list(tree.find_all(exp.Literal)):
         if literal.find_ancestor(exp.Limit) is None and not _is_shown(str(literal.this), typed):
@@ -39,8 +36,8 @@ def hide_values(sql: str, dialect: str, typed: str) -> str | None:
 def hide_question_values(question: str, sql: str, dialect: str, typed: str) -> str:
     """Return an earlier question in which the literals of its statement are hidden that are not in `typed`."""
     try:
-        literals = {str(literal.this) for literal in sqlglot.parse_one(sql, read=dialect).find_all(exp.Literal)}
-    except (SqlglotError, RecursionError):
+        literals = {str(literal.this) for literal in parse_query(sql, dialect).find_all(exp.Literal)}
+    except StatementRefused:
         return HIDDEN_VALUE
     for text in sorted(literals, key=len, reverse=True):
         if text and not _is_shown(text, typed):
