@@ -35,6 +35,7 @@ from everhold.embedding import (
     report_embedding,
 )
 from everhold.errors import StoreUnavailable
+from everhold.language_models import make_language_model, make_question_model
 from everhold.maintenance.serving import find_serving_model, list_retired_models
 from everhold.model import EmbeddingModel, Message
 from everhold.ports.embedder import Embedder
@@ -58,6 +59,7 @@ from everhold.settings import Settings
 from everhold.stores import describe_place, do_all, make_sql_views, open_store
 
 if TYPE_CHECKING:
+    from everhold.ask.language_model.calling import BoundedModel
     from everhold.ask.sources.cache import TableCache
     from everhold.episodes.deps import EpisodeDeps
     from everhold.events.subscription import Subscription
@@ -136,6 +138,11 @@ class Parts:
         from everhold.adapters.data_engine import SandboxedDataEngine
 
         return SandboxedDataEngine()
+
+    @cached_property
+    def question_model(self) -> "BoundedModel | None":
+        """The language model that is asked about questions on data, if there is one."""
+        return make_question_model(self.settings)
 
     @cached_property
     def table_cache(self) -> "TableCache":
@@ -388,12 +395,3 @@ def make_session_cache(settings: Settings, records: Records) -> SessionCache:
 
     options = {**chosen.model_dump(), **({"prefix": ""} if settings.layout == "julep" else {})}
     return RedisSessions(RedisOptions(settings.sessions, **options), partial(load_secret, records))
-
-
-def make_language_model(settings: Settings) -> LanguageModel | None:
-    if settings.llm is None:
-        return None
-    from everhold.adapters.openai import ChatModel  # needs an extra
-
-    key = settings.llm.api_key.get_secret_value() if settings.llm.api_key else None
-    return ChatModel(settings.llm.url, settings.llm.model, api_key=key)

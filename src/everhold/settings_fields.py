@@ -43,6 +43,7 @@ class SettingsFields(TypedDict, total=False):
     log: Section
     uploads: Section
     connections: Section
+    ask: Section
     voice: Section
     data: Setting[str | Path]
     cache: Setting[str | Path]

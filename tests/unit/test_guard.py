@@ -141,6 +141,72 @@ def test_columns_are_checked_if_known() -> None:
         check_statement("SELECT o.row_to_json FROM orders o", "postgres", columns)
 
 
+COLUMNS = {"orders": ("id", "amount", 'a"b'), "customers": ("id", "name")}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        # PostgreSQL calls a function by this notation; an alias of the same name must not make it a column.
+        "SELECT o.row_to_json, amount AS row_to_json FROM orders o",
+        "SELECT o.row_to_json FROM orders o, (SELECT id AS row_to_json FROM customers) AS c",
+        "SELECT o.name FROM orders o, customers c",
+        "SELECT x.id FROM orders o",
+        "SELECT o.f FROM orders o WHERE EXISTS (SELECT id FROM (SELECT id AS f FROM customers) AS o)",
+    ],
+)
+def test_a_column_belongs_to_the_table_before_it(sql: str) -> None:
+    with pytest.raises(StatementRefused):
+        check_statement(sql, "postgres", COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT o.id, c.name FROM orders o JOIN customers AS c ON c.id = o.id ORDER BY o.amount",
+        "SELECT id, (SELECT max(o.amount) FROM orders o WHERE o.id = customers.id) AS best FROM customers",
+        "WITH t AS (SELECT id AS k FROM orders) SELECT t.k, u.s FROM t, (SELECT sum(amount) AS s FROM orders) u",
+        "SELECT x.a FROM orders AS x(a, b)",
+        "SELECT o.* FROM orders o",
+        "SELECT id, count(*) AS orders FROM orders GROUP BY id ORDER BY orders DESC",
+        'SELECT o."a""b" AS total FROM orders o',
+    ],
+)
+def test_columns_of_tables_aliases_and_subqueries_pass(sql: str) -> None:
+    check_statement(sql, "duckdb", COLUMNS)
+
+
+def test_a_backslash_before_a_quote_is_refused_where_a_server_may_read_it_otherwise() -> None:
+    # With standard_conforming_strings off, the first text would end at the third quote, and the rest would run.
+    sql = "SELECT id FROM orders WHERE amount IN ('\\', ' UNION SELECT secret FROM hidden -- ')"
+    with pytest.raises(StatementRefused, match="a backslash stands before a quote"):
+        check_statement(sql, "postgres", COLUMNS)
+    check_statement("SELECT id FROM orders WHERE amount LIKE 'a\\d%'", "postgres", COLUMNS)
+    check_statement(sql, "sqlite", COLUMNS)
+
+
+@pytest.mark.parametrize("name", ['x"" FROM hidden --', "x\\", "x' y", "x`y", "x] y", "x\ny"])
+def test_names_of_their_own_are_plain(name: str) -> None:
+    with pytest.raises(StatementRefused, match="a name has a quote"):
+        check_statement(f'SELECT amount AS "{name}" FROM orders', "duckdb", COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "unit", ["JOIN orders ", "LEFT JOIN orders ", "NATURAL JOIN orders ", "CROSS JOIN orders AS ", "JOIN orders AS ON ",
+             "JOIN orders AS a(ON) ", 'JOIN "ON" ', "JOIN orders AS USING ", "STRAIGHT_JOIN orders "],
+)  # fmt: skip
+def test_joins_that_the_parser_would_never_finish_are_refused(unit: str) -> None:
+    # The parser tries each join without a condition in two ways, so it would not end on 100 of them.
+    for head in ("SELECT ", "SELECT id FROM orders "):
+        with pytest.raises(StatementRefused):
+            check_statement(head + unit * 100, "duckdb", COLUMNS)
+
+
+def test_many_joins_with_conditions_pass() -> None:
+    joins = " ".join(f"JOIN orders o{number} ON o{number}.id = orders.id" for number in range(16))
+    check_statement(f"SELECT orders.id FROM orders {joins}", "duckdb", COLUMNS)
+
+
 @pytest.mark.parametrize(
     ("dialect", "sql", "is_repeatable"),
     [

@@ -140,14 +140,18 @@ def make_answer(
     )
 
 
-def make_refusal(question: str, not_understood: Sequence[NotUnderstood]) -> Answer:
-    """Return the answer to a question that was not understood: it says what, and has no rows."""
+def make_refusal(question: str, not_understood: Sequence[NotUnderstood], note: str = "") -> Answer:
+    """Return the answer to a question that was not understood: it says what, and has no rows.
+
+    `note` is a further line for `assumptions`.
+    """
     return Answer(
         question=question,
         sentence=describe_problems(not_understood),
         table=ResultTable((), ()),
         sql="",
         restatement="",
+        assumptions=(note,) if note else (),
         confidence=0.0,
         status=AnswerStatus.CANNOT,
         not_understood=tuple(not_understood),

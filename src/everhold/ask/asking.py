@@ -1,4 +1,4 @@
-"""Answer a question about uploaded data, without a language model.
+"""Answer a question about uploaded data, by rules, by what was learned, and by a language model if there is one.
 
 tables → readings of the question → what is not understood → checked statements → results of the sandbox → answer
 """
@@ -23,6 +23,8 @@ from everhold.ask.connections.places import (
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
 from everhold.ask.guard import check_statement
+from everhold.ask.language_model.calling import ModelUse
+from everhold.ask.language_model.proposing import NO_PROPOSAL, ModelSource, add_proposal, read_offered
 from everhold.ask.outcome import MAX_CHOICES, ask_back, is_rival, make_choices
 from everhold.ask.reading import QuestionReader, QuestionReading, ReadingOrigin, Readings
 from everhold.ask.results import say_the_same
@@ -47,13 +49,14 @@ class FindTables(Protocol):
 class AskedQuestion:
     """The answer to a question, the result and the reading that it is made from, and the choice that the caller made.
 
-    There is no result and no reading if nothing was run.
+    There is no result and no reading if nothing was run. `model_use` is what was sent to a language model.
     """
 
     answer: Answer
     result: QueryResult | None
     choice: int | None = None
     reading: QuestionReading | None = None
+    model_use: ModelUse | None = None
 
 
 @dataclass(frozen=True)
@@ -81,29 +84,43 @@ def ask_question(
     choice: int | None = None,
     sources: Sequence[CandidateSource] = (),
     *,
+    model: ModelSource | None = None,
+    offered: Sequence[str] = (),
     connection: str | None = None,
 ) -> AskedQuestion:
     """Return the answer to a question about the tables of a scope.
 
-    The rules read it, and `sources` may propose further readings; all are ranked, checked and run together.
+    The rules read it, and `sources` may propose further readings; all are ranked, checked and run together. `model` is
+    asked if none of them is sure.
 
     `after` are the questions before, oldest first: a fragment such as "only in 2025" changes the last of them.
-    `choice` is the number of a reading that an earlier answer offered. Raise NotFound if the scope has no tables, and
-    InvalidInput if there is no such choice.
+    `choice` is the number of a reading that an earlier answer offered, and `offered` the statements that it offered: a
+    model need not write the same one again. Raise NotFound if the scope has no tables, and InvalidInput if there is no
+    such choice.
     """
     scoped = read_in_scope(deps, scope, question, today, find_tables, after, connection)
-    readings, problems = gather_candidates(question, scoped, sources)
-    if problems or readings.best is None:
-        return AskedQuestion(make_refusal(question, problems), None)
 
     def run(reading: QuestionReading) -> _RunReading:
         return _RunReading(reading, _run(deps, engine, scoped.place, scoped.tables, scoped.check(reading)))
 
+    candidates, proposal = gather_candidates(question, scoped, sources), NO_PROPOSAL
+    if choice is not None and offered:
+        _require_choice(len(offered), choice)
+        chosen = run(read_offered(offered[choice - 1], scoped, candidates.readings))
+        answer = _make_answer(question, scoped.reader.schema, candidates.readings, [chosen])
+        return AskedQuestion(answer, chosen.result, choice, chosen.reading)
+    if choice is None and model is not None and model.is_needed(scoped, candidates, after):
+        proposal = model.propose(question, scoped, candidates, after, lambda reading: run(reading).result)
+        candidates = add_proposal(candidates, proposal)
+    readings, problems = candidates
+    if problems or readings.best is None:
+        return AskedQuestion(make_refusal(question, problems, proposal.note), None, model_use=proposal.use)
     rivals = _run_rivals(readings, run)
     if choice is not None:
-        rivals = [_choose(rivals, choice)]
+        _require_choice(len(rivals), choice)
+        rivals = [rivals[choice - 1]]
     answer = _make_answer(question, scoped.reader.schema, readings, rivals)
-    return AskedQuestion(answer, rivals[0].result, choice, rivals[0].reading)
+    return AskedQuestion(answer, rivals[0].result, choice, rivals[0].reading, proposal.use)
 
 
 def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
@@ -133,11 +150,22 @@ def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading
         except (StatementRefused, QueryError):
             continue  # a reading that cannot be run is none to choose
         if say_the_same(ran[0].result.rows, other.result.rows):
-            if reading.origin is not best.origin:
-                ran[0] = replace(ran[0], reading=confirm_reading(ran[0].reading, reading))
+            if reading.origin is not best.origin and _has_values(other.result):
+                ran[0] = _confirm(ran[0], other)
         elif is_rival(best, reading) and not any(say_the_same(known.result.rows, other.result.rows) for known in ran):
             ran.append(other)
     return ran
+
+
+def _has_values(result: QueryResult) -> bool:
+    """Say whether a result has a value. Two statements that find nothing need not mean the same."""
+    return any(cell is not None for row in result.rows for cell in row)
+
+
+def _confirm(first: _RunReading, other: _RunReading) -> _RunReading:
+    """Return the reading that two origins arrived at: the one with a frame, which says more about the result."""
+    shown, second = (other, first) if first.reading.frame is None and other.reading.frame else (first, other)
+    return replace(shown, reading=confirm_reading(shown.reading, second.reading))
 
 
 def _run_first(
@@ -161,11 +189,10 @@ def _choose_others(best: QuestionReading, others: Sequence[QuestionReading]) -> 
     return [*chosen, *confirming]
 
 
-def _choose(rivals: Sequence[_RunReading], choice: int) -> _RunReading:
-    if not 1 <= choice <= len(rivals):
-        remedy = f"pass a number from 1 to {len(rivals)}" if len(rivals) > 1 else "ask without a choice"
+def _require_choice(count: int, choice: int) -> None:
+    if not 1 <= choice <= count:
+        remedy = f"pass a number from 1 to {count}" if count > 1 else "ask without a choice"
         raise InvalidInput(f"there is no choice {choice}", value=str(choice), remedy=remedy)
-    return rivals[choice - 1]
 
 
 def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: Sequence[_RunReading]) -> Answer:

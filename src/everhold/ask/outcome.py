@@ -88,10 +88,13 @@ def describe_problems(problems: Sequence[NotUnderstood]) -> str:
 def is_rival(best: QuestionReading, other: QuestionReading) -> bool:
     """Say whether a reading is about as likely as the best one. Two that are worded the same cannot be told apart.
 
-    Scores are comparable within the rules only, so readings of other origins are compared by confidence.
+    Scores are comparable within the rules only, so readings of other origins are compared by confidence. How often a
+    language model is right is not known, so whatever differs from it is offered.
     """
     if best.origin is other.origin is ReadingOrigin.RULES:
         is_close = LIMITS.is_close(best.score - other.score, best.confidence)
+    elif ReadingOrigin.MODEL in (best.origin, other.origin):
+        is_close = other.confidence >= LIMITS.hopeless
     else:
         is_close = best.confidence - other.confidence < LIMITS.near
     return is_close and (other.words, other.bindings) != (best.words, best.bindings)

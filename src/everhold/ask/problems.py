@@ -64,7 +64,7 @@ def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = 
         owners = find_owners(schema, word)
         reachable = schema.measure_distances(entity) if entity else owners
         if not owners:
-            yield NotUnderstood(word, UNKNOWN, _find_closest(schema, word))
+            yield NotUnderstood(word, UNKNOWN, find_closest(schema, word))
         elif reachable.keys().isdisjoint(owners):
             yield NotUnderstood(word, _UNCONNECTED)
         else:
@@ -91,7 +91,7 @@ def find_owners(schema: AskSchema, word: str) -> dict[str, list[str]]:
     return owners
 
 
-def _find_closest(schema: AskSchema, word: str) -> tuple[str, ...]:
+def find_closest(schema: AskSchema, word: str) -> tuple[str, ...]:
     """Return names of tables and columns that are spelled like a word."""
     names = {table.name.lower(): table.name for table in schema.tables}
     for column in schema.columns():

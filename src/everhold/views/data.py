@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import everhold
@@ -182,8 +182,8 @@ class DataVerbs(ScopedView):
         one place: on the uploaded files or on a connected database, which `connection` may name.
         """
         from everhold.ask.asking import ask_question
-        from everhold.ask.recording import list_earlier_questions
-        from everhold.views.candidates import make_candidate_sources
+        from everhold.ask.recording import list_earlier_questions, list_offered_statements
+        from everhold.views.candidates import make_candidate_sources, make_model_source
         from everhold.views.data_deps import make_data_deps, require_extra
 
         require_extra()
@@ -191,17 +191,21 @@ class DataVerbs(ScopedView):
         listed = [after] if isinstance(after, str | EarlierQuestion) else after
         earlier = [EarlierQuestion(item) if isinstance(item, str) else item for item in listed]
         choosing = question if choice is not None else None
+        deps, records = make_data_deps(self._parts), self._parts.records
+        model = make_model_source(self._parts, deps, self.scope)
         asked = ask_question(
-            make_data_deps(self._parts),
+            deps,
             self._parts.data_engine,
             self.scope,
             question,
             today or asked_at.astimezone(ZoneInfo(self._parts.settings.timezone)).date(),
             self._find_question_tables,
-            earlier or list_earlier_questions(self._parts.records, self.scope, choosing),
+            earlier or list_earlier_questions(records, self.scope, choosing),
             choice,
             make_candidate_sources(self._parts, self.scope),
             connection=connection,
+            model=model,
+            offered=list_offered_statements(records, self.scope, question) if model and choice is not None else (),
         )
         return replace(asked.answer, query=self._record_question(asked, asked_at))
 
@@ -228,7 +232,10 @@ class DataVerbs(ScopedView):
         from everhold.ask.recording import make_query_run
 
         query = make_query_run(self.scope, asked, asked_at)
-        line = self._make_line("search", {"query": query.id, "rows": query.row_count or 0})
+        request: dict[str, Any] = {"query": query.id, "rows": query.row_count or 0}
+        if asked.model_use is not None:
+            request["language_model"] = asked.model_use.to_document()
+        line = self._make_line("search", request)
         self._parts.records.commit(
             [*self._parts.write_deps.scope_rows.make_missing_rows(self.scope, asked_at), Put(query), line]
         )

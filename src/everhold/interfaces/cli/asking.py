@@ -109,6 +109,7 @@ def _render_answer(answer: Answer) -> Iterator[RenderableType]:
             yield show.render_text(f"  {choice.number}. {choice}", style="yellow")
         yield Text("the rows are those of 1; choose another by its number (--choice N)", style="dim")
     if not answer.sql:
+        yield from (show.render_text(text, style="dim") for text in answer.assumptions)
         return
     if len(answer.table.rows) > 1:
         yield _render_table(answer.table)
