@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from everhold.ask.candidates import rank_together
+from everhold.ask.connections.dialects import list_translations
 from everhold.ask.outcome import is_rival
 from everhold.ask.reading import QuestionReading, ReadingOrigin
 
@@ -34,3 +35,13 @@ def test_the_same_source_does_not_confirm_itself() -> None:
 def test_rivals_of_other_origins_are_compared_by_confidence() -> None:
     assert is_rival(PATTERN, replace(FIRST, confidence=0.65))
     assert not is_rival(PATTERN, replace(FIRST, confidence=0.55))
+
+
+def test_proposals_are_translated_to_the_dialect_of_the_tables() -> None:
+    proposed = replace(PATTERN, sql='SELECT "name" FROM "orders"')
+    assert [reading.sql for reading in list_translations(proposed, "mysql")] == [
+        'SELECT "name" FROM "orders"',
+        "SELECT `name` FROM `orders`",
+    ]
+    assert [reading.sql for reading in list_translations(proposed, "duckdb")] == [proposed.sql]
+    assert len(list(list_translations(replace(PATTERN, sql="SELECT (("), "mysql"))) == 1

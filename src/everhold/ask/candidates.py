@@ -1,11 +1,12 @@
 """The candidates of a question: readings by the rules, and those that other sources propose, ranked together."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from typing import NamedTuple, Protocol
 
-from everhold.ask.connections.dialects import translate_readings
+from everhold.ask.connections.dialects import list_translations
 from everhold.ask.connections.places import FILES_DIALECT, DataPlace, PlaceReadings, explain_problems
 from everhold.ask.frame import QueryFrame
 from everhold.ask.guard import check_statement
@@ -44,7 +45,7 @@ class CandidateSource(Protocol):
     """Proposes readings of a question that are ranked and run together with those of the rules."""
 
     def propose(self, question: str, scoped: ScopedReadings) -> Sequence[QuestionReading]:
-        """Return readings, best first. Their SQL is in DuckDB's dialect and is checked before it runs.
+        """Return readings, best first. Their SQL is in the dialect of the tables or in DuckDB's, and is checked.
 
         `confidence` is the chance that a reading is right: readings of different origins are compared by it.
         """
@@ -64,11 +65,11 @@ def gather_candidates(question: str, scoped: ScopedReadings, sources: Iterable[C
     Readings by the rules are left out if words of the question are not understood. Proposals are left out if the guard
     refuses them or their confidence is too low to be run.
     """
+    proposed = [reading for source in sources for reading in source.propose(question, scoped)]
     proposals = [
-        reading
-        for source in sources
-        for reading in translate_readings(source.propose(question, scoped), scoped.reader.dialect)
-        if reading.confidence >= LIMITS.hopeless and _is_allowed(scoped, reading)
+        allowed
+        for reading in proposed
+        if reading.confidence >= LIMITS.hopeless and (allowed := _find_allowed(scoped, reading)) is not None
     ]
     problems = find_problems(scoped.reader.schema, scoped.reader.values, question, scoped.readings)
     if scoped.place is not None:
@@ -104,9 +105,10 @@ def confirm_reading(reading: QuestionReading, other: QuestionReading) -> Questio
     return replace(reading, confidence=round(confidence, 4), pattern_id=reading.pattern_id or other.pattern_id)
 
 
-def _is_allowed(scoped: ScopedReadings, reading: QuestionReading) -> bool:
-    try:
-        scoped.check(reading)
-    except StatementRefused:
-        return False
-    return True
+def _find_allowed(scoped: ScopedReadings, reading: QuestionReading) -> QuestionReading | None:
+    """Return a proposal in the dialect of the tables if the guard allows it."""
+    for translated in list_translations(reading, scoped.reader.dialect):
+        with suppress(StatementRefused):
+            scoped.check(translated)
+            return translated
+    return None
