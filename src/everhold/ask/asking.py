@@ -163,8 +163,9 @@ def _has_values(result: QueryResult) -> bool:
 
 
 def _confirm(first: _RunReading, other: _RunReading) -> _RunReading:
-    """Return the reading that two origins arrived at: the one with a frame, which says more about the result."""
-    shown, second = (other, first) if first.reading.frame is None and other.reading.frame else (first, other)
+    """Return the reading that two origins arrived at, rather not the statement of a model, which says less in words."""
+    is_poorer = first.reading.origin is ReadingOrigin.MODEL and first.reading.frame is None
+    shown, second = (other, first) if is_poorer else (first, other)
     return replace(shown, reading=confirm_reading(shown.reading, second.reading))
 
 
