@@ -5,6 +5,8 @@ from everhold.adapters.caller_embedder import FunctionEmbedder
 from everhold.agents.files import AgentFile
 from everhold.ask.answer import Answer
 from everhold.ask.earlier import EarlierQuestion
+from everhold.ask.learning.items import LearnedItem
+from everhold.ask.learning.verdicts import VerdictResult
 from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood
 from everhold.ask.sources.finding import FoundTable
 from everhold.ask.sources.pipeline import UploadedFile
@@ -206,6 +208,7 @@ __all__ = [
     "InvalidInput",
     "InvalidSettings",
     "JobReport",
+    "LearnedItem",
     "Listing",
     "MaintenanceReport",
     "MaintenanceRun",
@@ -300,6 +303,7 @@ __all__ = [
     "UploadedFile",
     "User",
     "UserFields",
+    "VerdictResult",
     "Verification",
     "VerifiedWorkspace",
     "View",

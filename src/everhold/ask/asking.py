@@ -9,7 +9,14 @@ from datetime import date
 from typing import Protocol
 
 from everhold.ask.answer import Answer, make_answer, make_refusal
-from everhold.ask.candidates import DIALECT, CandidateSource, ScopedReadings, confirm_reading, gather_candidates
+from everhold.ask.candidates import (
+    DIALECT,
+    CandidateSource,
+    FindRejected,
+    ScopedReadings,
+    confirm_reading,
+    gather_candidates,
+)
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
 from everhold.ask.guard import check_statement
@@ -44,6 +51,8 @@ class AskedQuestion:
     result: QueryResult | None
     choice: int | None = None
     reading: QuestionReading | None = None
+    is_follow_up: bool = False
+    today: date | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ def ask_question(
     after: Sequence[EarlierQuestion] = (),
     choice: int | None = None,
     sources: Sequence[CandidateSource] = (),
+    find_rejected: FindRejected | None = None,
 ) -> AskedQuestion:
     """Return the answer to a question about the tables of a scope.
 
@@ -80,9 +90,9 @@ def ask_question(
     InvalidInput if there is no such choice.
     """
     scoped = read_in_scope(deps, scope, question, today, find_tables, after)
-    readings, problems = gather_candidates(question, scoped, sources)
+    readings, problems = gather_candidates(question, scoped, sources, find_rejected)
     if problems or readings.best is None:
-        return AskedQuestion(make_refusal(question, problems), None)
+        return AskedQuestion(make_refusal(question, problems), None, None, None, scoped.previous is not None, today)
 
     def run(reading: QuestionReading) -> _RunReading:
         return _RunReading(reading, _run(deps, engine, scoped.tables, scoped.check(reading)))
@@ -91,7 +101,8 @@ def ask_question(
     if choice is not None:
         rivals = [_choose(rivals, choice)]
     answer = _make_answer(question, scoped.reader.schema, readings, rivals)
-    return AskedQuestion(answer, rivals[0].result, choice, rivals[0].reading)
+    reading, follows = rivals[0].reading, scoped.previous is not None
+    return AskedQuestion(answer, rivals[0].result, choice, reading, follows, today)
 
 
 def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
@@ -199,6 +210,11 @@ def run_statement(deps: DataDeps, engine: DataEngine, scope: Scope, sql: str) ->
         table.table_name: [field.name for field in scope_tables.fields[table.id]] for table in scope_tables.tables
     }
     return _run(deps, engine, scope_tables.tables, check_statement(sql, DIALECT, columns))
+
+
+def run_checked(deps: DataDeps, engine: DataEngine, scoped: ScopedReadings, sql: str) -> QueryResult:
+    """Return the rows of a statement on the tables of a scope; StatementRefused if the guard does not let it pass."""
+    return _run(deps, engine, scoped.tables, scoped.check_sql(sql))
 
 
 def _require_tables(deps: DataDeps, scope: Scope) -> ScopeTables:

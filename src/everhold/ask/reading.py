@@ -6,8 +6,10 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
+from functools import cached_property
 
 from everhold.ask.confidence import Features, estimate_confidence, measure_features
+from everhold.ask.domains import ValueDomains
 from everhold.ask.frame import QueryFrame
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.building import build_frame
@@ -116,6 +118,11 @@ class QuestionReader:
         self._names = NameIndex(schema, synonyms)
         self._spelling = SpellingIndex(schema)
         self._lessons = Lessons()
+
+    @cached_property
+    def domains(self) -> ValueDomains:
+        """Which columns hold values of the same kind."""
+        return ValueDomains(self.schema, self.values)
 
     def teach(self, lessons: Lessons) -> "QuestionReader":
         """Return a reader that also knows what was taught. It shares the indexes of this one."""

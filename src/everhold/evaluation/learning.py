@@ -199,7 +199,7 @@ def _test_mcnemar(gained: int, broken: int) -> float:
     """Return the chance of a difference at least as large if memory made none."""
     total = gained + broken
     tail = sum(math.comb(total, number) for number in range(min(gained, broken) + 1))
-    return min(1.0, 2 * tail / 2**total)
+    return min(1.0, 2 * tail / float(2**total))
 
 
 def _share(flags: Sequence[bool]) -> float | None:

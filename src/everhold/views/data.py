@@ -180,7 +180,7 @@ class DataVerbs(ScopedView):
         """
         from everhold.ask.asking import ask_question
         from everhold.ask.recording import list_earlier_questions
-        from everhold.views.candidates import make_candidate_sources
+        from everhold.views.candidates import make_candidate_sources, make_learned_source
         from everhold.views.data_deps import make_data_deps, require_extra
 
         require_extra()
@@ -198,6 +198,7 @@ class DataVerbs(ScopedView):
             earlier or list_earlier_questions(self._parts.records, self.scope, choosing),
             choice,
             make_candidate_sources(self._parts, self.scope),
+            make_learned_source(self._parts, self.scope).find_rejected,
         )
         return replace(asked.answer, query=self._record_question(asked, asked_at))
 

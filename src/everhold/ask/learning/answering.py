@@ -8,7 +8,7 @@ from everhold.ask.frame import QueryFrame
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.language.tokens import tokenize
 from everhold.ask.learning.memory import PatternMatch, PatternMemory
-from everhold.ask.learning.patterns import ReadContext
+from everhold.ask.learning.patterns import LearnedPattern, ReadContext
 from everhold.ask.learning.slots import MaskedQuestion
 from everhold.ask.lessons import Lessons, contains_phrase
 from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
@@ -19,13 +19,23 @@ _TAUGHT = 0.01  # what a reading that uses a lesson leads by, if the rules alone
 
 @dataclass(frozen=True)
 class Memory:
-    """What a scope has learned: query patterns and lessons, and the pairs that users rejected.
-
-    `rejected` has masked questions, each with the statement that was no answer to it.
-    """
+    """What a scope has learned: query patterns and lessons, and the questions whose answers users rejected."""
 
     patterns: PatternMemory = field(default_factory=lambda: PatternMemory(()))
     lessons: Lessons = field(default_factory=Lessons)
+    rejected: tuple[LearnedPattern, ...] = ()
+
+
+def find_rejected(context: ReadContext, memory: Memory, question: str) -> set[str]:
+    """Return the statements that users rejected for this question, or for one that differs in its values only."""
+    if not memory.rejected:
+        return set()
+    statements: set[str] = set()
+    for masked in context.mask(question):
+        concepts = context.find_concepts(masked)
+        same = [pattern for pattern in memory.rejected if pattern.masked.text == masked.text]
+        statements.update(sql for pattern in same if (sql := pattern.fill(masked, concepts)) is not None)
+    return statements
 
 
 def propose_readings(

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from everhold.ask.language.tokens import fold_text, tokenize
 from everhold.ask.learning.concepts import Concepts, find_concepts, list_words
-from everhold.ask.learning.domains import ValueDomains
 from everhold.ask.learning.slots import MaskedQuestion, QuestionSlot, find_slots, list_masks, mask_question
 from everhold.ask.learning.templates import SqlTemplate, make_template
 from everhold.ask.reading import QuestionReader
@@ -16,14 +15,13 @@ from everhold.ask.reading import QuestionReader
 
 @dataclass(frozen=True)
 class ReadContext:
-    """What a question is masked with: the reader of the scope's tables, the domains of its columns, and the day."""
+    """What a question is masked with: the reader of the scope's tables, and the day that periods are counted from."""
 
     reader: QuestionReader
-    domains: ValueDomains
     today: date
 
     def find_slots(self, question: str) -> tuple[QuestionSlot, ...]:
-        return find_slots(self.reader, self.domains, tokenize(question), self.today)
+        return find_slots(self.reader, tokenize(question), self.today)
 
     def find_concepts(self, masked: MaskedQuestion) -> Concepts:
         return find_concepts(masked.text, self.reader.is_name)
@@ -100,7 +98,7 @@ def make_pattern(
 def _choose_label(context: ReadContext, template: SqlTemplate, number: int, slot: QuestionSlot) -> str:
     """Return the domain of a slot: that of the column with which the statement compares it."""
     columns = [use.column for use in template.uses if use.slot == number and use.column is not None]
-    labels = [label for column in columns if (label := context.domains.find(column)) in slot.labels]
+    labels = [label for column in columns if (label := context.reader.domains.find(column)) in slot.labels]
     return (labels or slot.labels)[0]
 
 
