@@ -106,13 +106,16 @@ def ask_question(
 
 
 def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
-    """Return the frame that a fragment changes: the questions before are read one after the other."""
+    """Return the frame that a fragment changes: the questions before are read one after the other.
+
+    There is none if a question was answered by a statement that no reading by the rules has, such as a learned one.
+    """
     previous: QueryFrame | None = None
     for earlier in after:
         readings = reader.read(earlier.text, today, previous)
         meant = [reading for reading in readings.readings if reading.sql == earlier.sql]
-        reading = meant[0] if meant else readings.best
-        previous = previous if reading is None or reading.frame is None else reading.frame
+        reading = meant[0] if meant else readings.best if earlier.sql is None else None
+        previous = reading.frame if reading is not None else None if earlier.sql is not None else previous
     return previous
 
 

@@ -112,19 +112,27 @@ def rank_together(
     """
     ranked = list(by_rules)
     for proposal in sorted(proposals, key=lambda reading: -reading.confidence):
-        same = next((place for place, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
-        if same is None:
-            lower = (place for place, reading in enumerate(ranked) if reading.confidence < proposal.confidence)
-            ranked.insert(next(lower, len(ranked)), proposal)
-        elif ranked[same].origin != proposal.origin:
-            ranked[same] = confirm_reading(ranked[same], proposal)
+        place = next((place for place, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
+        if place is not None and ranked[place].origin is proposal.origin:
+            continue
+        added = proposal if place is None else confirm_reading(ranked.pop(place), proposal)
+        lower = (place for place, reading in enumerate(ranked) if reading.confidence < added.confidence)
+        ranked.insert(next(lower, len(ranked)), added)
     return tuple(ranked)
 
 
 def confirm_reading(reading: QuestionReading, other: QuestionReading) -> QuestionReading:
-    """Return a reading with the confidence that it has if another source arrives at the same result."""
+    """Return a reading with the confidence that it has if another source arrives at the same result.
+
+    Its origin is that of the surer one, by whose measure it is compared with others.
+    """
     confidence = 1 - (1 - reading.confidence) * (1 - other.confidence)
-    return replace(reading, confidence=round(confidence, 4), pattern_id=reading.pattern_id or other.pattern_id)
+    return replace(
+        reading,
+        confidence=round(confidence, 4),
+        pattern_id=reading.pattern_id or other.pattern_id,
+        origin=max(reading, other, key=lambda item: item.confidence).origin,
+    )
 
 
 def _is_allowed(scoped: ScopedReadings, reading: QuestionReading) -> bool:

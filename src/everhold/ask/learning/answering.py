@@ -97,9 +97,9 @@ def _make_reading(match: PatternMatch) -> QuestionReading:
     return QuestionReading(
         None,
         match.sql,
-        f"what was confirmed for {match.pattern.masked.text!r}",
+        match.words,
         match.confidence,
-        assumptions=("the question is like one that was confirmed",),
+        assumptions=("answered like a question that was confirmed",),
         origin=ReadingOrigin.PATTERN,
         pattern_id=match.pattern.id,
     )

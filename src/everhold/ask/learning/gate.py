@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from everhold.ask.language.tokens import tokenize
-from everhold.ask.learning.answering import read_with_lessons
+from everhold.ask.learning.answering import choose_lessons, read_with_lessons
 from everhold.ask.learning.memory import PatternMemory
 from everhold.ask.learning.mining import Lesson
 from everhold.ask.learning.patterns import LearnedPattern, ReadContext
@@ -99,10 +99,11 @@ class ReplayGate:
 
     def read_taught(self, lessons: Lessons, pair: LearnedPattern) -> str | None:
         """Return the statement that the rules make of a question after lessons."""
-        key = lessons, pair.question
+        by_rules = self.read(pair.question)
+        relevant = choose_lessons(lessons, pair.question, by_rules)
+        key = relevant, pair.question
         if key not in self._taught:
-            by_rules = self.read(pair.question)
-            taught = read_with_lessons(self.context, lessons, pair.question, by_rules)
+            taught = read_with_lessons(self.context, relevant, pair.question, by_rules)
             best = taught[0] if taught else by_rules.best
             self._taught[key] = best.sql if best is not None else None
         return self._taught[key]

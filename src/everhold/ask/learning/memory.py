@@ -24,18 +24,23 @@ _LEAST_SIMILARITY = 0.3
 
 @dataclass(frozen=True)
 class PatternMatch:
-    """A statement that patterns propose for a question. `confidence` is the chance that it is right."""
+    """A statement that patterns propose for a question. `confidence` is the chance that it is right.
+
+    `words` are those of the nearest pattern's question, with the values of the question that was asked.
+    """
 
     sql: str
     confidence: float
     similarity: float
     pattern: LearnedPattern
+    words: str
 
 
 @dataclass(frozen=True)
 class _Vote:
     similarity: float
     pattern: LearnedPattern
+    masked: MaskedQuestion
 
 
 class PatternMemory:
@@ -83,7 +88,7 @@ class PatternMemory:
         for similarity, pattern, masked in self._rank(context, concepts, meanings or {}):
             sql = pattern.fill(masked, concepts[masked])
             if sql is not None:
-                votes[sql].append(_Vote(similarity, pattern))
+                votes[sql].append(_Vote(similarity, pattern, masked))
                 count += 1
             if count == _VOTERS:
                 break
@@ -140,4 +145,5 @@ def _make_match(sql: str, votes: Sequence[_Vote], total: float) -> PatternMatch:
     share = sum(vote.similarity**_POWER for vote in votes) / total if total else 0.0
     similarity = min(nearest.similarity, 1.0) * share
     confidence = 1 / (1 + math.exp(-_STEEPNESS * (similarity - _EVEN)))
-    return PatternMatch(sql, round(confidence, 4), similarity, nearest.pattern)
+    words = nearest.pattern.word(nearest.masked)
+    return PatternMatch(sql, round(confidence, 4), similarity, nearest.pattern, words)

@@ -121,11 +121,11 @@ def _read_condition(schema: AskSchema, node: exp.Literal) -> Predicate | None:
 
 
 def _list_phrases(question: str, reading: QuestionReading | None) -> Iterator[str]:
-    """Yield runs of words that nothing explains, longest first."""
+    """Yield runs of words that nothing explains, single words first: they occur in most other questions."""
     tokens = tokenize(question)
     unexplained = None if reading is None else {text.lower() for text in (*reading.unexplained, *reading.unused)}
     free = [_is_free(token, unexplained) for token in tokens]
-    for length in range(_LONGEST_PHRASE, 0, -1):
+    for length in range(1, _LONGEST_PHRASE + 1):
         for start in range(len(tokens) - length + 1):
             if all(free[start : start + length]):
                 yield " ".join(token.lower for token in tokens[start : start + length])

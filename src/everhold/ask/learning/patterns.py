@@ -66,6 +66,12 @@ class LearnedPattern:
         slots = self._align(masked)
         return None if slots is None else self.template.fill(slots)
 
+    def word(self, masked: MaskedQuestion) -> str:
+        """Return the pattern's own question with the values of another one."""
+        slots = iter(self._align(masked) or masked.slots)
+        words = (next(slots).text if word.startswith("<") else word for word in self.masked.text.split())
+        return " ".join(words)
+
     def _align(self, masked: MaskedQuestion) -> list[QuestionSlot] | None:
         """Return the slots of a question in the order of the pattern's: by kind, and of one kind by position."""
         if masked.signature != self.masked.signature:
