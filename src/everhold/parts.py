@@ -58,7 +58,6 @@ from everhold.settings import Settings
 from everhold.stores import describe_place, do_all, make_sql_views, open_store
 
 if TYPE_CHECKING:
-    from everhold.ask.learning.loading import MemoryCache
     from everhold.ask.sources.cache import TableCache
     from everhold.episodes.deps import EpisodeDeps
     from everhold.events.subscription import Subscription
@@ -144,13 +143,6 @@ class Parts:
         from everhold.ask.sources.cache import TableCache  # few processes ask
 
         return TableCache()
-
-    @cached_property
-    def learned_cache(self) -> "MemoryCache":
-        """What is kept in memory of what scopes have learned about their tables."""
-        from everhold.ask.learning.loading import MemoryCache
-
-        return MemoryCache()
 
     @property
     def episode_deps(self) -> "EpisodeDeps":

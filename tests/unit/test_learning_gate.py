@@ -7,9 +7,9 @@ import pytest
 
 from everhold.adapters.sqlite_files.reader import run_query
 from everhold.ask.guard import check_statement
-from everhold.ask.learning.answering import Memory, rank_readings
+from everhold.ask.learning.answering import LearnedMemory, rank_readings
 from everhold.ask.learning.gate import ReplayGate
-from everhold.ask.learning.patterns import ReadContext
+from everhold.ask.learning.patterns import QuestionContext
 from everhold.ask.learning.teaching import LearnedStatus, Teaching, teach_pair
 from everhold.ask.results import Rows
 from everhold.errors import StatementRefused, StoreError
@@ -22,10 +22,10 @@ class Shop:
     """A shop, its memory, and a gate that runs statements on its file."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.memory = path, Memory()
+        self.path, self.memory = path, LearnedMemory()
         reader = open_shop(path)
         self.columns = {table.name: [column.name for column in table.columns] for table in reader.schema.tables}
-        self.context = ReadContext(reader, TODAY)
+        self.context = QuestionContext(reader, TODAY)
         self.gate = ReplayGate(self.context, self._run)
         self._numbers = count(1)
 

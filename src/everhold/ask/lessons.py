@@ -34,6 +34,11 @@ class TaughtCondition:
     phrase: str
     predicate: Predicate
 
+    @property
+    def table(self) -> str:
+        """The table whose rows the condition is about."""
+        return self.predicate.left.column.table if self.predicate.left.column is not None else ""
+
 
 @dataclass(frozen=True)
 class TaughtJoin:
@@ -70,15 +75,14 @@ class Lessons:
                 )  # fmt: skip
 
     def take_conditions(self, tokens: Sequence[Token]) -> tuple[Sequence[Token], list[TaughtCondition]]:
-        """Return a question without the phrases of taught conditions, and the conditions."""
-        used = []
-        for condition in self.conditions:
-            spans = list(_find_phrase(condition.phrase, tokens))
-            for start, end in reversed(spans):
-                tokens = [*tokens[:start], *tokens[end:]]
-            if spans:
-                used.append(condition)
-        return tokens, used
+        """Return a question without the phrases of taught conditions, and the conditions.
+
+        A phrase may have several meanings, one for each table.
+        """
+        spans = {condition: list(_find_phrase(condition.phrase, tokens)) for condition in self.conditions}
+        taken = {place for listed in spans.values() for start, end in listed for place in range(start, end)}
+        kept = [token for place, token in enumerate(tokens) if place not in taken] if taken else tokens
+        return kept, [condition for condition, listed in spans.items() if listed]
 
     def add_joins(self, schema: AskSchema) -> AskSchema:
         """Return a schema in which taught joins are keys, and cheaper the more often they were used."""

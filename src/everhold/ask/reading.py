@@ -163,6 +163,8 @@ class QuestionReader:
         for assignment in assign_mentions(self.schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
             for built, draft in self._build(assignment, previous):
                 frame = _add_conditions(built, conditions)
+                if frame is None:
+                    continue
                 if frame not in written:
                     written[frame] = self._write(frame)
                 sql = written[frame]
@@ -221,8 +223,15 @@ def _add_corrections(readings: Readings, corrections: Sequence[tuple[str, str]])
     return replace(readings, readings=tuple(corrected))
 
 
-def _add_conditions(frame: QueryFrame, conditions: Sequence[TaughtCondition]) -> QueryFrame:
-    return replace(frame, where=(*frame.where, *(condition.predicate for condition in conditions)))
+def _add_conditions(frame: QueryFrame, conditions: Sequence[TaughtCondition]) -> QueryFrame | None:
+    """Return a frame with the taught conditions on its tables; None if a phrase means none on them."""
+    if not conditions:
+        return frame
+    tables = set(list_tables(frame))
+    fitting = [condition for condition in conditions if condition.table in tables]
+    if {condition.phrase for condition in conditions} - {condition.phrase for condition in fitting}:
+        return None
+    return replace(frame, where=(*frame.where, *(condition.predicate for condition in fitting)))
 
 
 def _note_conditions(

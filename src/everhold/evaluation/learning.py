@@ -10,7 +10,7 @@ from typing import Any
 import sqlglot
 
 from everhold.ask.language.tokens import fold_text
-from everhold.ask.learning.answering import Memory, rank_readings
+from everhold.ask.learning.answering import LearnedMemory, rank_readings
 from everhold.ask.learning.teaching import teach_pair
 from everhold.ask.learning.templates import list_literals
 from everhold.ask.reading import ReadingOrigin
@@ -39,7 +39,9 @@ class LearningOutcome:
     leaks: bool
 
 
-def teach_all(database: LearningDatabase, memory: Memory, pairs: Sequence[LearningPair], report: Report) -> Memory:
+def teach_all(
+    database: LearningDatabase, memory: LearnedMemory, pairs: Sequence[LearningPair], report: Report
+) -> LearnedMemory:
     """Return a memory after confirmed pairs, taught one after the other as the verbs do."""
     numbers = count(len(memory.patterns.patterns) + 1)
     for pair in pairs:
@@ -51,14 +53,14 @@ def teach_all(database: LearningDatabase, memory: Memory, pairs: Sequence[Learni
 
 
 def ask_all(
-    database: LearningDatabase, memory: Memory, pairs: Sequence[LearningPair], taught: Sequence[LearningPair]
+    database: LearningDatabase, memory: LearnedMemory, pairs: Sequence[LearningPair], taught: Sequence[LearningPair]
 ) -> list[LearningOutcome]:
     """Return the outcome of questions that were not taught."""
     templates = {pair.template for pair in taught}
     return [_ask(database, memory, pair, pair.template in templates) for pair in pairs]
 
 
-def _ask(database: LearningDatabase, memory: Memory, pair: LearningPair, is_seen: bool) -> LearningOutcome:
+def _ask(database: LearningDatabase, memory: LearnedMemory, pair: LearningPair, is_seen: bool) -> LearningOutcome:
     by_rules = database.gate.read(pair.question)
     ranked = rank_readings(database.context, memory, pair.question, by_rules, database.mask(pair.question))
     best = next((reading for reading in ranked if database.gate.run(reading.sql) is not None), None)
@@ -110,7 +112,7 @@ def measure_curve(database: LearningDatabase, folds: Sequence[Sequence[LearningP
     for place, fold in enumerate(folds):
         rest = _list_rest(folds, place)
         stops = [*(stop for stop in CHECKPOINTS if stop < len(rest)), len(rest)]
-        memory, before = Memory(), 0
+        memory, before = LearnedMemory(), 0
         for number, stop in enumerate(stops):
             memory, before = teach_all(database, memory, rest[before:stop], report), stop
             outcomes.setdefault(number, []).extend(ask_all(database, memory, fold, rest[:stop]))
@@ -125,7 +127,7 @@ def measure_split(
     outcomes = []
     for place, fold in enumerate(folds):
         rest = _list_rest(folds, place)
-        outcomes += ask_all(database, teach_all(database, Memory(), rest, report), fold, rest)
+        outcomes += ask_all(database, teach_all(database, LearnedMemory(), rest, report), fold, rest)
     return outcomes
 
 
@@ -140,7 +142,7 @@ def measure_noise(
         wrong = random.Random(_SEED).sample(range(len(rest)), round(WRONG_SHARE * len(rest)))
         mistaken = {number: _mistake(database, rest, number) for number in wrong}
         pairs = [mistaken.get(number, pair) for number, pair in enumerate(rest)]
-        memory = teach_all(database, Memory(), pairs, report)
+        memory = teach_all(database, LearnedMemory(), pairs, report)
         noisy += ask_all(database, memory, fold, rest)
         truths = [rest[number] for number in wrong]
         wrong_count += len(truths)

@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from everhold.adapters.sqlite_files.reader import read_tables, run_query
 from everhold.ask.guard import check_statement
 from everhold.ask.learning.gate import ReplayGate
-from everhold.ask.learning.patterns import ReadContext
+from everhold.ask.learning.patterns import QuestionContext
 from everhold.ask.learning.slots import MaskedQuestion
 from everhold.ask.profile.build import build_schema
 from everhold.ask.reading import QuestionReader
@@ -48,7 +48,7 @@ class LearningDatabase:
         self.name, self._path = path.stem, path
         self.schema: AskSchema = build_schema(tables)
         values = ValueIndex(tables)
-        self.context = ReadContext(QuestionReader(self.schema, values), TODAY)
+        self.context = QuestionContext(QuestionReader(self.schema, values), TODAY)
         self.columns = {table.name: [column.name for column in table.columns] for table in self.schema.tables}
         self.gate = ReplayGate(self.context, self._run)
         self._masks: dict[str, list[MaskedQuestion]] = {}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from everhold.ask.learning.answering import Memory
+from everhold.ask.learning.answering import LearnedMemory
 from everhold.evaluation.learning import (
     Report,
     ask_all,
@@ -66,7 +66,7 @@ def _measure_halves(
     halves = split_by_question(database.pairs, 2)
     outcomes, others = [], []
     for taught, asked in (halves, reversed(halves)):
-        memory = teach_all(database, Memory(), taught, report)
+        memory = teach_all(database, LearnedMemory(), taught, report)
         outcomes += ask_all(database, memory, asked, taught)
         for other in databases:
             if other is not database:

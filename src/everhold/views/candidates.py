@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from everhold.ask.candidates import CandidateSource
+from everhold.ask.learning.loading import MemoryCache
 from everhold.ask.learning.source import LearnedSource
 from everhold.ask.sources.lookup import narrow_to_project
 from everhold.model import Scope
@@ -24,7 +25,8 @@ def make_candidate_sources(parts: Parts, scope: Scope) -> Sequence[CandidateSour
 def make_learned_source(parts: Parts, scope: Scope) -> LearnedSource:
     """Return what a scope has learned as a source of candidates."""
     find_meanings = partial(_find_meanings, parts, scope)
-    return LearnedSource(make_data_deps(parts), parts.data_engine, parts.learned_cache, scope, find_meanings)
+    cache = MemoryCache(parts.table_cache.learned)
+    return LearnedSource(make_data_deps(parts), parts.data_engine, cache, scope, find_meanings)
 
 
 def _find_meanings(parts: Parts, scope: Scope, question: str) -> Mapping[str, float]:

@@ -14,7 +14,7 @@ from everhold.views.data import DataVerbs
 
 if TYPE_CHECKING:
     from everhold.ask.candidates import ScopedReadings
-    from everhold.ask.learning.verdicts import Verdict
+    from everhold.ask.learning.verdicts import AnswerVerdict
     from everhold.model import QueryRun
 
 
@@ -29,9 +29,9 @@ class LearningVerbs(DataVerbs):
         What is learned belongs to the scope's project, and in a scope with a user to that user. It is used only if it
         gains a confirmed question and breaks none. NotFound if the scope has no such query.
         """
-        from everhold.ask.learning.verdicts import Verdict
+        from everhold.ask.learning.verdicts import AnswerVerdict
 
-        return self._judge(query, Verdict.CONFIRMED)
+        return self._judge(query, AnswerVerdict.CONFIRMED)
 
     @log_as("update")
     def correct(
@@ -41,18 +41,18 @@ class LearningVerbs(DataVerbs):
 
         StatementRefused for a statement that the guard does not let pass, QueryError for one that does not run.
         """
-        from everhold.ask.learning.verdicts import Verdict
+        from everhold.ask.learning.verdicts import AnswerVerdict
 
         if (sql is None) == (choice is None):
             raise InvalidInput("a correction has either a statement or a choice", remedy="pass sql or choice")
-        return self._judge(query, Verdict.CORRECTED if choice is None else Verdict.CHOSEN, sql, choice)
+        return self._judge(query, AnswerVerdict.CORRECTED if choice is None else AnswerVerdict.CHOSEN, sql, choice)
 
     @log_as("update")
     def reject(self, query: Identifier) -> "everhold.VerdictResult":
         """Say that an answer is wrong. The same question is then read differently, if there is another reading."""
-        from everhold.ask.learning.verdicts import Verdict
+        from everhold.ask.learning.verdicts import AnswerVerdict
 
-        return self._judge(query, Verdict.REJECTED)
+        return self._judge(query, AnswerVerdict.REJECTED)
 
     @log_as("read")
     def learned(self, *, limit: PageSize = 1000) -> "Sequence[everhold.LearnedItem]":
@@ -74,23 +74,23 @@ class LearningVerbs(DataVerbs):
         return forget_learned(self._parts.records, self.scope, item, line)
 
     def _judge(
-        self, query_id: str, verdict: "Verdict", sql: str | None = None, choice: int | None = None
+        self, query_id: str, verdict: "AnswerVerdict", sql: str | None = None, choice: int | None = None
     ) -> "everhold.VerdictResult":
         from everhold.ask.asking import run_checked
-        from everhold.ask.learning.verdicts import Verdict, find_choice, give_verdict, require_query
+        from everhold.ask.learning.verdicts import AnswerVerdict, find_choice, give_verdict, require_query
         from everhold.views.candidates import make_learned_source
         from everhold.views.data_deps import require_extra
 
         require_extra()
         query = require_query(self._parts.records, self.scope, query_id)
-        if verdict is Verdict.CONFIRMED and query.sql is None:
+        if verdict is AnswerVerdict.CONFIRMED and query.sql is None:
             raise InvalidInput("this question was not answered", value=query_id, remedy="correct it with a statement")
         source, scoped = make_learned_source(self._parts, self.scope), self._read_again(query)
         if choice is not None:
             sql = find_choice(query, choice)
         if sql is not None:
             run_checked(source.deps, source.engine, scoped, sql)  # what does not run teaches nothing
-        right = query.sql if verdict is Verdict.CONFIRMED else sql
+        right = query.sql if verdict is AnswerVerdict.CONFIRMED else sql
         line = self._make_line("update", {"query": query.id, "verdict": verdict.value})
         return give_verdict(source, scoped, query, verdict, right, line)
 

@@ -8,7 +8,7 @@ from everhold.ask.frame import QueryFrame
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.language.tokens import tokenize
 from everhold.ask.learning.memory import PatternMatch, PatternMemory
-from everhold.ask.learning.patterns import LearnedPattern, ReadContext
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.slots import MaskedQuestion
 from everhold.ask.lessons import Lessons, contains_phrase
 from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
@@ -18,7 +18,7 @@ _TAUGHT = 0.01  # what a reading that uses a lesson leads by, if the rules alone
 
 
 @dataclass(frozen=True)
-class Memory:
+class LearnedMemory:
     """What a scope has learned: query patterns and lessons, and the questions whose answers users rejected."""
 
     patterns: PatternMemory = field(default_factory=lambda: PatternMemory(()))
@@ -26,7 +26,7 @@ class Memory:
     rejected: tuple[LearnedPattern, ...] = ()
 
 
-def find_rejected(context: ReadContext, memory: Memory, question: str) -> set[str]:
+def find_rejected(context: QuestionContext, memory: LearnedMemory, question: str) -> set[str]:
     """Return the statements that users rejected for this question, or for one that differs in its values only."""
     if not memory.rejected:
         return set()
@@ -39,8 +39,8 @@ def find_rejected(context: ReadContext, memory: Memory, question: str) -> set[st
 
 
 def propose_readings(
-    context: ReadContext,
-    memory: Memory,
+    context: QuestionContext,
+    memory: LearnedMemory,
     question: str,
     by_rules: Readings,
     *,
@@ -60,7 +60,7 @@ def propose_readings(
 
 
 def rank_readings(
-    context: ReadContext, memory: Memory, question: str, by_rules: Readings,
+    context: QuestionContext, memory: LearnedMemory, question: str, by_rules: Readings,
     masks: Sequence[MaskedQuestion] | None = None,
 ) -> tuple[QuestionReading, ...]:  # fmt: skip
     """Return the readings of a question by the rules and by memory, best first."""
@@ -68,7 +68,7 @@ def rank_readings(
 
 
 def read_with_lessons(
-    context: ReadContext, lessons: Lessons, question: str, by_rules: Readings, previous: QueryFrame | None = None
+    context: QuestionContext, lessons: Lessons, question: str, by_rules: Readings, previous: QueryFrame | None = None
 ) -> list[QuestionReading]:
     """Return the best reading of a reader that was taught, if a lesson applies and changes the statement."""
     relevant = choose_lessons(lessons, question, by_rules)

@@ -8,7 +8,7 @@ from everhold.ask.language.tokens import tokenize
 from everhold.ask.learning.answering import choose_lessons, read_with_lessons
 from everhold.ask.learning.memory import PatternMemory
 from everhold.ask.learning.mining import Lesson
-from everhold.ask.learning.patterns import LearnedPattern, ReadContext
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.slots import MaskedQuestion
 from everhold.ask.lessons import Lessons, TaughtCondition, TaughtJoin, TaughtName, contains_phrase
 from everhold.ask.reading import Readings
@@ -17,8 +17,9 @@ from everhold.ask.results import Rows, are_equal
 RunStatement = Callable[[str], Rows | None]
 """Returns the rows of a statement after the guard, None if it is refused or fails."""
 _MOST_REPLAYED = 40
-# The similarity of masked questions from which a pattern may be taken for the answer to another question.
-_TRIGGER = 0.3
+# The similarity of masked questions from which a pattern can change the answer to another one: below it, its vote is
+# too small, and its confidence is lower than `_SURE`.
+_TRIGGER = 0.5
 _SURE = 0.9  # a pattern answers a question if its confidence is at least that: then it leads before the rules
 _WORD = re.compile(r"\w+")
 
@@ -47,7 +48,7 @@ class GateReport:
 class ReplayGate:
     """Replays confirmed questions about one schema. Readings and results are kept while it lives."""
 
-    def __init__(self, context: ReadContext, run: RunStatement) -> None:
+    def __init__(self, context: QuestionContext, run: RunStatement) -> None:
         self.context, self._run = context, run
         self._results: dict[str, Rows | None] = {}
         self._readings: dict[str, Readings] = {}

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from everhold.ask.learning.answering import Memory
+from everhold.ask.learning.answering import LearnedMemory
 from everhold.ask.learning.memory import PatternMemory
-from everhold.ask.learning.patterns import LearnedPattern, ReadContext
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.rows import read_lesson, read_pattern
 from everhold.ask.lessons import Lessons, TaughtCondition, TaughtJoin, TaughtName
 from everhold.ask.reading import QuestionReader
@@ -17,7 +18,6 @@ from everhold.schema.operations import Op, Where
 
 REJECTED = "rejected"
 _MOST_REJECTED = 200
-_MAX_PATTERNS = 20_000  # of all scopes, in memory
 
 RowVersions = frozenset[tuple[str, int]]
 
@@ -26,7 +26,7 @@ RowVersions = frozenset[tuple[str, int]]
 class LoadedMemory:
     """The memory of a scope and the rows that it was built from, by their ids."""
 
-    memory: Memory
+    memory: LearnedMemory
     patterns: dict[str, QueryPattern] = field(default_factory=dict)
     lessons: dict[str, QueryLesson] = field(default_factory=dict)
 
@@ -34,13 +34,11 @@ class LoadedMemory:
 class MemoryCache:
     """The memories of the scopes that were asked last. It may be shared by threads."""
 
-    def __init__(self) -> None:
-        self._entries: WeightedCache[
-            tuple[str, str | None, str | None], tuple[RowVersions, QuestionReader, LoadedMemory]
-        ] = WeightedCache(_MAX_PATTERNS)
+    def __init__(self, entries: WeightedCache[tuple[str, str | None, str | None], Any]) -> None:
+        self._entries = entries
 
     def load(
-        self, records: Records, scope: Scope, context: ReadContext, revalidate: Callable[[LoadedMemory], bool]
+        self, records: Records, scope: Scope, context: QuestionContext, revalidate: Callable[[LoadedMemory], bool]
     ) -> LoadedMemory:
         """Return the memory of a scope, from the cache if no row of it and no table has changed.
 
@@ -48,7 +46,7 @@ class MemoryCache:
         """
         key = scope.organization, find_project(scope), scope.user
         versions = _read_versions(records, scope)
-        entry = self._entries.get(key)
+        entry: tuple[RowVersions, QuestionReader, LoadedMemory] | None = self._entries.get(key)
         if entry is not None and entry[0] == versions and entry[1] is context.reader:
             return entry[2]
         loaded = load_memory(records, scope, context)
@@ -58,13 +56,13 @@ class MemoryCache:
         return loaded
 
 
-def load_memory(records: Records, scope: Scope, context: ReadContext) -> LoadedMemory:
+def load_memory(records: Records, scope: Scope, context: QuestionContext) -> LoadedMemory:
     """Return the memory of a scope: what was taught for its project, and by its user for that user."""
     patterns = {row.id: row for row in list_patterns(records, scope)}
     lessons = {row.id: row for row in list_lessons(records, scope)}
     learned = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
     taught = [lesson for row in lessons.values() if (lesson := read_lesson(context.reader.schema, row)) is not None]
-    memory = Memory(
+    memory = LearnedMemory(
         PatternMemory(learned),
         Lessons(
             tuple(lesson for lesson in taught if isinstance(lesson, TaughtName)),
@@ -107,7 +105,7 @@ def _read_versions(records: Records, scope: Scope) -> RowVersions:
     return frozenset((str(row_id), int(version)) for row_id, version in rows)
 
 
-def _read_rejected(records: Records, scope: Scope, context: ReadContext) -> Sequence[LearnedPattern]:
+def _read_rejected(records: Records, scope: Scope, context: QuestionContext) -> Sequence[LearnedPattern]:
     """Return the rejected questions with their statements as patterns that are never proposed."""
     runs = records.scan(
         QueryRun, scope.organization, _limit_rejected(scope), order="created_at", descending=True, limit=_MOST_REJECTED

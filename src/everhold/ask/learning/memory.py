@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass
 
 from everhold.ask.learning.concepts import Concepts, compare_concepts
-from everhold.ask.learning.patterns import LearnedPattern, ReadContext
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.similarity import TextIndex, Vector, compare_vectors
 from everhold.ask.learning.slots import MaskedQuestion
 
@@ -15,7 +15,8 @@ _VOTERS = 7
 _POWER = 4  # of the similarity that a vote counts: near questions decide
 _OTHER_SIGNATURE = 0.5
 _MOST_RECENT = 32
-_MOST_COMPARED = 40  # patterns whose concepts are compared
+_LEAST_WORDS = 0.2
+_MOST_COMPARED = 25  # patterns whose concepts are compared
 _EMBEDDED = 0.5  # the share of the similarity by meaning, where it is known and greater
 # Similarity is not yet a chance: at 0.6, about nine of ten statements are right on GeoQuery.
 _STEEPNESS, _EVEN = 14.0, 0.5
@@ -73,7 +74,7 @@ class PatternMemory:
 
     def propose(
         self,
-        context: ReadContext,
+        context: QuestionContext,
         question: str | Sequence[MaskedQuestion],
         meanings: Mapping[str, float] | None = None,
     ) -> list[PatternMatch]:
@@ -98,13 +99,15 @@ class PatternMemory:
         return sorted(likely, key=lambda match: -match.confidence)
 
     def _rank(
-        self, context: ReadContext, concepts: Mapping[MaskedQuestion, Concepts], meanings: Mapping[str, float]
+        self, context: QuestionContext, concepts: Mapping[MaskedQuestion, Concepts], meanings: Mapping[str, float]
     ) -> list[tuple[float, LearnedPattern, MaskedQuestion]]:
         """Return the patterns that resemble a question, most similar first, each with the mask that fits it best."""
         best: dict[str, tuple[float, MaskedQuestion]] = {}
         for masked in concepts:
             for pattern, words in self._measure(masked):
                 meaning = meanings.get(pattern.id, 0.0)
+                if words < _LEAST_WORDS and not meaning:
+                    continue
                 similarity = max(words, (1 - _EMBEDDED) * words + _EMBEDDED * meaning)
                 similarity *= 1.0 if pattern.masked.signature == masked.signature else _OTHER_SIGNATURE
                 if pattern.id not in best or best[pattern.id][0] < similarity:
@@ -117,7 +120,7 @@ class PatternMemory:
             ranked.append((similarity * factor * pattern.trust, pattern, masked))
         return sorted(ranked, key=lambda item: (-item[0], item[1].id))
 
-    def find_similar(self, context: ReadContext, pattern: LearnedPattern, least: float) -> list[LearnedPattern]:
+    def find_similar(self, context: QuestionContext, pattern: LearnedPattern, least: float) -> list[LearnedPattern]:
         """Return the active patterns that a question of this pattern may be taken for, most similar first."""
         similar = []
         for other, words in self._measure(pattern.masked):

@@ -67,7 +67,8 @@ def mine_lessons(schema: AskSchema, pattern: LearnedPattern, reading: QuestionRe
     phrases = list(_list_phrases(pattern.question, reading))
     columns = [column for column in used.columns if column not in known_columns]
     tables = [table for table in used.tables if table not in known_tables]
-    told = [pair for pair in product(phrases, used.conditions) if _may_mean(pattern.question, *pair)]
+    # A condition needs the noun if it can: "major rivers" and "major cities" mean different ones.
+    told = [pair for pair in product(reversed(phrases), used.conditions) if _may_mean(pattern.question, *pair)]
     conditions = (TaughtCondition("", phrase, item) for phrase, item in told if not _is_value(item))
     names = (TaughtName("", phrase, ref.table, ref.column) for phrase, ref in product(phrases, columns))
     entities = (TaughtName("", phrase, table) for phrase, table in product(phrases, tables))

@@ -14,7 +14,7 @@ from everhold.ask.reading import QuestionReader
 
 
 @dataclass(frozen=True)
-class ReadContext:
+class QuestionContext:
     """What a question is masked with: the reader of the scope's tables, and the day that periods are counted from."""
 
     reader: QuestionReader
@@ -89,7 +89,7 @@ class LearnedPattern:
 
 
 def make_pattern(
-    context: ReadContext, pattern_id: str, question: str, sql: str, dialect: str, wins: int = 1, losses: int = 0,
+    context: QuestionContext, pattern_id: str, question: str, sql: str, dialect: str, wins: int = 1, losses: int = 0,
     *, is_active: bool = True,
 ) -> LearnedPattern:  # fmt: skip
     """Return the pattern of a question and the statement that answers it. The statement has passed the guard."""
@@ -101,7 +101,7 @@ def make_pattern(
     return LearnedPattern(pattern_id, question, masked, concepts, template, wins, losses, is_active)
 
 
-def _choose_label(context: ReadContext, template: SqlTemplate, number: int, slot: QuestionSlot) -> str:
+def _choose_label(context: QuestionContext, template: SqlTemplate, number: int, slot: QuestionSlot) -> str:
     """Return the domain of a slot: that of the column with which the statement compares it."""
     columns = [use.column for use in template.uses if use.slot == number and use.column is not None]
     labels = [label for column in columns if (label := context.reader.domains.find(column)) in slot.labels]

@@ -23,7 +23,7 @@ _USABLE = (LearnedStatus.ACTIVE, LearnedStatus.QUARANTINED)
 
 
 @dataclass(frozen=True)
-class _Check:
+class _RowCheck:
     """A row, the fingerprint of its tables now, and whether all that it uses is as it was."""
 
     row: QueryPattern | QueryLesson
@@ -47,7 +47,7 @@ def revalidate(
     return [_make_patch(check, now) for check in checks]
 
 
-def _check_patterns(schema: AskSchema, run: RunStatement, rows: Sequence[QueryPattern]) -> Iterator[_Check]:
+def _check_patterns(schema: AskSchema, run: RunStatement, rows: Sequence[QueryPattern]) -> Iterator[_RowCheck]:
     count = 0
     for row in rows:
         current = make_fingerprint(schema, list_used_tables(row.sql, row.dialect))
@@ -55,15 +55,15 @@ def _check_patterns(schema: AskSchema, run: RunStatement, rows: Sequence[QueryPa
             continue
         is_same = list_column_types(schema, row.sql, row.dialect) == row.metadata.get("columns")
         count += is_same
-        yield _Check(row, current, is_same and run(row.sql) is not None)
+        yield _RowCheck(row, current, is_same and run(row.sql) is not None)
 
 
-def _check_lessons(schema: AskSchema, rows: Sequence[QueryLesson]) -> Iterator[_Check]:
+def _check_lessons(schema: AskSchema, rows: Sequence[QueryLesson]) -> Iterator[_RowCheck]:
     for row in rows:
         lesson = read_meaning(row)
         current = "" if lesson is None else make_fingerprint(schema, list_lesson_tables(lesson))
         if lesson is not None and _is_due(row, current):
-            yield _Check(row, current, list_lesson_columns(schema, lesson) == row.metadata.get("columns"))
+            yield _RowCheck(row, current, list_lesson_columns(schema, lesson) == row.metadata.get("columns"))
 
 
 def _is_due(row: QueryPattern | QueryLesson, current: str) -> bool:
@@ -71,7 +71,7 @@ def _is_due(row: QueryPattern | QueryLesson, current: str) -> bool:
     return bool(current) and row.status in _USABLE and is_stale and row.metadata.get("tried") != current
 
 
-def _make_patch(check: _Check, now: datetime) -> Patch:
+def _make_patch(check: _RowCheck, now: datetime) -> Patch:
     row = check.row
     values: dict[str, object] = {"updated_at": now, "metadata": {**row.metadata, "tried": check.fingerprint}}
     if check.is_unchanged:

@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from everhold.ask.frame import Expression, Predicate
 from everhold.ask.learning.mining import Lesson
-from everhold.ask.learning.patterns import LearnedPattern, ReadContext, make_pattern
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext, make_pattern
 from everhold.ask.learning.teaching import LearnedStatus
 from everhold.ask.learning.templates import resolve_column
 from everhold.ask.lessons import TaughtCondition, TaughtJoin, TaughtName
@@ -94,12 +94,12 @@ def _name_column(ref: ColumnRef | None) -> str | None:
     return None if ref is None else f"{ref.table}.{ref.column}"
 
 
-def read_pattern(context: ReadContext, row: QueryPattern) -> LearnedPattern | None:
+def read_pattern(context: QuestionContext, row: QueryPattern) -> LearnedPattern | None:
     """Return the pattern of a row; None if it cannot be read, as rows may come from elsewhere.
 
     It is active only if its row is and the tables that it reads are as they were when it was learned.
     """
-    learned_on = ReadContext(context.reader, _find_day(row))
+    learned_on = QuestionContext(context.reader, _find_day(row))
     fingerprint = make_fingerprint(context.reader.schema, list_used_tables(row.sql, row.dialect))
     is_active = row.status == LearnedStatus.ACTIVE and fingerprint == row.fingerprint
     try:

@@ -10,7 +10,7 @@ from everhold.ask.candidates import ScopedReadings
 from everhold.ask.learning.answering import find_rejected, propose_readings
 from everhold.ask.learning.gate import RunStatement
 from everhold.ask.learning.loading import LoadedMemory, MemoryCache
-from everhold.ask.learning.patterns import ReadContext
+from everhold.ask.learning.patterns import QuestionContext
 from everhold.ask.learning.quarantine import revalidate
 from everhold.ask.reading import QuestionReading
 from everhold.ask.results import Rows
@@ -62,9 +62,9 @@ class LearnedSource:
         return self.cache.load(self.deps.records, self.scope, make_context(scoped), try_again)
 
 
-def make_context(scoped: ScopedReadings) -> ReadContext:
+def make_context(scoped: ScopedReadings) -> QuestionContext:
     """Return what questions are masked with in a scope."""
-    return ReadContext(scoped.reader, scoped.today)
+    return QuestionContext(scoped.reader, scoped.today)
 
 
 def make_runner(deps: DataDeps, engine: DataEngine, scoped: ScopedReadings) -> RunStatement:

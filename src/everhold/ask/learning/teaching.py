@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from everhold.ask.language.tokens import fold_text
-from everhold.ask.learning.answering import Memory
+from everhold.ask.learning.answering import LearnedMemory
 from everhold.ask.learning.gate import GateReport, ReplayGate, add_lesson
 from everhold.ask.learning.mining import Lesson, list_joins, mine_lessons
 from everhold.ask.learning.patterns import LearnedPattern, has_same_shape, make_pattern
@@ -48,13 +48,13 @@ class TaughtLesson:
 class Teaching:
     """The memory after a verdict, and what changed in it."""
 
-    memory: Memory
+    memory: LearnedMemory
     patterns: tuple[TaughtPattern, ...] = ()
     lessons: tuple[TaughtLesson, ...] = ()
 
 
 def teach_pair(
-    gate: ReplayGate, memory: Memory, question: str, sql: str, dialect: str, make_id: Callable[[str], str]
+    gate: ReplayGate, memory: LearnedMemory, question: str, sql: str, dialect: str, make_id: Callable[[str], str]
 ) -> Teaching:
     """Return what a confirmed question and its statement teach.
 
@@ -82,7 +82,7 @@ def teach_pair(
     return Teaching(replace(memory, lessons=lessons), (*changed, added, *freed), tuple(taught))
 
 
-def _contradict(gate: ReplayGate, memory: Memory, pattern: LearnedPattern) -> Iterator[TaughtPattern]:
+def _contradict(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> Iterator[TaughtPattern]:
     """Yield the patterns of the same question with another result, after their loss."""
     text = fold_text(pattern.question)
     for other in memory.patterns.patterns:
@@ -98,7 +98,7 @@ def lose(pattern: LearnedPattern) -> TaughtPattern:
     return TaughtPattern(replace(pattern, losses=losses, is_active=is_active), status)
 
 
-def _reconsider(gate: ReplayGate, memory: Memory) -> Iterator[TaughtPattern]:
+def _reconsider(gate: ReplayGate, memory: LearnedMemory) -> Iterator[TaughtPattern]:
     """Yield patterns that were held back and pass the gate now that another one was retired."""
     patterns = memory.patterns
     for pattern in patterns.patterns:
@@ -111,7 +111,7 @@ def _reconsider(gate: ReplayGate, memory: Memory) -> Iterator[TaughtPattern]:
 
 
 def _teach_lessons(
-    gate: ReplayGate, memory: Memory, pattern: LearnedPattern, make_id: Callable[[str], str]
+    gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern, make_id: Callable[[str], str]
 ) -> tuple[Lessons, list[TaughtLesson]]:
     """Return the lessons with those that let the rules answer a confirmed question that they misread."""
     lessons, taught = memory.lessons, []

@@ -32,7 +32,7 @@ from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.operations import Operation, Patch, Put
 
 
-class Verdict(StrEnum):
+class AnswerVerdict(StrEnum):
     """What a user said about an answer."""
 
     CONFIRMED = "confirmed"
@@ -77,7 +77,12 @@ def find_choice(query: QueryRun, choice: int) -> str:
 
 
 def give_verdict(
-    source: LearnedSource, scoped: ScopedReadings, query: QueryRun, verdict: Verdict, sql: str | None, log_line: Put
+    source: LearnedSource,
+    scoped: ScopedReadings,
+    query: QueryRun,
+    verdict: AnswerVerdict,
+    sql: str | None,
+    log_line: Put,
 ) -> VerdictResult:
     """Store a verdict on a query and what it teaches. `sql` is the statement that is right, if one is.
 
@@ -114,7 +119,7 @@ class _VerdictWriter:
     scoped: ScopedReadings
     loaded: LoadedMemory
     query: QueryRun
-    verdict: Verdict
+    verdict: AnswerVerdict
     now: datetime
 
     def add_teaching(self, changes: _Changes, teaching: Teaching) -> None:
@@ -129,7 +134,7 @@ class _VerdictWriter:
 
     def add_record(self, changes: _Changes) -> None:
         """Count a win or a loss for the pattern and the lessons that made the answer or that it taught."""
-        is_right = self.verdict is Verdict.CONFIRMED
+        is_right = self.verdict is AnswerVerdict.CONFIRMED
         known = {item.id for item in changes.items}
         for row in self._find_patterns():
             pattern = self.loaded.memory.patterns.get(row.id)
@@ -144,14 +149,14 @@ class _VerdictWriter:
     def _find_patterns(self) -> Iterator[QueryPattern]:
         for row in self.loaded.patterns.values():
             made_it = row.id == self.query.pattern_id
-            if made_it or (self.verdict is not Verdict.CONFIRMED and row.metadata.get("query") == self.query.id):
+            if made_it or (self.verdict is not AnswerVerdict.CONFIRMED and row.metadata.get("query") == self.query.id):
                 yield row
 
     def _find_lessons(self) -> Iterator[QueryLesson]:
         used = self.query.metadata.get("lessons") or []
         for row in self.loaded.lessons.values():
             is_taught = row.metadata.get("query") == self.query.id
-            if row.id in used or (is_taught and self.verdict is Verdict.REJECTED):
+            if row.id in used or (is_taught and self.verdict is AnswerVerdict.REJECTED):
                 yield row
 
     def _make_common(self, row_id: str) -> dict[str, Any]:
