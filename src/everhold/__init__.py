@@ -102,6 +102,8 @@ _EXPORTS = {
     "ask.answer": ("Answer",),
     "ask.earlier": ("EarlierQuestion",),
     "ask.outcome": ("AnswerChoice", "AnswerStatus", "NotUnderstood"),
+    "ask.learning.items": ("LearnedItem",),
+    "ask.learning.verdicts": ("VerdictResult",),
     "ask.sources.finding": ("FoundTable",),
     "ask.sources.pipeline": ("UploadedFile",),
     "ask.sources.rows": ("DescribedTable",),

@@ -8,6 +8,8 @@ from everhold.ask.connections.connecting import ConnectedDatabase
 from everhold.ask.connections.summary import ConnectionSummary
 from everhold.ask.connections.syncing import TableChange
 from everhold.ask.earlier import EarlierQuestion
+from everhold.ask.learning.items import LearnedItem
+from everhold.ask.learning.verdicts import VerdictResult
 from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood
 from everhold.ask.sources.finding import FoundTable
 from everhold.ask.sources.pipeline import UploadedFile
@@ -211,6 +213,7 @@ __all__ = [
     "InvalidInput",
     "InvalidSettings",
     "JobReport",
+    "LearnedItem",
     "Listing",
     "MaintenanceReport",
     "MaintenanceRun",
@@ -306,6 +309,7 @@ __all__ = [
     "UploadedFile",
     "User",
     "UserFields",
+    "VerdictResult",
     "Verification",
     "VerifiedWorkspace",
     "View",

@@ -16,7 +16,7 @@ from everhold.errors import (
     QueryFailed,
     StatementRefused,
 )
-from everhold.model import AccessLog, Chunk, Connection, FieldMetadata, TableMetadata
+from everhold.model import AccessLog, Chunk, Connection, FieldMetadata, QueryPattern, TableMetadata
 from everhold.ports.databases import DatabaseTables, ProfileLimits
 from everhold.progress import ignore_progress
 from everhold.views.data_deps import make_source_files
@@ -370,3 +370,16 @@ def test_an_exported_connection_is_imported_and_needs_no_secret(
         assert view.sql("SELECT count(*) FROM orders").rows == ((4,),)
         assert view.refresh_connection("sales").changes == ()
         assert view.ask("total amount per city").table.rows
+
+
+def test_what_is_learned_about_a_connection_is_in_its_dialect(engine: Everhold, shop: View) -> None:
+    answer = shop.ask("orders of Ann")
+    sql = """
+        SELECT strftime('%Y', ordered_on), amount FROM orders JOIN customers ON customer_id = customers.id
+        WHERE name = 'Ann' ORDER BY orders.id
+    """
+    shop.correct(answer.query, sql=sql)
+    [pattern] = records_of(engine).scan(QueryPattern, "default")
+    assert pattern.dialect == "sqlite"
+    assert shop.ask("orders of Ann").table.rows == (("2025", 10.5), ("2024", 7.0))
+    assert shop.ask("orders of Bob").table.rows == (("2025", 5.0),)

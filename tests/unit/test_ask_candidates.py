@@ -24,8 +24,10 @@ def test_readings_by_the_rules_keep_their_order() -> None:
 
 
 def test_sources_with_the_same_sql_confirm_each_other() -> None:
-    [reading] = rank_together([FIRST], [replace(PATTERN, sql=FIRST.sql)])
-    assert (reading.confidence, reading.pattern_id, reading.origin) == (0.85, "qpt-1", ReadingOrigin.RULES)
+    reading, other = rank_together([FIRST, SECOND], [replace(PATTERN, sql=SECOND.sql)])
+    assert (reading.confidence, reading.pattern_id, reading.words) == (0.88, "qpt-1", SECOND.words)
+    assert (reading.origin, other) == (ReadingOrigin.PATTERN, FIRST)
+    assert not is_rival(reading, other)
 
 
 def test_the_same_source_does_not_confirm_itself() -> None:

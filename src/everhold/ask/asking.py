@@ -6,10 +6,17 @@ tables → readings of the question → what is not understood → checked state
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from everhold.ask.answer import Answer, make_answer, make_refusal
-from everhold.ask.candidates import CandidateSource, ScopedReadings, confirm_reading, gather_candidates
+from everhold.ask.candidates import (
+    CandidateSource,
+    FindRejected,
+    ScopedReadings,
+    confirm_reading,
+    gather_candidates,
+)
 from everhold.ask.connections.lookup import require_connection
 from everhold.ask.connections.places import (
     DataPlace,
@@ -38,6 +45,8 @@ from everhold.model import Scope, TableMetadata
 from everhold.ports.data_engine import CheckedStatement, DataEngine, ParquetTables, QueryResult
 from everhold.ports.result_table import AnswerColumn, ResultTable
 
+T = TypeVar("T")
+
 
 class FindTables(Protocol):
     """Returns the tables that a question is about, best first."""
@@ -56,6 +65,8 @@ class AskedQuestion:
     result: QueryResult | None
     choice: int | None = None
     reading: QuestionReading | None = None
+    is_follow_up: bool = False
+    today: date | None = None
     model_use: ModelUse | None = None
 
 
@@ -83,6 +94,7 @@ def ask_question(
     after: Sequence[EarlierQuestion] = (),
     choice: int | None = None,
     sources: Sequence[CandidateSource] = (),
+    find_rejected: FindRejected | None = None,
     *,
     model: ModelSource | None = None,
     offered: Sequence[str] = (),
@@ -103,34 +115,36 @@ def ask_question(
     def run(reading: QuestionReading) -> _RunReading:
         return _RunReading(reading, _run(deps, engine, scoped.place, scoped.tables, scoped.check(reading)))
 
-    candidates, proposal = gather_candidates(question, scoped, sources), NO_PROPOSAL
+    finish = partial(AskedQuestion, is_follow_up=scoped.previous is not None, today=today)
+    candidates, proposal = gather_candidates(question, scoped, sources, find_rejected), NO_PROPOSAL
     if choice is not None and offered:
-        _require_choice(len(offered), choice)
-        chosen = run(read_offered(offered[choice - 1], scoped, candidates.readings))
+        chosen = run(read_offered(_pick(offered, choice), scoped, candidates.readings))
         answer = _make_answer(question, scoped.reader.schema, candidates.readings, [chosen])
-        return AskedQuestion(answer, chosen.result, choice, chosen.reading)
+        return finish(answer, chosen.result, choice, chosen.reading)
     if choice is None and model is not None and model.is_needed(scoped, candidates, after):
         proposal = model.propose(question, scoped, candidates, after, lambda reading: run(reading).result)
-        candidates = add_proposal(candidates, proposal)
+        rejected = find_rejected(question, scoped) if find_rejected is not None else ()
+        candidates = add_proposal(candidates, proposal, rejected)
     readings, problems = candidates
     if problems or readings.best is None:
-        return AskedQuestion(make_refusal(question, problems, proposal.note), None, model_use=proposal.use)
+        return finish(make_refusal(question, problems, proposal.note), None, model_use=proposal.use)
     rivals = _run_rivals(readings, run)
-    if choice is not None:
-        _require_choice(len(rivals), choice)
-        rivals = [rivals[choice - 1]]
+    rivals = rivals if choice is None else [_pick(rivals, choice)]
     answer = _make_answer(question, scoped.reader.schema, readings, rivals)
-    return AskedQuestion(answer, rivals[0].result, choice, rivals[0].reading, proposal.use)
+    return finish(answer, rivals[0].result, choice, rivals[0].reading, model_use=proposal.use)
 
 
 def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
-    """Return the frame that a fragment changes: the questions before are read one after the other."""
+    """Return the frame that a fragment changes: the questions before are read one after the other.
+
+    There is none if a question was answered by a statement that no reading by the rules has, such as a learned one.
+    """
     previous: QueryFrame | None = None
     for earlier in after:
         readings = reader.read(earlier.text, today, previous)
         meant = [reading for reading in readings.readings if reading.sql == earlier.sql]
-        reading = meant[0] if meant else readings.best
-        previous = previous if reading is None or reading.frame is None else reading.frame
+        reading = meant[0] if meant else readings.best if earlier.sql is None else None
+        previous = reading.frame if reading is not None else None if earlier.sql is not None else previous
     return previous
 
 
@@ -163,8 +177,9 @@ def _has_values(result: QueryResult) -> bool:
 
 
 def _confirm(first: _RunReading, other: _RunReading) -> _RunReading:
-    """Return the reading that two origins arrived at: the one with a frame, which says more about the result."""
-    shown, second = (other, first) if first.reading.frame is None and other.reading.frame else (first, other)
+    """Return the reading that two origins arrived at, rather not the statement of a model, which says less in words."""
+    is_poorer = first.reading.origin is ReadingOrigin.MODEL and first.reading.frame is None
+    shown, second = (other, first) if is_poorer else (first, other)
     return replace(shown, reading=confirm_reading(shown.reading, second.reading))
 
 
@@ -189,10 +204,12 @@ def _choose_others(best: QuestionReading, others: Sequence[QuestionReading]) -> 
     return [*chosen, *confirming]
 
 
-def _require_choice(count: int, choice: int) -> None:
-    if not 1 <= choice <= count:
-        remedy = f"pass a number from 1 to {count}" if count > 1 else "ask without a choice"
+def _pick(offered: Sequence[T], choice: int) -> T:
+    """Return what was offered under a number; InvalidInput if there is no such number."""
+    if not 1 <= choice <= len(offered):
+        remedy = f"pass a number from 1 to {len(offered)}" if len(offered) > 1 else "ask without a choice"
         raise InvalidInput(f"there is no choice {choice}", value=str(choice), remedy=remedy)
+    return offered[choice - 1]
 
 
 def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: Sequence[_RunReading]) -> Answer:
@@ -260,6 +277,11 @@ def _require_places(deps: DataDeps, scope: Scope, connection: str | None) -> lis
         remedy = Remedy("add a file with {}, or a database with {}", Verb("upload"), Verb("connect"))
         raise NotFound("this scope has no tables", remedy=remedy)
     return places
+
+
+def run_checked(deps: DataDeps, engine: DataEngine, scoped: ScopedReadings, sql: str) -> QueryResult:
+    """Return the rows of a statement on the tables of a scope; StatementRefused if the guard does not let it pass."""
+    return _run(deps, engine, scoped.place, scoped.tables, scoped.check_sql(sql))
 
 
 def _choose_tables(scope_tables: ScopeTables, question: str, find_tables: FindTables) -> Sequence[TableMetadata]:

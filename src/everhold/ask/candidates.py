@@ -1,6 +1,6 @@
 """The candidates of a question: readings by the rules, and those that other sources propose, ranked together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -18,6 +18,7 @@ from everhold.model import TableMetadata
 from everhold.ports.data_engine import CheckedStatement
 
 DIALECT = FILES_DIALECT
+_REJECTED = 0.3  # what is left of the confidence of a reading that a user rejected
 
 
 class ScopedReadings(NamedTuple):
@@ -37,8 +38,12 @@ class ScopedReadings(NamedTuple):
 
     def check(self, reading: QuestionReading) -> CheckedStatement:
         """Return the statement of a reading after the guard; StatementRefused if it may not run."""
+        return self.check_sql(reading.sql)
+
+    def check_sql(self, sql: str) -> CheckedStatement:
+        """Return a statement on the scope's tables after the guard; StatementRefused if it may not run."""
         columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
-        return check_statement(reading.sql, self.reader.dialect, columns)
+        return check_statement(sql, self.reader.dialect, columns)
 
 
 class CandidateSource(Protocol):
@@ -52,6 +57,12 @@ class CandidateSource(Protocol):
         ...
 
 
+class FindRejected(Protocol):
+    """Returns statements that users rejected as answers to a question."""
+
+    def __call__(self, question: str, scoped: ScopedReadings, /) -> Collection[str]: ...
+
+
 class RankedCandidates(NamedTuple):
     """The readings of a question, best first, or why none of them may be run."""
 
@@ -59,11 +70,16 @@ class RankedCandidates(NamedTuple):
     problems: Sequence[NotUnderstood]
 
 
-def gather_candidates(question: str, scoped: ScopedReadings, sources: Iterable[CandidateSource]) -> RankedCandidates:
+def gather_candidates(
+    question: str,
+    scoped: ScopedReadings,
+    sources: Iterable[CandidateSource],
+    find_rejected: FindRejected | None = None,
+) -> RankedCandidates:
     """Return the readings of all sources in one order.
 
     Readings by the rules are left out if words of the question are not understood. Proposals are left out if the guard
-    refuses them or their confidence is too low to be run.
+    refuses them or their confidence is too low to be run. What users rejected comes last.
     """
     proposed = [reading for source in sources for reading in source.propose(question, scoped)]
     proposals = [
@@ -77,7 +93,21 @@ def gather_candidates(question: str, scoped: ScopedReadings, sources: Iterable[C
     if problems and not proposals:
         return RankedCandidates(scoped.readings, problems)
     by_rules = () if problems else scoped.readings.readings
-    return RankedCandidates(replace(scoped.readings, readings=rank_together(by_rules, proposals)), ())
+    ranked = rank_together(by_rules, proposals)
+    if find_rejected is not None:
+        ranked = demote_rejected(ranked, find_rejected(question, scoped))
+    return RankedCandidates(replace(scoped.readings, readings=ranked), ())
+
+
+def demote_rejected(readings: Sequence[QuestionReading], rejected: Collection[str]) -> tuple[QuestionReading, ...]:
+    """Return the readings with those behind the others that users rejected."""
+    kept = [reading for reading in readings if reading.sql not in rejected]
+    demoted = [
+        replace(reading, confidence=round(_REJECTED * reading.confidence, 4), score=reading.score - 1.0)
+        for reading in readings
+        if reading.sql in rejected
+    ]
+    return (*kept, *demoted)
 
 
 def rank_together(
@@ -90,19 +120,27 @@ def rank_together(
     """
     ranked = list(by_rules)
     for proposal in sorted(proposals, key=lambda reading: -reading.confidence):
-        same = next((place for place, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
-        if same is None:
-            lower = (place for place, reading in enumerate(ranked) if reading.confidence < proposal.confidence)
-            ranked.insert(next(lower, len(ranked)), proposal)
-        elif ranked[same].origin != proposal.origin:
-            ranked[same] = confirm_reading(ranked[same], proposal)
+        place = next((place for place, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
+        if place is not None and ranked[place].origin is proposal.origin:
+            continue
+        added = proposal if place is None else confirm_reading(ranked.pop(place), proposal)
+        lower = (place for place, reading in enumerate(ranked) if reading.confidence < added.confidence)
+        ranked.insert(next(lower, len(ranked)), added)
     return tuple(ranked)
 
 
 def confirm_reading(reading: QuestionReading, other: QuestionReading) -> QuestionReading:
-    """Return a reading with the confidence that it has if another source arrives at the same result."""
+    """Return a reading with the confidence that it has if another source arrives at the same result.
+
+    Its origin is that of the surer one, by whose measure it is compared with others.
+    """
     confidence = 1 - (1 - reading.confidence) * (1 - other.confidence)
-    return replace(reading, confidence=round(confidence, 4), pattern_id=reading.pattern_id or other.pattern_id)
+    return replace(
+        reading,
+        confidence=round(confidence, 4),
+        pattern_id=reading.pattern_id or other.pattern_id,
+        origin=max(reading, other, key=lambda item: item.confidence).origin,
+    )
 
 
 def _find_allowed(scoped: ScopedReadings, reading: QuestionReading) -> QuestionReading | None:

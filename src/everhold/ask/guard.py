@@ -81,9 +81,9 @@ def check_statement(
 ) -> CheckedStatement:
     """Return the statement that may run: generated from the checked tree, with a limit of `row_limit` + 1 rows.
 
-    `dialect` is one of `FUNCTIONS`. `tables` are the names that the statement may read; a name with a schema is allowed
-    only if it is listed with that schema. With a mapping to the columns of each table, columns are checked too. Raise
-    StatementRefused for everything that is not known to be harmless.
+    `dialect` is one of `FUNCTIONS`. `tables` are the names that the statement may read, without a schema. With a
+    mapping to the columns of each table, columns are checked too. Raise StatementRefused for everything that is not
+    known to be harmless.
     """
     if dialect not in FUNCTIONS:
         raise _refuse(f"no guard for the dialect {dialect!r}", dialect, f"use one of {', '.join(sorted(FUNCTIONS))}")
@@ -289,12 +289,14 @@ class _Check:
         # A table function, such as read_text('…'), is a Table whose `this` is the call; its name would be empty.
         if type(table.this) is not exp.Identifier:
             raise _refuse("only tables may be read, not functions or files")
-        schema = table.args.get("db")
-        name = table.name if schema is None else f"{schema.name}.{table.name}"
+        # A name with a dot in it is not a schema and a table, so the two are never compared as one text.
+        schema, name = table.args.get("db"), table.name
+        if schema is not None:
+            raise _refuse(f"no table '{schema.name}.{name}' may be read", name, "leave out the schema")
         folded = self._fold(name)
-        if schema is None and folded in visible:
+        if folded in visible:
             return
-        is_reserved = schema is None and folded.startswith(RESERVED_PREFIXES.get(self._dialect, ()))
+        is_reserved = folded.startswith(RESERVED_PREFIXES.get(self._dialect, ()))
         if folded not in self._tables or is_reserved:
             raise _refuse(f"no table {name!r} may be read", name, "use a table of this data set")
         self.used.add(self._tables[folded])

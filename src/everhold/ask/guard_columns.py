@@ -52,8 +52,7 @@ def _list_sources(
     """Return the columns of everything that a statement reads from, by its name or alias."""
     tables: dict[str, set[str]] = {}
     for table in root.find_all(exp.Table):
-        schema = table.args.get("db")
-        name = fold(table.name if schema is None else f"{schema.name}.{table.name}")
+        name = fold(table.name)
         if name in columns:
             renamed = map(fold_column, table.alias_column_names)
             tables.setdefault(fold(table.alias_or_name), set()).update(columns[name], renamed)

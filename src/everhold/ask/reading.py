@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
+from functools import cached_property
 
 from everhold.ask.confidence import Features, estimate_confidence, measure_features
+from everhold.ask.domains import ValueDomains
 from everhold.ask.frame import QueryFrame
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.building import build_frame
@@ -14,6 +17,7 @@ from everhold.ask.grammar.draft import FrameDraft
 from everhold.ask.grammar.followup import patch_frame
 from everhold.ask.grouping import sort_periods, sum_grouped_measures
 from everhold.ask.language.tokens import Token, tokenize
+from everhold.ask.lessons import Lessons, TaughtCondition
 from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
 from everhold.ask.linking.mention import Mention
@@ -54,7 +58,7 @@ class QuestionReading:
     """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights.
 
     A pattern or a model may know only the SQL: then there is no frame, and no features either. `pattern_id` is the
-    query pattern that a reading was made from or that confirms it.
+    query pattern that a reading was made from or that confirms it, `lesson_ids` are the lessons that it uses.
 
     `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
     `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
@@ -78,6 +82,7 @@ class QuestionReading:
     ignored: tuple[str, ...] = ()
     origin: ReadingOrigin = ReadingOrigin.RULES
     pattern_id: str | None = None
+    lesson_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,18 @@ class QuestionReader:
         self.schema, self.values, self.dialect = schema, values, dialect
         self._names = NameIndex(schema, synonyms)
         self._spelling = SpellingIndex(schema)
+        self._lessons = Lessons()
+
+    @cached_property
+    def domains(self) -> ValueDomains:
+        """Which columns hold values of the same kind."""
+        return ValueDomains(self.schema, self.values)
+
+    def teach(self, lessons: Lessons) -> "QuestionReader":
+        """Return a reader that also knows what was taught. It shares the indexes of this one."""
+        taught = copy(self)
+        taught.schema, taught._lessons = lessons.add_joins(self.schema), lessons
+        return taught
 
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
         """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame.
@@ -130,20 +147,24 @@ class QuestionReader:
 
     def find_mentions(self, tokens: Sequence[Token], today: date) -> list[Mention]:
         """Return what the words of a question may name, overlapping mentions included."""
-        return find_mentions(self.schema, self._names, self.values, tokens, today)
+        mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
+        return [*mentions, *self._lessons.find_names(tokens)]
 
     def is_name(self, word: str) -> bool:
         """Say whether a stem is a word of the name of a table or a column."""
         return self._names.has_word(word)
 
     def _read(self, question: str, today: date, previous: QueryFrame | None) -> Readings:
-        tokens = tokenize(question)
+        tokens, conditions = self._lessons.take_conditions(tokenize(question))
         mentions = self.find_mentions(tokens, today)
         written: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
         drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
         unconnected: tuple[str, ...] = ()
         for assignment in assign_mentions(self.schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
-            for frame, draft in self._build(assignment, previous):
+            for built, draft in self._build(assignment, previous):
+                frame = _add_conditions(built, conditions)
+                if frame is None:
+                    continue
                 if frame not in written:
                     written[frame] = self._write(frame)
                 sql = written[frame]
@@ -155,7 +176,7 @@ class QuestionReader:
         ranked = sorted(drafts.items(), key=lambda item: -item[1][0])[:_MOST_READINGS]
         scores = [entry[0] for _, entry in ranked]
         readings = [self._finish(tokens, sql, *entry, scores) for sql, entry in ranked]
-        return Readings(tuple(readings), unconnected)
+        return Readings(tuple(_note_conditions(readings, conditions)), unconnected)
 
     def _build(self, assignment: Assignment, previous: QueryFrame | None) -> Iterator[tuple[QueryFrame, FrameDraft]]:
         patched = patch_frame(self.schema, assignment, previous) if previous else None
@@ -192,6 +213,7 @@ class QuestionReader:
             tuple(str(mention.value) for mention in assignment.mentions if mention.why == "unknown"),
             tuple(_list_unused(draft, tokens, _UNUSED_CODES)),
             tuple(text for text in _list_unused(draft, tokens, _ESSENTIAL_CODES) if text not in _FLAG_NUMBERS),
+            lesson_ids=tuple(mention.lesson_id for mention in assignment.mentions if mention.lesson_id),
         )
 
 
@@ -199,6 +221,27 @@ def _add_corrections(readings: Readings, corrections: Sequence[tuple[str, str]])
     notes = tuple(f"{word!r} is misspelled and means {correction!r}" for word, correction in corrections)
     corrected = [replace(reading, assumptions=(*notes, *reading.assumptions)) for reading in readings.readings]
     return replace(readings, readings=tuple(corrected))
+
+
+def _add_conditions(frame: QueryFrame, conditions: Sequence[TaughtCondition]) -> QueryFrame | None:
+    """Return a frame with the taught conditions on its tables; None if a phrase means none on them."""
+    if not conditions:
+        return frame
+    tables = set(list_tables(frame))
+    fitting = [condition for condition in conditions if condition.table in tables]
+    if {condition.phrase for condition in conditions} - {condition.phrase for condition in fitting}:
+        return None
+    return replace(frame, where=(*frame.where, *(condition.predicate for condition in fitting)))
+
+
+def _note_conditions(
+    readings: Sequence[QuestionReading], conditions: Sequence[TaughtCondition]
+) -> Iterator[QuestionReading]:
+    """Yield readings that say which taught conditions they have."""
+    ids = tuple(condition.lesson_id for condition in conditions)
+    notes = tuple(f"{condition.phrase!r} means a condition that was learned" for condition in conditions)
+    for reading in readings:
+        yield replace(reading, lesson_ids=(*reading.lesson_ids, *ids), assumptions=(*reading.assumptions, *notes))
 
 
 def _list_missing_heads(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:

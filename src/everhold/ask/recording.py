@@ -23,6 +23,10 @@ def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> Qu
     answer = asked.answer
     outcome = {
         "choice": asked.choice,
+        "user": scope.user,
+        "asked_on": asked.today.isoformat() if asked.today else None,
+        "follows": asked.is_follow_up,
+        "lessons": list(asked.reading.lesson_ids) if asked.reading else [],
         "origin": asked.reading.origin.value if asked.reading else None,
         "choices": [{"text": str(choice), "sql": choice.sql} for choice in answer.choices],
         "not_understood": [asdict(problem) for problem in answer.not_understood],

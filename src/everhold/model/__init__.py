@@ -9,7 +9,7 @@ from everhold.lazy_exports import list_exports, make_importer
 _EXPORTS = {
     "agent": ("Agent", "AgentState", "Block", "BlockAgent", "Tool", "ToolAgent"),
     "base": ("Entity", "Row"),
-    "dataset": ("Connection", "FieldMetadata", "QueryPattern", "QueryRun", "Source", "TableMetadata"),
+    "dataset": ("Connection", "FieldMetadata", "QueryLesson", "QueryPattern", "QueryRun", "Source", "TableMetadata"),
     "episode": ("Episode",),
     "execution": ("ActionProposal", "ActionResult", "Cycle", "Execution"),
     "housekeeping": (

@@ -2,7 +2,7 @@
 
 from everhold.model.agent import Agent, AgentState, Block, BlockAgent, Tool, ToolAgent
 from everhold.model.base import Entity, Row
-from everhold.model.dataset import Connection, FieldMetadata, QueryPattern, QueryRun, Source, TableMetadata
+from everhold.model.dataset import Connection, FieldMetadata, QueryLesson, QueryPattern, QueryRun, Source, TableMetadata
 from everhold.model.episode import Episode
 from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execution
 from everhold.model.housekeeping import (
@@ -63,6 +63,7 @@ __all__ = [
     "OutboxMark",
     "Project",
     "ProjectionState",
+    "QueryLesson",
     "QueryPattern",
     "QueryRun",
     "Relationship",

@@ -183,7 +183,7 @@ class DataVerbs(ScopedView):
         """
         from everhold.ask.asking import ask_question
         from everhold.ask.recording import list_earlier_questions, list_offered_statements
-        from everhold.views.candidates import make_candidate_sources, make_model_source
+        from everhold.views.candidates import make_candidate_sources, make_learned_source, make_model_source
         from everhold.views.data_deps import make_data_deps, require_extra
 
         require_extra()
@@ -203,6 +203,7 @@ class DataVerbs(ScopedView):
             earlier or list_earlier_questions(records, self.scope, choosing),
             choice,
             make_candidate_sources(self._parts, self.scope),
+            make_learned_source(self._parts, self.scope).find_rejected,
             connection=connection,
             model=model,
             offered=list_offered_statements(records, self.scope, question) if model and choice is not None else (),

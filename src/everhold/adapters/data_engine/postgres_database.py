@@ -170,6 +170,7 @@ def _connect(parameters: dict[str, Any], seconds: float) -> psycopg.Connection[t
         "default_transaction_read_only": "on", "statement_timeout": milliseconds, "lock_timeout": milliseconds,
         "idle_in_transaction_session_timeout": milliseconds, "client_connection_check_interval": 1000,
         "max_parallel_workers_per_gather": 0, "timezone": "UTC", "client_encoding": "UTF8",
+        "standard_conforming_strings": "on",  # as the guard reads texts
     }  # fmt: skip
     connection = psycopg.connect(**parameters, connect_timeout=max(2, int(seconds)), autocommit=True)
     for name, value in options.items():

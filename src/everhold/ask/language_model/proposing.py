@@ -1,7 +1,7 @@
 """Let a language model propose a reading of a question: prompt → answer → guard → run → at most one repair."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -195,9 +195,16 @@ def _describe_error(error: EverholdError) -> str:
     return "refused the key" if isinstance(error, InvalidSettings) else "refused the request"
 
 
-def add_proposal(candidates: RankedCandidates, proposal: ModelProposal) -> RankedCandidates:
-    """Return the candidates with a model's reading among them, or with a note why there is none."""
+def add_proposal(
+    candidates: RankedCandidates, proposal: ModelProposal, rejected: Collection[str] = ()
+) -> RankedCandidates:
+    """Return the candidates with a model's reading among them, or with a note why there is none.
+
+    A statement in `rejected`, those that users rejected for the question, is left out.
+    """
     readings = candidates.readings
+    if proposal.reading is not None and proposal.reading.sql in rejected:
+        proposal = ModelProposal(None, "the statement of the language model was rejected before", proposal.use)
     if proposal.reading is None:
         noted = [replace(each, assumptions=(*each.assumptions, proposal.note)) for each in readings.readings]
         return candidates._replace(readings=replace(readings, readings=tuple(noted))) if proposal.note else candidates

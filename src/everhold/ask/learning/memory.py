@@ -2,19 +2,21 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 
 from everhold.ask.learning.concepts import Concepts, compare_concepts
-from everhold.ask.learning.patterns import LearnedPattern, ReadContext
-from everhold.ask.learning.similarity import TextIndex
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
+from everhold.ask.learning.similarity import TextIndex, Vector, compare_vectors
 from everhold.ask.learning.slots import MaskedQuestion
 
 _VOTERS = 7
 _POWER = 4  # of the similarity that a vote counts: near questions decide
 _OTHER_SIGNATURE = 0.5
-_MOST_COMPARED = 40  # patterns whose concepts are compared
+_MOST_RECENT = 32
+_LEAST_WORDS = 0.2
+_MOST_COMPARED = 25  # patterns whose concepts are compared
 _EMBEDDED = 0.5  # the share of the similarity by meaning, where it is known and greater
 # Similarity is not yet a chance: at 0.6, about nine of ten statements are right on GeoQuery.
 _STEEPNESS, _EVEN = 14.0, 0.5
@@ -23,37 +25,56 @@ _LEAST_SIMILARITY = 0.3
 
 @dataclass(frozen=True)
 class PatternMatch:
-    """A statement that patterns propose for a question. `confidence` is the chance that it is right."""
+    """A statement that patterns propose for a question. `confidence` is the chance that it is right.
+
+    `words` are those of the nearest pattern's question, with the values of the question that was asked.
+    """
 
     sql: str
     confidence: float
     similarity: float
     pattern: LearnedPattern
+    words: str
 
 
 @dataclass(frozen=True)
 class _Vote:
     similarity: float
     pattern: LearnedPattern
+    masked: MaskedQuestion
 
 
 class PatternMemory:
-    """Patterns with an index of their masked questions. It is not changed; `add` returns another one."""
+    """Patterns with an index of their masked questions. It is not changed: `put` returns another one."""
 
     def __init__(self, patterns: Iterable[LearnedPattern]) -> None:
-        self.patterns = tuple(patterns)
+        self._all = {pattern.id: pattern for pattern in patterns}
+        self._indexed = [pattern for pattern in self._all.values() if pattern.is_active]
+        self._index = TextIndex([pattern.masked.text for pattern in self._indexed])
+        # Patterns that were added after the index was built, as it weighs them.
+        self._recent: dict[str, tuple[Vector, ...]] = {}
 
-    @cached_property
-    def _active(self) -> tuple[LearnedPattern, ...]:
-        return tuple(pattern for pattern in self.patterns if pattern.is_active)
+    @property
+    def patterns(self) -> tuple[LearnedPattern, ...]:
+        return tuple(self._all.values())
 
-    @cached_property
-    def _index(self) -> TextIndex:
-        return TextIndex([pattern.masked.text for pattern in self._active])
+    def get(self, pattern_id: str) -> LearnedPattern | None:
+        return self._all.get(pattern_id)
+
+    def put(self, pattern: LearnedPattern) -> "PatternMemory":
+        """Return the memory with a pattern added or replaced. A few are compared one by one; then all are indexed."""
+        if len(self._recent) >= _MOST_RECENT:
+            return PatternMemory({**self._all, pattern.id: pattern}.values())
+        changed = copy(self)
+        changed._all = {**self._all, pattern.id: pattern}
+        known = self._all.get(pattern.id)
+        if pattern.is_active and (known is None or not known.is_active):
+            changed._recent = {**self._recent, pattern.id: self._index.weigh(pattern.masked.text)}
+        return changed
 
     def propose(
         self,
-        context: ReadContext,
+        context: QuestionContext,
         question: str | Sequence[MaskedQuestion],
         meanings: Mapping[str, float] | None = None,
     ) -> list[PatternMatch]:
@@ -68,7 +89,7 @@ class PatternMemory:
         for similarity, pattern, masked in self._rank(context, concepts, meanings or {}):
             sql = pattern.fill(masked, concepts[masked])
             if sql is not None:
-                votes[sql].append(_Vote(similarity, pattern))
+                votes[sql].append(_Vote(similarity, pattern, masked))
                 count += 1
             if count == _VOTERS:
                 break
@@ -78,25 +99,47 @@ class PatternMemory:
         return sorted(likely, key=lambda match: -match.confidence)
 
     def _rank(
-        self, context: ReadContext, concepts: Mapping[MaskedQuestion, Concepts], meanings: Mapping[str, float]
+        self, context: QuestionContext, concepts: Mapping[MaskedQuestion, Concepts], meanings: Mapping[str, float]
     ) -> list[tuple[float, LearnedPattern, MaskedQuestion]]:
         """Return the patterns that resemble a question, most similar first, each with the mask that fits it best."""
-        best: dict[int, tuple[float, MaskedQuestion]] = {}
+        best: dict[str, tuple[float, MaskedQuestion]] = {}
         for masked in concepts:
-            for place, words in self._index.measure(masked.text).items():
-                pattern = self._active[place]
+            for pattern, words in self._measure(masked):
                 meaning = meanings.get(pattern.id, 0.0)
+                if words < _LEAST_WORDS and not meaning:
+                    continue
                 similarity = max(words, (1 - _EMBEDDED) * words + _EMBEDDED * meaning)
                 similarity *= 1.0 if pattern.masked.signature == masked.signature else _OTHER_SIGNATURE
-                if place not in best or best[place][0] < similarity:
-                    best[place] = similarity, masked
+                if pattern.id not in best or best[pattern.id][0] < similarity:
+                    best[pattern.id] = similarity, masked
         nearest = sorted(best.items(), key=lambda item: -item[1][0])[:_MOST_COMPARED]
         ranked = []
-        for place, (similarity, masked) in nearest:
-            pattern = self._active[place]
+        for pattern_id, (similarity, masked) in nearest:
+            pattern = self._all[pattern_id]
             factor = compare_concepts(concepts[masked], pattern.concepts, context.reader.is_name)
             ranked.append((similarity * factor * pattern.trust, pattern, masked))
         return sorted(ranked, key=lambda item: (-item[0], item[1].id))
+
+    def find_similar(self, context: QuestionContext, pattern: LearnedPattern, least: float) -> list[LearnedPattern]:
+        """Return the active patterns that a question of this pattern may be taken for, most similar first."""
+        similar = []
+        for other, words in self._measure(pattern.masked):
+            if words >= least and other.id != pattern.id:
+                factor = compare_concepts(pattern.concepts, other.concepts, context.reader.is_name)
+                if words * factor >= least:
+                    similar.append((words * factor, other))
+        return [other for _, other in sorted(similar, key=lambda item: (-item[0], item[1].id))]
+
+    def _measure(self, masked: MaskedQuestion) -> Iterator[tuple[LearnedPattern, float]]:
+        """Yield the active patterns whose masked question is similar, with the similarity of the words."""
+        vectors = self._index.weigh(masked.text)
+        for place, similarity in self._index.measure(vectors).items():
+            pattern = self._all[self._indexed[place].id]
+            if pattern.is_active and pattern.id not in self._recent:
+                yield pattern, similarity
+        for pattern_id, other in self._recent.items():
+            if self._all[pattern_id].is_active:
+                yield self._all[pattern_id], compare_vectors(vectors, other)
 
 
 def _make_match(sql: str, votes: Sequence[_Vote], total: float) -> PatternMatch:
@@ -105,4 +148,5 @@ def _make_match(sql: str, votes: Sequence[_Vote], total: float) -> PatternMatch:
     share = sum(vote.similarity**_POWER for vote in votes) / total if total else 0.0
     similarity = min(nearest.similarity, 1.0) * share
     confidence = 1 / (1 + math.exp(-_STEEPNESS * (similarity - _EVEN)))
-    return PatternMatch(sql, round(confidence, 4), similarity, nearest.pattern)
+    words = nearest.pattern.word(nearest.masked)
+    return PatternMatch(sql, round(confidence, 4), similarity, nearest.pattern, words)

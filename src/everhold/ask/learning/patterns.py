@@ -8,22 +8,20 @@ from functools import cached_property
 
 from everhold.ask.language.tokens import fold_text, tokenize
 from everhold.ask.learning.concepts import Concepts, find_concepts, list_words
-from everhold.ask.learning.domains import ValueDomains
 from everhold.ask.learning.slots import MaskedQuestion, QuestionSlot, find_slots, list_masks, mask_question
 from everhold.ask.learning.templates import SqlTemplate, make_template
 from everhold.ask.reading import QuestionReader
 
 
 @dataclass(frozen=True)
-class ReadContext:
-    """What a question is masked with: the reader of the scope's tables, the domains of its columns, and the day."""
+class QuestionContext:
+    """What a question is masked with: the reader of the scope's tables, and the day that periods are counted from."""
 
     reader: QuestionReader
-    domains: ValueDomains
     today: date
 
     def find_slots(self, question: str) -> tuple[QuestionSlot, ...]:
-        return find_slots(self.reader, self.domains, tokenize(question), self.today)
+        return find_slots(self.reader, tokenize(question), self.today)
 
     def find_concepts(self, masked: MaskedQuestion) -> Concepts:
         return find_concepts(masked.text, self.reader.is_name)
@@ -68,6 +66,12 @@ class LearnedPattern:
         slots = self._align(masked)
         return None if slots is None else self.template.fill(slots)
 
+    def word(self, masked: MaskedQuestion) -> str:
+        """Return the pattern's own question with the values of another one."""
+        slots = iter(self._align(masked) or masked.slots)
+        words = (next(slots).text if word.startswith("<") else word for word in self.masked.text.split())
+        return " ".join(words)
+
     def _align(self, masked: MaskedQuestion) -> list[QuestionSlot] | None:
         """Return the slots of a question in the order of the pattern's: by kind, and of one kind by position."""
         if masked.signature != self.masked.signature:
@@ -85,7 +89,7 @@ class LearnedPattern:
 
 
 def make_pattern(
-    context: ReadContext, pattern_id: str, question: str, sql: str, dialect: str, wins: int = 1, losses: int = 0,
+    context: QuestionContext, pattern_id: str, question: str, sql: str, dialect: str, wins: int = 1, losses: int = 0,
     *, is_active: bool = True,
 ) -> LearnedPattern:  # fmt: skip
     """Return the pattern of a question and the statement that answers it. The statement has passed the guard."""
@@ -97,10 +101,10 @@ def make_pattern(
     return LearnedPattern(pattern_id, question, masked, concepts, template, wins, losses, is_active)
 
 
-def _choose_label(context: ReadContext, template: SqlTemplate, number: int, slot: QuestionSlot) -> str:
+def _choose_label(context: QuestionContext, template: SqlTemplate, number: int, slot: QuestionSlot) -> str:
     """Return the domain of a slot: that of the column with which the statement compares it."""
     columns = [use.column for use in template.uses if use.slot == number and use.column is not None]
-    labels = [label for column in columns if (label := context.domains.find(column)) in slot.labels]
+    labels = [label for column in columns if (label := context.reader.domains.find(column)) in slot.labels]
     return (labels or slot.labels)[0]
 
 

@@ -9,7 +9,6 @@ from itertools import islice, product
 from everhold.ask.frame import Literal
 from everhold.ask.language.periods import TimeInterval
 from everhold.ask.language.tokens import Token, split_words
-from everhold.ask.learning.domains import ValueDomains
 from everhold.ask.linking.mention import NUMBER, PERIOD, VALUE, Mention
 from everhold.ask.reading import QuestionReader
 from everhold.ask.schema import ColumnRef
@@ -124,9 +123,7 @@ def list_masks(tokens: Sequence[Token], slots: Sequence[QuestionSlot]) -> Iterat
         yield mask_question(tokens, slots, labels)
 
 
-def find_slots(
-    reader: QuestionReader, domains: ValueDomains, tokens: Sequence[Token], today: date
-) -> tuple[QuestionSlot, ...]:
+def find_slots(reader: QuestionReader, tokens: Sequence[Token], today: date) -> tuple[QuestionSlot, ...]:
     """Return the slots of a question, in their order. Of spans that overlap, the longest is taken."""
     kinds = {VALUE: 0, PERIOD: 1, NUMBER: 2}
     mentions = [
@@ -141,13 +138,11 @@ def find_slots(
         span = range(mention.start, mention.end)
         if taken.isdisjoint(span):
             taken.update(span)
-            slots.append(_make_slot(reader, domains, tokens, mention))
+            slots.append(_make_slot(reader, tokens, mention))
     return tuple(sorted(slots, key=lambda slot: slot.start))
 
 
-def _make_slot(
-    reader: QuestionReader, domains: ValueDomains, tokens: Sequence[Token], mention: Mention
-) -> QuestionSlot:
+def _make_slot(reader: QuestionReader, tokens: Sequence[Token], mention: Mention) -> QuestionSlot:
     text = " ".join(token.text for token in tokens[mention.start : mention.end])
     if mention.kind == NUMBER:
         number = mention.value if isinstance(mention.value, int | float) else None
@@ -159,5 +154,5 @@ def _make_slot(
         stored.setdefault(match.value.ref, str(match.value.raw))
     if not stored and mention.column is not None:
         stored[mention.column] = str(mention.value)
-    labels = tuple(dict.fromkeys(domains.find(ref) for ref in stored)) or (_TEXT_LABEL,)
+    labels = tuple(dict.fromkeys(reader.domains.find(ref) for ref in stored)) or (_TEXT_LABEL,)
     return QuestionSlot(mention.start, mention.end, text, labels, stored)

@@ -1,5 +1,6 @@
 """A confirmed statement as a template: literals that stand for slots of its question are replaced."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,12 @@ from everhold.ask.frame import Literal
 from everhold.ask.language.tokens import split_words
 from everhold.ask.learning.slots import QuestionSlot, SlotForm
 from everhold.ask.schema import AskSchema, ColumnRef
+from everhold.errors import InvalidInput
 
+# A letter of no language marks the places in a text that are filled. The guard checks what becomes of them.
+_MARK = "\ue000"
+_MARKER = re.compile(f"{_MARK}([0-9]+){_MARK}")
+_MARKED = re.compile(f"[:@$?]*({_MARK}[0-9]+{_MARK})")
 _TEXT_FORMS = (SlotForm.VALUE, SlotForm.LOWER, SlotForm.UPPER)
 _PLAIN_NUMBERS = ("0", "1", "1.0", "100", "100.0")  # those of shares and of the first row, which no question says
 _DATE_FORMS = (SlotForm.START, SlotForm.END, SlotForm.LAST, SlotForm.YEAR)
@@ -47,20 +53,22 @@ class SqlTemplate:
 
     def fill(self, slots: Sequence[QuestionSlot]) -> str | None:
         """Return the statement for other slots, None if one of them has no value that fits its literal."""
-        tree = sqlglot.parse_one(self.sql, read=self.dialect)
-        literals = list(list_literals(tree))
-        for use in self.uses:
+        parts = _MARKER.split(self.key)
+        for place in range(1, len(parts), 2):
+            use = self.uses[int(parts[place])]
             value = slots[use.slot].write(use.form, use.column)
             if value is None:
                 return None
-            literals[use.place].replace(_make_literal(value, use))
-        return tree.sql(dialect=self.dialect)
+            parts[place] = _make_literal(value, use).sql(dialect=self.dialect)
+        return "".join(parts)
 
 
 def make_template(sql: str, dialect: str, schema: AskSchema, slots: Sequence[QuestionSlot]) -> SqlTemplate:
     """Return the template of a statement that answers a question with these slots."""
     tree = sqlglot.parse_one(sql, read=dialect)
     literals = list(list_literals(tree))
+    if _MARK in sql:
+        raise InvalidInput("a statement to learn has a character that is reserved", remedy="remove U+E000 from it")
     uses = [use for place, node in enumerate(literals) if (use := _find_use(schema, node, place, slots)) is not None]
     used = {use.place for use in uses}
     constants = [
@@ -148,10 +156,9 @@ def resolve_column(schema: AskSchema, column: exp.Column) -> ColumnRef | None:
 
 
 def _make_key(sql: str, dialect: str, uses: Sequence[SlotUse]) -> str:
-    """Return the statement with the number of a slot in place of each literal that it fills."""
+    """Return the statement with the number of a use in place of each literal that a slot fills."""
     tree = sqlglot.parse_one(sql, read=dialect)
     literals = list(list_literals(tree))
-    for use in uses:
-        marker = f"<{use.slot} {use.form} {use.prefix}{use.suffix}>"
-        literals[use.place].replace(exp.Literal.string(marker))
-    return tree.sql(dialect=dialect, normalize=True, comments=False)
+    for number, use in enumerate(uses):
+        literals[use.place].replace(exp.Placeholder(this=f"{_MARK}{number}{_MARK}"))
+    return _MARKED.sub(r"\1", tree.sql(dialect=dialect, comments=False))

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import split_words
@@ -24,6 +24,8 @@ V = TypeVar("V")
 # A text takes about 650 bytes with its words and stems, a column about 10,000 with its statistics.
 _MAX_TEXTS = 400_000
 _MAX_FIELDS = 20_000
+
+_MAX_PATTERNS = 20_000
 
 _SHORTEST_VALUE = 3  # characters; shorter ones are in too many questions by chance
 
@@ -134,6 +136,8 @@ class TableCache:
         self.scopes = WeightedCache(_MAX_FIELDS)
         self.tables: WeightedCache[TableKey, IndexedTable] = WeightedCache(_MAX_TEXTS)
         self.readers: WeightedCache[tuple[str, tuple[TableKey, ...]], QuestionReader] = WeightedCache(_MAX_TEXTS)
+        # What scopes have learned about their tables, by organization, project and user.
+        self.learned: WeightedCache[tuple[str, str | None, str | None], Any] = WeightedCache(_MAX_PATTERNS)
 
 
 def make_table_key(table: TableMetadata) -> TableKey:

@@ -18,15 +18,19 @@ from everhold.files import write_private
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.failures import FAILED
+from everhold.interfaces.cli.question_group import QuestionGroup
 
 app = typer.Typer()
+questions = typer.Typer(
+    cls=QuestionGroup, help="Ask uploaded data in plain language, and say whether answers are right."
+)
 _MAX_ROWS = 20
 _MAX_TEXT = 60
 _WIDTH = 80
 _SURE = 0.8  # the other readings are shown if the confidence is lower
 
 
-@command(app, "ask")
+@command(questions, "question")
 def ask(
     call: Call,
     words: Annotated[list[str], typer.Argument(metavar="QUESTION...")],
@@ -121,6 +125,7 @@ def _render_answer(answer: Answer) -> Iterator[RenderableType]:
     if not answer.choices and answer.confidence < _SURE:
         yield from (show.render_text(f"or: {text}", style="dim") for text in answer.alternatives)
     yield show.render_text(answer.sql, style="dim")
+    yield show.render_text(f"query {answer.query}: everhold ask confirm, correct or reject it", style="dim")
 
 
 def _render_table(table: ResultTable) -> RenderableType:

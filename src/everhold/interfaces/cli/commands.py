@@ -99,7 +99,6 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "tags": "Show all tags with the number of memories.",
     },
     "asking": {
-        "ask": "Answer a question about uploaded data: a sentence, the rows, the SQL and how the question was read.",
         "sql": "Run a SELECT on files or a connected database; anything else is refused.",
     },
     "uploads": {
@@ -154,6 +153,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "block": ("blocks", "app", "Core memory: texts that are always part of an agent's prompt."),
     "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),
     "tool": ("tools", "app", "Tools that agents can call; --agent names an agent."),
+    "ask": ("learning", "questions", "Ask uploaded data, and say whether answers are right."),
     "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
     "workspace": ("workspaces", "app", "Workspaces: files in a folder, with snapshots."),
     "views": ("sql_views", "app", "SQL views with the table names of other memory systems, for existing reports."),
