@@ -310,7 +310,7 @@ def _read_file(path: Path) -> str:
 
 
 def read_variable(name: str) -> str | None:
-    """Return an environment variable in which a user keeps the address of a database."""
+    """Return the value of an environment variable that a setting names."""
     return os.environ.get(name)
 
 

@@ -7,6 +7,8 @@ import duckdb
 import pytest
 
 from everhold import AnswerStatus, Everhold, View
+from everhold.adapters.data_engine import SandboxedProfiler
+from everhold.ask.connections.address import parse_address
 from everhold.errors import (
     DataUnavailable,
     InvalidInput,
@@ -14,7 +16,9 @@ from everhold.errors import (
     QueryFailed,
     StatementRefused,
 )
-from everhold.model import AccessLog, Chunk, Connection, FieldMetadata, TableMetadata
+from everhold.model import AccessLog, Chunk, Connection, FieldMetadata, QueryPattern, TableMetadata
+from everhold.ports.databases import DatabaseTables, ProfileLimits
+from everhold.progress import ignore_progress
 from everhold.views.data_deps import make_source_files
 from tests.engines import Store, records_of
 
@@ -136,6 +140,32 @@ def test_a_duckdb_file(engine: Everhold, tmp_path: Path) -> None:
         ((300.0, "Porto"), (100.0, "Lisbon")),
     )
     assert team.sql("SELECT max(salary) FROM staff").rows == ((300.0,),)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_an_endless_view_is_known_by_its_columns(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "shop"
+    statements = [
+        "CREATE TABLE short (a INTEGER)",
+        f"INSERT INTO short VALUES {', '.join(f'({number})' for number in range(500))}",
+        "CREATE VIEW endless AS SELECT sum(a.a * b.a * c.a * d.a) AS n FROM short a, short b, short c, short d",
+    ]
+    if kind == "sqlite":
+        change(path, *statements)
+    else:
+        with duckdb.connect(str(path)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+    data = DatabaseTables(parse_address(f"{kind}:///{path}"))
+    read = SandboxedProfiler().profile(data, ProfileLimits(statement_seconds=0.5), ignore_progress)
+    assert [(table.name, bool(table.notes)) for table in read.tables] == [("endless", True), ("short", False)]
+    assert [column.name for column in read.tables[0].columns] == ["n"]
+
+
+def test_a_duckdb_file_that_another_process_writes(engine: Everhold, tmp_path: Path) -> None:
+    write_duckdb(tmp_path / "staff.duckdb")
+    with duckdb.connect(str(tmp_path / "staff.duckdb")), pytest.raises(DataUnavailable, match="lock"):
+        engine.scope(project="team").connect("staff", f"duckdb:///{tmp_path / 'staff.duckdb'}")
 
 
 def test_a_question_runs_in_one_place(shop: View, tmp_path: Path) -> None:
@@ -340,3 +370,16 @@ def test_an_exported_connection_is_imported_and_needs_no_secret(
         assert view.sql("SELECT count(*) FROM orders").rows == ((4,),)
         assert view.refresh_connection("sales").changes == ()
         assert view.ask("total amount per city").table.rows
+
+
+def test_what_is_learned_about_a_connection_is_in_its_dialect(engine: Everhold, shop: View) -> None:
+    answer = shop.ask("orders of Ann")
+    sql = """
+        SELECT strftime('%Y', ordered_on), amount FROM orders JOIN customers ON customer_id = customers.id
+        WHERE name = 'Ann' ORDER BY orders.id
+    """
+    shop.correct(answer.query, sql=sql)
+    [pattern] = records_of(engine).scan(QueryPattern, "default")
+    assert pattern.dialect == "sqlite"
+    assert shop.ask("orders of Ann").table.rows == (("2025", 10.5), ("2024", 7.0))
+    assert shop.ask("orders of Bob").table.rows == (("2025", 5.0),)

@@ -1,5 +1,6 @@
 """A DuckDB file, opened read-only in a process that can read no other file."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from everhold.adapters.data_engine.duckdb_reader import (
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
 _OPENING_MEGABYTES = 4096
+_CATALOG_SECONDS = 10.0
 _TABLES = """
     SELECT table_name, estimated_size FROM duckdb_tables()
     WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal
@@ -72,22 +74,29 @@ class DuckdbSession:
         return execute(self._connection, sql)
 
     def query(self, sql: str, seconds: float) -> Sequence[tuple[Any, ...]]:
-        # DuckDB has no time limit of its own: samples are small, and the process has one.
+        timer = threading.Timer(seconds, self._connection.interrupt)  # DuckDB has no time limit of its own
+        timer.start()
         try:
             return self._connection.execute(sql).fetchall()
+        except duckdb.InterruptException as error:
+            raise QueryFailure("time", "") from error
         except duckdb.Error as error:
             raise translate_error(error) from error
+        finally:
+            timer.cancel()
 
     def list_tables(self) -> list[CatalogTable]:
         return sorted(self._read_catalog(), key=lambda table: table.name)
 
     def _read_catalog(self) -> Iterator[CatalogTable]:
-        tables = {name: CatalogTable(name, False, size) for name, size in self.query(_TABLES, 0)}
-        tables |= {name: CatalogTable(name, True) for (name,) in self.query(_VIEWS, 0) if name not in tables}
-        for name, column, data_type in self.query(_COLUMNS, 0):
+        tables = {name: CatalogTable(name, False, size) for name, size in self.query(_TABLES, _CATALOG_SECONDS)}
+        tables |= {
+            name: CatalogTable(name, True) for (name,) in self.query(_VIEWS, _CATALOG_SECONDS) if name not in tables
+        }
+        for name, column, data_type in self.query(_COLUMNS, _CATALOG_SECONDS):
             if name in tables:
                 tables[name].columns.append(CatalogColumn(column, data_type))
-        for name, kind, columns, target, to_columns in self.query(_CONSTRAINTS, 0):
+        for name, kind, columns, target, to_columns in self.query(_CONSTRAINTS, _CATALOG_SECONDS):
             if name not in tables:
                 continue
             if kind == "PRIMARY KEY":

@@ -113,7 +113,8 @@ def _read_rejected(records: Records, scope: Scope, context: QuestionContext) -> 
     rows = [
         QueryPattern(
             id=run.id, organization_id=run.organization_id, created_at=run.created_at, updated_at=run.updated_at,
-            question=run.question, masked_question="", sql=run.sql, dialect="duckdb", fingerprint="", origin="seed",
+            question=run.question, masked_question="", sql=run.sql, dialect=context.reader.dialect, fingerprint="",
+            origin="seed",
         )
         for run in runs
         if run.sql is not None and run.metadata.get("user") in (None, scope.user)

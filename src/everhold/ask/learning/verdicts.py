@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from everhold import clock
-from everhold.ask.candidates import DIALECT, ScopedReadings
+from everhold.ask.candidates import ScopedReadings
 from everhold.ask.learning.gate import ReplayGate
 from everhold.ask.learning.items import LearnedItem, describe_lesson_row, describe_pattern_row
 from everhold.ask.learning.loading import REJECTED, LoadedMemory
@@ -96,7 +96,7 @@ def give_verdict(
         writer = _VerdictWriter(source, scoped, loaded, query, verdict, now)
         changes = _Changes()
         if sql is not None and not query.metadata.get("follows"):
-            teaching = teach_pair(gate, loaded.memory, query.question, sql, DIALECT, clock.make_id)
+            teaching = teach_pair(gate, loaded.memory, query.question, sql, scoped.reader.dialect, clock.make_id)
             writer.add_teaching(changes, teaching)
         writer.add_record(changes)
         values = {"feedback": verdict.value, "updated_at": now, "last_updated_by_id": source.scope.actor}
