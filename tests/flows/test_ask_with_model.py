@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -366,6 +368,37 @@ def test_only_the_scope_s_names_are_sent(shop: View, store: Store, endpoint: Cha
     body = json.dumps(endpoint.requests)
     for private in ("secret_salaries", "employee", "acme", "shop", "ana", KEY, str(tmp_path), endpoint.url):
         assert private not in body
+
+
+def test_a_connected_database_is_asked_in_its_dialect(store: Store, endpoint: ChatEndpoint, tmp_path: Path) -> None:
+    path = tmp_path / "private_place.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            "CREATE TABLE visits (visit_id INTEGER PRIMARY KEY, city TEXT, day TEXT);"
+            "INSERT INTO visits VALUES (1, 'Zyxwick', '2025-01-10'), (2, 'Zyxwick', '2025-02-11');"
+        )
+    scope = store.opened[0].scope(project="connected")
+    scope.connect("warehouse", f"sqlite:///{path}")
+    endpoint.script = ["SELECT strftime('%Y-%m', day) AS month, count(*) FROM visits GROUP BY month ORDER BY month"]
+    answer = scope.ask("What is the churn of visits?")
+    assert answer.table.rows == (("2025-01", 1), ("2025-02", 1))
+    [prompt] = endpoint.prompts
+    assert prompt.startswith("Write one SQLite query")
+    for private in ("private_place", "warehouse", "sqlite:", "Zyxwick", "2025-01-10"):
+        assert private not in prompt
+
+
+def test_a_rejected_statement_is_not_proposed_again(shop: View, endpoint: ChatEndpoint) -> None:
+    statement = "SELECT min(amount) AS churn FROM orders"
+    endpoint.script = [statement, statement]
+    question = "What is the lowest churn of all?"
+    answer = shop.ask(question)
+    assert answer.table.rows == ((15,),)
+    shop.reject(answer.query)
+    again = shop.ask(question)
+    assert (again.status, again.assumptions) == (
+        AnswerStatus.CANNOT, ("the statement of the language model was rejected before",),
+    )  # fmt: skip
 
 
 def test_what_was_sent_is_recorded_without_its_content(shop: View, endpoint: ChatEndpoint, store: Store) -> None:

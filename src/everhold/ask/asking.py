@@ -31,7 +31,7 @@ from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
 from everhold.ask.guard import check_statement
 from everhold.ask.language_model.calling import ModelUse
-from everhold.ask.language_model.proposing import NO_PROPOSAL, ModelSource, add_proposal, read_offered
+from everhold.ask.language_model.proposing import NO_PROPOSAL, ModelSource, add_proposal, drop_rejected, read_offered
 from everhold.ask.outcome import MAX_CHOICES, ask_back, is_rival, make_choices
 from everhold.ask.reading import QuestionReader, QuestionReading, ReadingOrigin, Readings
 from everhold.ask.results import say_the_same
@@ -123,8 +123,8 @@ def ask_question(
         return finish(answer, chosen.result, choice, chosen.reading)
     if choice is None and model is not None and model.is_needed(scoped, candidates, after):
         proposal = model.propose(question, scoped, candidates, after, lambda reading: run(reading).result)
-        rejected = find_rejected(question, scoped) if find_rejected is not None else ()
-        candidates = add_proposal(candidates, proposal, rejected)
+        proposal = drop_rejected(proposal, find_rejected(question, scoped) if find_rejected is not None else ())
+        candidates = add_proposal(candidates, proposal)
     readings, problems = candidates
     if problems or readings.best is None:
         return finish(make_refusal(question, problems, proposal.note), None, model_use=proposal.use)

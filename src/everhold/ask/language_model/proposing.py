@@ -195,16 +195,16 @@ def _describe_error(error: EverholdError) -> str:
     return "refused the key" if isinstance(error, InvalidSettings) else "refused the request"
 
 
-def add_proposal(
-    candidates: RankedCandidates, proposal: ModelProposal, rejected: Collection[str] = ()
-) -> RankedCandidates:
-    """Return the candidates with a model's reading among them, or with a note why there is none.
+def drop_rejected(proposal: ModelProposal, rejected: Collection[str]) -> ModelProposal:
+    """Return a proposal without its reading if users rejected the statement as an answer to the question."""
+    if proposal.reading is None or proposal.reading.sql not in rejected:
+        return proposal
+    return ModelProposal(None, "the statement of the language model was rejected before", proposal.use)
 
-    A statement in `rejected`, those that users rejected for the question, is left out.
-    """
+
+def add_proposal(candidates: RankedCandidates, proposal: ModelProposal) -> RankedCandidates:
+    """Return the candidates with a model's reading among them, or with a note why there is none."""
     readings = candidates.readings
-    if proposal.reading is not None and proposal.reading.sql in rejected:
-        proposal = ModelProposal(None, "the statement of the language model was rejected before", proposal.use)
     if proposal.reading is None:
         noted = [replace(each, assumptions=(*each.assumptions, proposal.note)) for each in readings.readings]
         return candidates._replace(readings=replace(readings, readings=tuple(noted))) if proposal.note else candidates
