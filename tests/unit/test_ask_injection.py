@@ -19,7 +19,7 @@ from everhold.ask.language_model.answers import read_answer
 from everhold.ask.language_model.prompt import ConfirmedExample, ModelTask, make_prompt
 from everhold.ask.language_model.repairing import FailedStatement, make_repair_prompt
 from everhold.ask.language_model.schema_lines import ColumnNote, SchemaNotes
-from everhold.ask.language_model.statements import prepare_statement
+from everhold.ask.language_model.statements import correct_quotes, prepare_statement
 from everhold.ask.profile.build import build_schema
 from everhold.ask.schema import AskSchema, ColumnRef
 from everhold.ask.values import ValueIndex
@@ -192,6 +192,16 @@ def test_a_statement_does_not_speak_for_itself(sql: str) -> None:
     check_statement(sql, "duckdb", {"orders": ["amount"]})
     with pytest.raises(StatementRefused):
         prepare_statement(sql, "duckdb", SCHEMA, NO_VALUES)
+
+
+def test_texts_in_double_quotes_are_texts() -> None:
+    sql = 'SELECT "amount" AS total FROM orders WHERE country IN ("Spain", "Chad") AND "country" LIKE "S%"'
+    assert correct_quotes(sql, "duckdb", SCHEMA) == (
+        "SELECT \"amount\" AS total FROM orders WHERE country IN ('Spain', 'Chad') AND \"country\" LIKE 'S%'"
+    )
+    assert correct_quotes("SELECT amount FROM orders", "duckdb", SCHEMA) == "SELECT amount FROM orders"
+    hostile = 'SELECT amount FROM orders WHERE country = "x\' OR 1 = 1 --"'
+    assert correct_quotes(hostile, "duckdb", SCHEMA).endswith("country = 'x'' OR 1 = 1 --'")
 
 
 def test_comments_are_not_shown() -> None:

@@ -14,7 +14,7 @@ from everhold.ask.language_model.frame_documents import read_frame
 from everhold.ask.language_model.prompt import ConfirmedExample, ModelTask, make_prompt
 from everhold.ask.language_model.repairing import FailedStatement, describe_failure, make_repair_prompt
 from everhold.ask.language_model.schema_lines import SchemaNotes
-from everhold.ask.language_model.statements import prepare_statement
+from everhold.ask.language_model.statements import correct_quotes, prepare_statement
 from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
 from everhold.ask.sql import write_sql
 from everhold.ask.wording.frames import describe_frame
@@ -163,7 +163,7 @@ class ModelSource:
 
 def _read_statement(answer: ModelAnswer, task: ModelTask) -> tuple[QueryFrame | None, str]:
     if answer.frame is None:
-        return None, answer.sql
+        return None, correct_quotes(answer.sql, task.dialect, task.schema)
     frame = read_frame(answer.frame, task.schema)
     return frame, write_sql(task.schema, frame, task.dialect)
 

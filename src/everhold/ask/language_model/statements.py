@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import sqlglot
 from sqlglot import exp
 
+from everhold.ask.guard import parse_query
 from everhold.ask.language.tokens import split_words
 from everhold.ask.language_model.quoting import shorten
 from everhold.ask.schema import AskSchema, ColumnRef
@@ -41,6 +42,27 @@ def prepare_statement(sql: str, dialect: str, schema: AskSchema, values: ValueIn
     assumptions = tuple(_correct_values(tree, schema, values))
     words = shorten(describe_query(tree, dialect), _MAX_WORDS)
     return ModelStatement(tree.sql(dialect=dialect, comments=False), words, assumptions)
+
+
+def correct_quotes(sql: str, dialect: str, schema: AskSchema) -> str:
+    """Return a statement in which a compared text stands in single quotes: many models write WHERE city = "Rome".
+
+    A quoted name is a text if nothing in the schema or the statement is called so. The statement is not checked yet;
+    StatementRefused if it is no query, or too large to be parsed.
+    """
+    tree = parse_query(sql, dialect)
+    known = {name.casefold() for column in schema.columns() for name in (column.table, column.name)}
+    known |= {alias.casefold() for alias in _list_aliases(tree)}
+    texts = [
+        column
+        for comparison in tree.find_all(*_TEXT_COMPARISONS, exp.Like, exp.ILike)
+        for column in comparison.iter_expressions()
+        if isinstance(column, exp.Column) and not column.table and isinstance(column.this, exp.Identifier)
+        if column.this.quoted and column.name.casefold() not in known
+    ]
+    for column in texts:
+        column.replace(exp.Literal.string(column.name))
+    return tree.sql(dialect=dialect, comments=False) if texts else sql
 
 
 def _check_selected(tree: exp.Query) -> None:
