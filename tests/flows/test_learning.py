@@ -51,7 +51,7 @@ def test_a_correction_answers_questions_with_other_values(store: Store, tmp_path
     teach(shop)
     answer = shop.ask("how much moolah came from France")
     assert answer.table.rows == ((35,),)
-    assert answer.restatement == "how much moolah came from France"
+    assert answer.restatement == "the total amount of orders in France"
     assert "Spain" not in answer.sql
     run = records_of(engine).get(QueryRun, "default", [answer.query])[answer.query]
     assert run.pattern_id == next(item.id for item in shop.learned() if item.kind == "pattern")
@@ -194,6 +194,13 @@ def test_a_stored_statement_passes_the_guard_at_every_use(engine: Everhold, shop
         records.commit([Patch(QueryPattern, ("default", row.id), {"sql": sql})])
         answer = shop.ask("how much moolah came from France")
         assert "passwd" not in answer.sql
+
+
+def test_a_follow_up_changes_a_learned_answer(shop: View) -> None:
+    teach(shop)
+    answer = shop.ask("how much moolah came from France")
+    assert shop.ask("only in 2024", after=answer.earlier).table.rows != answer.table.rows
+    assert shop.ask("and from Spain?", after=answer.earlier).table.rows == ((65,),)
 
 
 def test_a_fragment_teaches_nothing(engine: Everhold, shop: View) -> None:

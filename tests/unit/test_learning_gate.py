@@ -1,5 +1,6 @@
 """The replay gate: what is learned must gain a confirmed question and break none."""
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from everhold.ask.learning.answering import LearnedMemory, rank_readings
 from everhold.ask.learning.gate import ReplayGate
 from everhold.ask.learning.patterns import QuestionContext
 from everhold.ask.learning.teaching import LearnedStatus, Teaching, teach_pair
+from everhold.ask.lessons import Lessons, TaughtJoin
 from everhold.ask.results import Rows
+from everhold.ask.schema import ColumnRef
 from everhold.errors import StatementRefused, StoreError
 from tests.unit.ask_shop import TODAY, make_shop, open_shop
 
@@ -128,3 +131,13 @@ def test_a_statement_that_never_ran_gains_nothing(shop: Shop) -> None:
     taught = shop.teach("how many folks are in France", "SELECT nothing FROM customers WHERE country = 'France'")
     assert shop.gate.run("SELECT nothing FROM customers") is None
     assert taught.lessons == ()
+
+
+def test_lessons_about_other_tables_are_ignored(shop: Shop) -> None:
+    shop.teach("total moolah of orders", "SELECT sum(amount) FROM orders")
+    [name] = shop.memory.lessons.names
+    elsewhere = Lessons(
+        (replace(name, table="gone"),), (), (TaughtJoin("", ColumnRef("gone", "a"), ColumnRef("b", "c")),)
+    )
+    reader = shop.context.reader.teach(elsewhere)
+    assert reader.read("total moolah of orders", TODAY) == shop.context.reader.read("total moolah of orders", TODAY)

@@ -32,6 +32,7 @@ from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
 from everhold.ask.guard import check_statement
 from everhold.ask.language_model.calling import ModelUse
 from everhold.ask.language_model.proposing import NO_PROPOSAL, ModelSource, add_proposal, drop_rejected, read_offered
+from everhold.ask.learning.frames import read_frame
 from everhold.ask.outcome import MAX_CHOICES, ask_back, is_rival, make_choices
 from everhold.ask.reading import QuestionReader, QuestionReading, ReadingOrigin, Readings
 from everhold.ask.results import say_the_same
@@ -137,14 +138,18 @@ def ask_question(
 def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
     """Return the frame that a fragment changes: the questions before are read one after the other.
 
-    There is none if a question was answered by a statement that no reading by the rules has, such as a learned one.
+    A question that was answered by a statement that the rules do not read, such as a learned one, has the frame of that
+    statement, or none.
     """
     previous: QueryFrame | None = None
     for earlier in after:
         readings = reader.read(earlier.text, today, previous)
         meant = [reading for reading in readings.readings if reading.sql == earlier.sql]
-        reading = meant[0] if meant else readings.best if earlier.sql is None else None
-        previous = reading.frame if reading is not None else None if earlier.sql is not None else previous
+        if not meant and earlier.sql is not None:
+            previous = read_frame(reader.schema, earlier.sql, reader.dialect)
+            continue
+        reading = meant[0] if meant else readings.best
+        previous = previous if reading is None else reading.frame
     return previous
 
 

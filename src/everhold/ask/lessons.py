@@ -61,6 +61,20 @@ class Lessons:
     def __bool__(self) -> bool:
         return bool(self.names or self.conditions or self.joins)
 
+    def choose_known(self, schema: AskSchema) -> "Lessons":
+        """Return the lessons about tables and columns that a schema has."""
+        tables = {table.name for table in schema.tables}
+        columns = {column.ref for column in schema.columns()}
+        return Lessons(
+            tuple(
+                name
+                for name in self.names
+                if (name.table in tables if name.column is None else ColumnRef(name.table, name.column) in columns)
+            ),
+            tuple(condition for condition in self.conditions if condition.predicate.left.column in columns),
+            tuple(join for join in self.joins if {join.left, join.right} <= columns),
+        )
+
     def find_names(self, tokens: Sequence[Token]) -> Iterator[Mention]:
         """Yield a mention for each taught name that stands in a question."""
         for name in self.names:
@@ -90,8 +104,6 @@ class Lessons:
             return schema
         keys = list(schema.foreign_keys)
         for join in self.joins:
-            if not (_has_column(schema, join.left) and _has_column(schema, join.right)):
-                continue
             ends = {join.left, join.right}
             known = [place for place, key in enumerate(keys) if {key.ref, key.to_ref} == ends]
             preference = _PREFERENCE ** min(join.uses, _MOST_USES)
@@ -100,10 +112,6 @@ class Lessons:
             if not known:
                 keys.append(_make_key(schema, join, preference))
         return AskSchema(schema.tables, tuple(keys))
-
-
-def _has_column(schema: AskSchema, ref: ColumnRef) -> bool:
-    return any(column.ref == ref for column in schema.columns())
 
 
 def _make_key(schema: AskSchema, join: TaughtJoin, preference: float) -> ForeignKey:

@@ -125,9 +125,10 @@ class QuestionReader:
         return ValueDomains(self.schema, self.values)
 
     def teach(self, lessons: Lessons) -> "QuestionReader":
-        """Return a reader that also knows what was taught. It shares the indexes of this one."""
+        """Return a reader that also knows what was taught about its tables. It shares the indexes of this one."""
         taught = copy(self)
-        taught.schema, taught._lessons = lessons.add_joins(self.schema), lessons
+        taught._lessons = lessons.choose_known(self.schema)
+        taught.schema = taught._lessons.add_joins(self.schema)
         return taught
 
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:

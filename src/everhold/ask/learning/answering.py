@@ -7,11 +7,13 @@ from everhold.ask.candidates import rank_together
 from everhold.ask.frame import QueryFrame
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.language.tokens import tokenize
+from everhold.ask.learning.frames import read_frame
 from everhold.ask.learning.memory import PatternMatch, PatternMemory
 from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.slots import MaskedQuestion
 from everhold.ask.lessons import Lessons, contains_phrase
 from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
+from everhold.ask.wording.frames import describe_frame
 
 _MOST_PROPOSALS = 3
 _TAUGHT = 0.01  # what a reading that uses a lesson leads by, if the rules alone are as sure of another one
@@ -56,7 +58,7 @@ def propose_readings(
     if previous is not None:
         return taught
     matches = memory.patterns.propose(context, question if masks is None else masks, meanings)
-    return [*taught, *(_make_reading(match) for match in matches[:_MOST_PROPOSALS])]
+    return [*taught, *(_make_reading(context, match) for match in matches[:_MOST_PROPOSALS])]
 
 
 def rank_readings(
@@ -93,11 +95,15 @@ def choose_lessons(lessons: Lessons, question: str, by_rules: Readings) -> Lesso
     return Lessons(names, conditions, lessons.joins if has_joins else ())
 
 
-def _make_reading(match: PatternMatch) -> QuestionReading:
+def _make_reading(context: QuestionContext, match: PatternMatch) -> QuestionReading:
+    """Return a match as a reading, in the words of its frame if the statement has one."""
+    template = match.pattern.template
+    schema = context.reader.schema
+    frame = read_frame(schema, match.sql, template.dialect)
     return QuestionReading(
-        None,
+        frame,
         match.sql,
-        match.words,
+        match.words if frame is None else describe_frame(schema, frame),
         match.confidence,
         assumptions=("answered like a question that was confirmed",),
         origin=ReadingOrigin.PATTERN,

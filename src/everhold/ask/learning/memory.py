@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
+from everhold.ask.language.tokens import fold_text
 from everhold.ask.learning.concepts import Concepts, compare_concepts
 from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.similarity import TextIndex, Vector, compare_vectors
@@ -17,6 +18,7 @@ _OTHER_SIGNATURE = 0.5
 _MOST_RECENT = 32
 _LEAST_WORDS = 0.2
 _MOST_COMPARED = 25  # patterns whose concepts are compared
+_SAME_VALUES, _LEAST_VALUES = 0.4, 2  # questions with the same two values rarely ask for different things
 _EMBEDDED = 0.5  # the share of the similarity by meaning, where it is known and greater
 # Similarity is not yet a chance: at 0.6, about nine of ten statements are right on GeoQuery.
 _STEEPNESS, _EVEN = 14.0, 0.5
@@ -117,7 +119,9 @@ class PatternMemory:
         for pattern_id, (similarity, masked) in nearest:
             pattern = self._all[pattern_id]
             factor = compare_concepts(concepts[masked], pattern.concepts, context.reader.is_name)
-            ranked.append((similarity * factor * pattern.trust, pattern, masked))
+            bonus = _SAME_VALUES if _have_same_values(pattern.masked, masked) else 0.0
+            likeness = similarity * factor + bonus * (1 - similarity * factor)
+            ranked.append((likeness * pattern.trust, pattern, masked))
         return sorted(ranked, key=lambda item: (-item[0], item[1].id))
 
     def find_similar(self, context: QuestionContext, pattern: LearnedPattern, least: float) -> list[LearnedPattern]:
@@ -140,6 +144,12 @@ class PatternMemory:
         for pattern_id, other in self._recent.items():
             if self._all[pattern_id].is_active:
                 yield self._all[pattern_id], compare_vectors(vectors, other)
+
+
+def _have_same_values(first: MaskedQuestion, second: MaskedQuestion) -> bool:
+    """Say whether two questions name the same values, and at least two: by chance that is rare."""
+    values = [sorted(fold_text(slot.text) for slot in masked.slots) for masked in (first, second)]
+    return len(values[0]) >= _LEAST_VALUES and values[0] == values[1]
 
 
 def _make_match(sql: str, votes: Sequence[_Vote], total: float) -> PatternMatch:

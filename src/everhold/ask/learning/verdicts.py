@@ -8,6 +8,7 @@ from typing import Any
 
 from everhold import clock
 from everhold.ask.candidates import ScopedReadings
+from everhold.ask.learning.frames import read_frame
 from everhold.ask.learning.gate import ReplayGate
 from everhold.ask.learning.items import LearnedItem, describe_lesson_row, describe_pattern_row
 from everhold.ask.learning.loading import REJECTED, LoadedMemory
@@ -23,6 +24,7 @@ from everhold.ask.learning.rows import (
 from everhold.ask.learning.source import LearnedSource, make_context, make_runner
 from everhold.ask.learning.teaching import LearnedStatus, TaughtLesson, TaughtPattern, Teaching, lose, teach_pair
 from everhold.ask.sources.lookup import find_project
+from everhold.ask.wording.frames import describe_frame
 from everhold.errors import InvalidInput, NotFound, Remedy, StaleVersion, Verb
 from everhold.model import QueryLesson, QueryPattern, QueryRun, Scope
 from everhold.model.announcement import make_announcement
@@ -184,7 +186,7 @@ class _VerdictWriter:
                 "question": pattern.question,
                 "masked_question": pattern.masked.text,
                 "slots": describe_slots(pattern),
-                "frame": self._find_frame(sql),
+                "frame": self._describe_frame(sql, dialect),
                 "sql": sql,
                 "dialect": dialect,
                 "fingerprint": make_fingerprint(schema, list_used_tables(sql, dialect)),
@@ -201,10 +203,11 @@ class _VerdictWriter:
         changes.operations.extend([Put(row), *map(Put, chunks), Put(make_announcement(row))])
         changes.items.append(describe_pattern_row(row))
 
-    def _find_frame(self, sql: str) -> dict[str, Any]:
-        """Return how the rules word the statement, if one of their readings is the same."""
-        same = [reading for reading in self.scoped.readings.readings if reading.sql == sql]
-        return {"words": same[0].words} if same else {}
+    def _describe_frame(self, sql: str, dialect: str) -> dict[str, Any]:
+        """Return what the row keeps of the statement's frame, if it has one; the frame is read again at each use."""
+        schema = self.scoped.reader.schema
+        frame = read_frame(schema, sql, dialect)
+        return {} if frame is None else {"entity": frame.entity, "words": describe_frame(schema, frame)}
 
     def _patch_pattern(self, changes: _Changes, row: QueryPattern, taught: TaughtPattern) -> None:
         pattern = taught.pattern
