@@ -51,7 +51,7 @@ def test_everyday_questions(shop: View, url: str) -> None:
 def test_the_same_through_sqlalchemy(shop: View, url: str) -> None:
     connected = shop.connect("shop", url.replace("postgresql://", "postgresql+psycopg://"))
     assert (connected.connection.kind, connected.connection.dialect) == ("sqlalchemy", "postgres")
-    assert find_wrong_answers(shop, step=choose_size(7, 1)) == []
+    assert find_wrong_answers(shop, step=choose_size(10, 1)) == []
     with pytest.raises(StatementRefused):
         shop.sql("SELECT pg_read_file('/etc/passwd')")
 

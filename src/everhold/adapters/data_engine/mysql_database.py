@@ -99,9 +99,10 @@ def _connect(data: Mapping[str, Any], seconds: float) -> Any:
         password=data["password"],
         database=data["database"],
         charset="utf8mb4",
-        connect_timeout=max(1, int(seconds)),
-        read_timeout=max(1, int(seconds)),
-        write_timeout=max(1, int(seconds)),
+        # Later than the deadline of the process, which says more clearly that the server is silent.
+        connect_timeout=int(seconds) + 1,
+        read_timeout=int(seconds) + 1,
+        write_timeout=int(seconds) + 1,
         local_infile=False,
         autocommit=True,
         ssl=_make_tls(security),
@@ -134,7 +135,7 @@ def _open_socket(data: Mapping[str, Any], seconds: float) -> socket.socket:
         port = data["port"] or _PORT
         resolved = resolve_host(data["host"], port, data["hosts"])
         opened, place = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
-    opened.settimeout(seconds)
+    opened.settimeout(seconds + 1)
     opened.connect(place)
     opened.settimeout(None)  # the driver sets its own
     return opened

@@ -172,7 +172,7 @@ def _connect(parameters: dict[str, Any], seconds: float) -> psycopg.Connection[t
         "max_parallel_workers_per_gather": 0, "timezone": "UTC", "client_encoding": "UTF8",
         "standard_conforming_strings": "on",  # as the guard reads texts
     }  # fmt: skip
-    connection = psycopg.connect(**parameters, connect_timeout=max(2, int(seconds)), autocommit=True)
+    connection = psycopg.connect(**parameters, connect_timeout=int(seconds) + 2, autocommit=True)
     for name, value in options.items():
         connection.execute("SELECT set_config(%s, %s, false)", [name, str(value)])
     for kind, loader in _LOADERS.items():
