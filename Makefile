@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup run test contract attack lint format bench peers lock clean
+.PHONY: help setup run test contract connections attack lint format bench peers lock clean
 
 # The tests start many Python processes. One that finds no bytecode compiles every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -62,6 +62,11 @@ contract-%: $(READY)
 	@echo "== contract: $*"
 	@CONTRACT_STORES=all CONTRACT_TIMES=100 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --timeout 0 \
 	  $(or $(CONTRACT_$*),$(error PART=$* is not one of: $(PARTS)))
+
+connections: $(READY) ## test connections on a MariaDB, whose Debian packages are downloaded and unpacked, not installed
+	@$(BIN)/python -m tests.servers.mariadb $(VENV)/mariadb
+	@CONNECTIONS=mariadb $(BIN)/pytest tests/connections
+	@$(BIN)/python -m benchmarks.sql_escapes --engine mysql --mutations 2
 
 attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, prints one line of JSON per attack
 	@for store in sqlite memory postgres duckdb dynamodb; do \

@@ -85,7 +85,40 @@ POSTGRES: Final = (
     "SELECT count(*) FROM orders a, orders b, orders c, orders d, orders e",
 )  # fmt: skip
 
-SEEDS: Final[Mapping[str, tuple[str, ...]]] = {"duckdb": DUCKDB, "sqlite": SQLITE, "postgres": POSTGRES}
+MYSQL: Final = (
+    "SELECT LOAD_FILE('{secret}')", "SELECT name FROM orders INTO OUTFILE '{write}'",
+    "SELECT 'x' INTO DUMPFILE '{write}'", "LOAD DATA INFILE '{secret}' INTO TABLE orders",
+    "LOAD DATA LOCAL INFILE '{secret}' INTO TABLE orders", "SELECT SLEEP(60)", "DO SLEEP(60)",
+    "SELECT BENCHMARK(1000000000, SHA2('x', 512))", "SELECT GET_LOCK('stolen', 60)", "SELECT RELEASE_ALL_LOCKS()",
+    "SELECT @@version", "SELECT @@datadir", "SELECT VERSION()", "SELECT USER()", "SELECT @stolen := 1",
+    "SELECT name INTO @stolen FROM orders LIMIT 1", "SET @stolen = 1", "SET SESSION TRANSACTION READ WRITE",
+    "SET GLOBAL general_log = 1", "SET GLOBAL general_log_file = '{write}'", "SET SESSION max_statement_time = 0",
+    "SELECT * FROM secret", "SELECT * FROM escapes.secret", "SELECT * FROM hidden.secret", "SELECT * FROM mysql.user",
+    "SELECT * FROM information_schema.tables", "SELECT * FROM performance_schema.threads", "SHOW TABLES",
+    "SHOW GRANTS", "DESCRIBE orders", "TABLE secret", "HANDLER orders OPEN", "CALL stolen()", "DROP TABLE orders",
+    "TRUNCATE orders", "INSERT INTO orders VALUES (1, 'x')", "UPDATE orders SET name = 'x'", "DELETE FROM orders",
+    "REPLACE INTO orders VALUES (1, 'x')", "CREATE TABLE copied AS SELECT * FROM orders",
+    "CREATE TEMPORARY TABLE copied (a int)", "CREATE FUNCTION f RETURNS STRING SONAME 'x.so'", "INSTALL SONAME 'x'",
+    "ALTER TABLE orders ADD a int", "RENAME TABLE orders TO stolen", "GRANT ALL ON *.* TO reader", "FLUSH TABLES",
+    "LOCK TABLES orders WRITE", "KILL 1", "COMMIT; DROP TABLE orders", "SELECT 1; DELETE FROM orders",
+    "/*!50000 DELETE FROM orders */", "SELECT 1 /*!50000 INTO OUTFILE '{write}' */", "/*M! DROP TABLE orders */",
+    "SELECT /*! SLEEP(60) */", "PREPARE stolen FROM 'SELECT 1'", "EXECUTE IMMEDIATE 'DELETE FROM orders'",
+    "XA START 'x'", "SELECT * FROM orders FOR UPDATE", "SELECT * FROM orders LOCK IN SHARE MODE",
+    "SELECT * FROM orders PROCEDURE ANALYSE()", "SELECT EXTRACTVALUE(1, CONCAT('~', (SELECT note FROM secret)))",
+    "SELECT UPDATEXML(1, CONCAT('~', (SELECT note FROM secret)), 1)", "SELECT NEXT VALUE FOR numbers",
+    "SELECT REPEAT('x', 2000000000)", "SELECT LPAD('x', 2000000000, 'y')", "SELECT SPACE(2000000000)",
+    "SELECT MASTER_POS_WAIT('x', 1)", "SELECT UUID_SHORT()", "SELECT SYS_GUID()",
+    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT COUNT(*) FROM t",
+    "SELECT COUNT(*) FROM orders a, orders b, orders c, orders d, orders e",
+)  # fmt: skip
+
+# The same statements run on files that were uploaded and on those that are connected.
+SEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "duckdb": DUCKDB,
+    "sqlite": SQLITE,
+    "postgres": POSTGRES,
+    "mysql": MYSQL,
+}
 
 _CALL = re.compile(r"\b([a-z_0-9]{3,})\(")
 _LITERAL = re.compile(r"'([^']{4,})'")

@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 import psutil
@@ -29,21 +29,27 @@ import psutil
 from benchmarks.escape_seeds import SEEDS, mutate
 from benchmarks.report import Report
 from everhold.adapters.data_engine import SandboxedDataEngine
+from everhold.ask.connections.address import parse_address
 from everhold.ask.guard import check_statement
 from everhold.errors import EverholdError, StatementRefused
 from everhold.ports.data_engine import (
     CheckedStatement,
     DataSet,
     ParquetTables,
-    PostgresTables,
     QueryLimits,
     SqliteTables,
 )
+from everhold.ports.databases import DatabaseTables
+
+if TYPE_CHECKING:
+    from tests.servers.mariadb import MariadbServer
 
 CANARY: Final = "canary7f3a91"
 LIMITS: Final = QueryLimits(seconds=1.5, megabytes=256, cpu_seconds=5, rows=1000, result_megabytes=8)
 _ROWS: Final = 2_000
-_OTHERS: Final = ("duckdb", "sqlite", "postgres")
+# Uploaded files, then connected databases. `make connections` downloads MariaDB, so `all` leaves it out.
+_ENGINES: Final = ("duckdb", "sqlite", "postgres", "duckdb_connection", "sqlite_connection")
+_MARIADB: Final = "mysql"
 
 
 @dataclass(frozen=True)
@@ -115,15 +121,20 @@ def _run(engine: SandboxedDataEngine, data: DataSet, sql: str, guarded: bool) ->
 
 
 @contextmanager
-def build_world(dialect: str, postgres_url: str | None = None) -> Iterator[World]:
+def build_world(engine: str, server_url: str | None = None) -> Iterator[World]:
     """Yield a data set with a table `orders`, and secrets outside it that no statement may reach."""
+    count_rows = _count_mysql_rows if engine == _MARIADB else _count_postgres_rows
     with TemporaryDirectory(prefix="everhold-escapes-") as name, _count_connections() as (port, connections):
         folder = Path(name)
-        data = _write_files(folder, dialect, postgres_url)
-        yield World(data, folder, port, lambda: (_list_files(folder), connections(), _count_rows(postgres_url)))
+        data = _write_files(folder, engine, server_url)
+        yield World(data, folder, port, lambda: (_list_files(folder), connections(), count_rows(server_url)))
 
 
-def _write_files(folder: Path, dialect: str, postgres_url: str | None) -> DataSet:
+def _connect(url: str) -> DatabaseTables:
+    return DatabaseTables(parse_address(url), hosts=("localhost",))
+
+
+def _write_files(folder: Path, engine: str, server_url: str | None) -> DataSet:
     secret = folder / "secret"
     for path in (secret, secret.with_suffix(".csv"), secret.with_suffix(".json")):
         path.write_text(f'"note"\n"{CANARY}"\n', encoding="utf-8")
@@ -134,14 +145,19 @@ def _write_files(folder: Path, dialect: str, postgres_url: str | None) -> DataSe
         other.execute(f"COPY secret TO '{secret}.parquet'")
         made = f"SELECT i AS id, 'order ' || i AS name FROM range({_ROWS}) AS t(i)"
         other.execute(f"COPY ({made}) TO '{folder / 'orders.parquet'}'")
-    if dialect == "duckdb":
+    if server_url is not None:
+        return _connect(server_url)
+    if engine == "duckdb":
         return ParquetTables({"orders": (str(folder / "orders.parquet"),)})
-    if dialect == "postgres":
-        assert postgres_url is not None
-        return PostgresTables(postgres_url)
+    if engine == "duckdb_connection":
+        with duckdb.connect(str(folder / "orders.duckdb")) as connected:
+            connected.execute(f"CREATE TABLE orders AS {made}")
+        return _connect(f"duckdb:///{folder / 'orders.duckdb'}")
     with sqlite3.connect(folder / "orders.sqlite") as connection:
         connection.execute("CREATE TABLE orders (id INTEGER, name TEXT)")
         connection.executemany("INSERT INTO orders VALUES (?, ?)", [(i, f"order {i}") for i in range(_ROWS)])
+    if engine == "sqlite_connection":
+        return _connect(f"sqlite:///{folder / 'orders.sqlite'}")
     return SqliteTables(str(folder / "orders.sqlite"))
 
 
@@ -161,7 +177,43 @@ def prepare_postgres(owner_url: str, reader: str) -> None:
         connection.execute(f"GRANT SELECT ON orders TO {reader}")
 
 
-def _count_rows(postgres_url: str | None) -> object:
+def prepare_mysql(server: "MariadbServer") -> str:
+    """Make the table that a reader may read, and some that it may not; return the reader's address."""
+    server.execute("CREATE DATABASE escapes", "CREATE DATABASE hidden")
+    server.execute("CREATE TABLE secret (note text)", f"INSERT INTO secret VALUES ('{CANARY}')", database="hidden")
+    server.execute(
+        "CREATE TABLE orders (id int, name text)",
+        f"INSERT INTO orders SELECT seq, CONCAT('order ', seq) FROM seq_1_to_{_ROWS}",
+        "CREATE TABLE secret (note text)",
+        f"INSERT INTO secret VALUES ('{CANARY}')",
+        "CREATE SEQUENCE numbers",
+        database="escapes",
+    )
+    url = server.create_reader("reader", "escapes")
+    server.execute(
+        "REVOKE SELECT ON escapes.* FROM reader", "GRANT SELECT, INSERT, DELETE, DROP ON escapes.orders TO reader"
+    )
+    return url
+
+
+def _count_mysql_rows(url: str | None) -> object:
+    import pymysql
+
+    address = parse_address(str(url))
+    with (
+        pymysql.connect(
+            host=address.host, port=int(address.port or 0), user=address.user, password=address.password,
+            database=address.database,
+        ) as connection,
+        connection.cursor() as cursor,
+    ):  # fmt: skip
+        cursor.execute("SELECT COUNT(*), MAX(name) FROM orders")
+        counted = cursor.fetchall()
+        cursor.execute("SHOW TABLES")
+        return counted, cursor.fetchall()
+
+
+def _count_postgres_rows(postgres_url: str | None) -> object:
     if postgres_url is None:
         return None
     import psycopg
@@ -229,35 +281,40 @@ class MemorySampler:
 
 
 @contextmanager
-def _start_postgres(dialect: str) -> Iterator[str | None]:
-    if dialect != "postgres":
-        yield None
-        return
-    from tests.servers.postgres import PostgresServer
+def _start_server(engine: str) -> Iterator[str | None]:
+    if engine == _MARIADB:
+        from tests.servers.mariadb import MariadbServer
 
-    with PostgresServer() as server:
-        server.create_role("reader")
-        url = server.create_database("escapes")
-        prepare_postgres(url, "reader")
-        yield server.url("escapes", role="reader")
+        with MariadbServer() as server:
+            yield prepare_mysql(server)
+    elif engine == "postgres":
+        from tests.servers.postgres import PostgresServer
+
+        with PostgresServer() as postgres:
+            postgres.create_role("reader")
+            url = postgres.create_database("escapes")
+            prepare_postgres(url, "reader")
+            yield postgres.url("escapes", role="reader")
+    else:
+        yield None
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Try to leave the sandbox of statements.")
-    parser.add_argument("--engine", choices=(*_OTHERS, "all"), default="all")
+    parser.add_argument("--engine", choices=(*_ENGINES, _MARIADB, "all"), default="all")
     parser.add_argument("--mutations", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=1000, help="at most this many seeds per engine")
     options = parser.parse_args()
     os.environ["CANARY"] = CANARY  # a child that inherited it could tell it
     report = Report("sql_escapes")
-    for dialect in _OTHERS if options.engine == "all" else (options.engine,):
-        with _start_postgres(dialect) as url, build_world(dialect, url) as world:
+    for chosen in _ENGINES if options.engine == "all" else (options.engine,):
+        with _start_server(chosen) as url, build_world(chosen, url) as world:
             for guarded in (True, False):
                 engine = SandboxedDataEngine(LIMITS, cache_megabytes=0)
                 with MemorySampler() as memory:
-                    toll = attack(engine, world, SEEDS[dialect][: options.seeds], options.mutations, guarded)
+                    toll = attack(engine, world, SEEDS[world.data.dialect][: options.seeds], options.mutations, guarded)
                 engine.close()
-                name = f"{dialect}_{'guarded' if guarded else 'unguarded'}"
+                name = f"{chosen}_{'guarded' if guarded else 'unguarded'}"
                 report.add(f"{name}_statements", toll.statements)
                 report.add(f"{name}_escapes", len(toll.escapes), "==", 0)
                 report.add(f"{name}_passed_guard", toll.passed_guard)

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
@@ -48,7 +48,8 @@ class HttpEndpoint:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(sent)))
                 self.end_headers()
-                self.wfile.write(sent)
+                with suppress(ConnectionError):  # the client may not have waited
+                    self.wfile.write(sent)
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -4,7 +4,12 @@ from everhold.access.chain import Verification
 from everhold.adapters.caller_embedder import FunctionEmbedder
 from everhold.agents.files import AgentFile
 from everhold.ask.answer import Answer
+from everhold.ask.connections.connecting import ConnectedDatabase
+from everhold.ask.connections.summary import ConnectionSummary
+from everhold.ask.connections.syncing import TableChange
 from everhold.ask.earlier import EarlierQuestion
+from everhold.ask.learning.items import LearnedItem
+from everhold.ask.learning.verdicts import VerdictResult
 from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood
 from everhold.ask.sources.finding import FoundTable
 from everhold.ask.sources.pipeline import UploadedFile
@@ -188,6 +193,8 @@ __all__ = [
     "CollectedGarbage",
     "ColumnType",
     "Conflict",
+    "ConnectedDatabase",
+    "ConnectionSummary",
     "Context",
     "Conversation",
     "ConversationFields",
@@ -231,6 +238,7 @@ __all__ = [
     "JobReport",
     "KeyDescription",
     "KeyReport",
+    "LearnedItem",
     "Listing",
     "MaintenanceReport",
     "MaintenanceRun",
@@ -319,6 +327,7 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnavailable",
     "Subscription",
+    "TableChange",
     "TableMetadata",
     "TargetErasure",
     "Tool",
@@ -330,6 +339,7 @@ __all__ = [
     "UploadedFile",
     "User",
     "UserFields",
+    "VerdictResult",
     "Verification",
     "VerifiedWorkspace",
     "View",

@@ -114,24 +114,29 @@ class BackgroundValue(Generic[T]):
     """A value that a thread computes while the caller does other work.
 
     The interpreter waits for the thread before it ends, because a library in C++ must not be unloaded while it works.
+    It does not wait for one that is a `daemon`, such as one that waits for a server.
     """
 
-    def __init__(self, name: str, compute: Callable[[], T]) -> None:
+    def __init__(self, name: str, compute: Callable[[], T], *, daemon: bool = False) -> None:
         self._compute = compute
         self._values: list[T] = []
         self._error: Exception | None = None
         self._done = GuardedEvent()
         self._process_id = os.getpid()
         with uninterrupted:
-            threading.Thread(target=self._run, name=name, daemon=False).start()
+            threading.Thread(target=self._run, name=name, daemon=daemon).start()
 
-    def wait(self) -> T:
-        """Return the value once it is computed, or raise the error that computing it has raised."""
+    def wait(self, timeout: float | None = None) -> T:
+        """Return the value once it is computed, or raise the error that computing it has raised.
+
+        Raise TimeoutError after `timeout` seconds; the thread then goes on.
+        """
         if not self._values and os.getpid() != self._process_id:
             # A process that was forked in the meantime does not have the thread.
             self._values.append(self._compute())
             return self._values[0]
-        self._done.wait()
+        if not self._done.wait(timeout):
+            raise TimeoutError
         if self._error is not None:
             raise self._error
         return self._values[0]

@@ -1,4 +1,4 @@
-"""Choose the parts that settings add or replace: encryption, signed heads, the session cache, the language model."""
+"""Choose the parts that settings add or replace: encryption, signed heads, the session cache."""
 
 import hashlib
 from dataclasses import replace
@@ -11,7 +11,6 @@ from everhold.adapters.in_process import InProcessSessions
 from everhold.encryption.recorded import read_recorded, record_fields
 from everhold.errors import MissingExtra
 from everhold.model import DataKey
-from everhold.ports.language_model import LanguageModel
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.session_cache import SessionCache
@@ -112,12 +111,3 @@ def _choose_session_cache(settings: Settings, records: Records) -> SessionCache:
 
     options = {**chosen.model_dump(), **({"prefix": ""} if settings.layout == "julep" else {})}
     return RedisSessions(RedisOptions(settings.sessions, **options), partial(load_secret, records))
-
-
-def make_language_model(settings: Settings) -> LanguageModel | None:
-    if settings.llm is None:
-        return None
-    from everhold.adapters.openai import ChatModel  # needs an extra
-
-    key = settings.llm.api_key.get_secret_value() if settings.llm.api_key else None
-    return ChatModel(settings.llm.url, settings.llm.model, api_key=key)

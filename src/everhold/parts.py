@@ -30,13 +30,13 @@ from everhold.embedding import (
     report_embedding,
 )
 from everhold.errors import StoreUnavailable
+from everhold.language_models import make_language_model, make_question_model
 from everhold.maintenance.serving import find_serving_model, list_retired_models
 from everhold.model import EmbeddingModel, Message
 from everhold.optional_parts import (
     encrypt_store,
     make_encryption,
     make_heads,
-    make_language_model,
     make_session_cache,
 )
 from everhold.ports.backup_targets import BackupTargets, NoBackupTargets
@@ -57,6 +57,7 @@ from everhold.settings import Settings
 from everhold.stores import do_all, make_sql_views, open_store
 
 if TYPE_CHECKING:
+    from everhold.ask.language_model.calling import BoundedModel
     from everhold.ask.sources.cache import TableCache
     from everhold.encryption.deps import Encryption
     from everhold.episodes.deps import EpisodeDeps
@@ -140,6 +141,11 @@ class Parts:
         from everhold.adapters.data_engine import SandboxedDataEngine
 
         return SandboxedDataEngine()
+
+    @cached_property
+    def question_model(self) -> "BoundedModel | None":
+        """The language model that is asked about questions on data, if there is one."""
+        return make_question_model(self.settings)
 
     @cached_property
     def table_cache(self) -> "TableCache":

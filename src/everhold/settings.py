@@ -19,7 +19,9 @@ from everhold.errors import InvalidSettings, format_value
 from everhold.model.tenancy import Timezone
 from everhold.model.validation import describe_fault, suggest_name
 from everhold.settings_sections import (
+    AskSettings,
     ChromaSettings,
+    Connections,
     Duckdb,
     Dynamodb,
     Embedding,
@@ -92,6 +94,8 @@ class Settings(SettingsSection):
     log: Log = Log.model_construct()
     encryption: EncryptionSettings | None = None
     uploads: Uploads = Uploads.model_construct()
+    connections: Connections = Connections.model_construct()
+    ask: AskSettings = AskSettings.model_construct()
     voice: Voice = Voice.model_construct()
     data: Path = Field(default_factory=lambda: _find_home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _find_home("XDG_CACHE_HOME", ".cache"))

@@ -43,6 +43,8 @@ class SettingsFields(TypedDict, total=False):
     log: Section
     encryption: Setting[Mapping[str, Any] | None]
     uploads: Section
+    connections: Section
+    ask: Section
     voice: Section
     data: Setting[str | Path]
     cache: Setting[str | Path]

@@ -53,7 +53,7 @@ class Embedding(EmbeddingModelSettings):
 
 
 class Llm(SettingsSection):
-    """A language model that reads facts from messages during maintenance: an HTTP endpoint with OpenAI's protocol."""
+    """A language model that reads facts from messages and questions about data, over HTTP with OpenAI's protocol."""
 
     url: str = Field(min_length=1)
     model: str = Field(min_length=1)
@@ -196,6 +196,37 @@ class Uploads(SettingsSection):
     seconds: float = Field(default=8.0, gt=0)
     max_megabytes: int = Field(default=4096, ge=1)
     addresses: bool = False
+
+
+class Connections(SettingsSection):
+    """Which databases may be connected. Hosts of private networks and of this machine must be named."""
+
+    hosts: tuple[str, ...] = ("public",)
+    drivers: tuple[str, ...] = ()
+    folders: tuple[Path, ...] | None = None
+    variables: tuple[str, ...] = ("*",)
+    seconds: float = Field(default=60.0, ge=1, le=3600)
+
+    @field_validator("hosts", "drivers", "folders", "variables", mode="before")
+    @classmethod
+    def split_texts(cls, value: Any) -> Any:
+        """Return the entries of a text, which is all that an environment variable can hold, as a list."""
+        return value.split() if isinstance(value, str) else value
+
+
+class AskSettings(SettingsSection):
+    """When the language model of `llm` is asked about questions on data, for how long, and what it may be told."""
+
+    llm: Literal["off", "auto", "always"] = "auto"
+    send_rows: bool = False
+    llm_seconds: float = Field(default=20.0, gt=0, le=600)
+    prompt_tokens: int = Field(default=3000, ge=500, le=100_000)
+
+    @field_validator("llm", mode="before")
+    @classmethod
+    def read_off(cls, value: Any) -> Any:
+        """Return "off" for false: that is what YAML makes of the word off."""
+        return "off" if value is False else value
 
 
 class Voice(SettingsSection):

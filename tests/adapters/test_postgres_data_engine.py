@@ -11,8 +11,10 @@ import pytest
 
 from everhold import DataUnavailable, QueryFailed, QueryTimeout
 from everhold.adapters.data_engine import SandboxedDataEngine
+from everhold.ask.connections.address import parse_address
 from everhold.ask.guard import check_statement
-from everhold.ports.data_engine import CheckedStatement, PostgresTables, QueryLimits
+from everhold.ports.data_engine import CheckedStatement, QueryLimits
+from everhold.ports.databases import DatabaseTables
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import read_database_name
 
@@ -27,7 +29,7 @@ def engine() -> Iterator[SandboxedDataEngine]:
 
 
 @pytest.fixture
-def data(postgres_server: PostgresServer, empty_postgres_url: str) -> PostgresTables:
+def data(postgres_server: PostgresServer, empty_postgres_url: str) -> DatabaseTables:
     postgres_server.create_role("data_reader")
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("CREATE TABLE orders (id int, name text, price numeric, day date)")
@@ -36,14 +38,18 @@ def data(postgres_server: PostgresServer, empty_postgres_url: str) -> PostgresTa
         connection.execute("GRANT SELECT ON orders TO data_reader")
         connection.execute("ALTER TABLE owned OWNER TO data_reader")
         connection.execute("GRANT USAGE, CREATE ON SCHEMA public TO data_reader")
-    return PostgresTables(postgres_server.url(read_database_name(empty_postgres_url), role="data_reader"))
+    return open_tables(postgres_server.url(read_database_name(empty_postgres_url), role="data_reader"))
 
 
-def run_unchecked(engine: SandboxedDataEngine, data: PostgresTables, sql: str) -> object:
+def open_tables(url: str) -> DatabaseTables:
+    return DatabaseTables(parse_address(url), hosts=("localhost",))
+
+
+def run_unchecked(engine: SandboxedDataEngine, data: DatabaseTables, sql: str) -> object:
     return engine.run(data, CheckedStatement(sql, "postgres", frozenset(), 1000)).rows
 
 
-def test_types(engine: SandboxedDataEngine, data: PostgresTables) -> None:
+def test_types(engine: SandboxedDataEngine, data: DatabaseTables) -> None:
     result = engine.run(data, check_statement("SELECT * FROM orders ORDER BY id", "postgres", ["orders"]))
     assert [str(column.type) for column in result.columns] == ["integer", "text", "decimal", "date"]
     assert result.rows == ((1, "a€", Decimal("1.50"), date(2024, 2, 29)), (2, None, Decimal(2), None))
@@ -63,14 +69,14 @@ def test_types(engine: SandboxedDataEngine, data: PostgresTables) -> None:
     ],
 )
 def test_values_that_python_lacks(
-    engine: SandboxedDataEngine, data: PostgresTables, sql: str, kind: str, value: object
+    engine: SandboxedDataEngine, data: DatabaseTables, sql: str, kind: str, value: object
 ) -> None:
     result = engine.run(data, CheckedStatement(f"SELECT {sql}", "postgres", frozenset(), 10))
     assert (str(result.columns[0].type), result.rows) == (kind, ((value,),))
 
 
 def test_results_are_not_cached_without_a_version(
-    engine: SandboxedDataEngine, data: PostgresTables, empty_postgres_url: str
+    engine: SandboxedDataEngine, data: DatabaseTables, empty_postgres_url: str
 ) -> None:
     count = check_statement("SELECT count(*) FROM orders", "postgres", ["orders"])
     versioned = replace(data, version="1")
@@ -80,7 +86,7 @@ def test_results_are_not_cached_without_a_version(
     assert [engine.run(source, count).rows for source in (data, versioned)] == [((0,),), ((2,),)]
 
 
-def test_long_results_are_truncated(engine: SandboxedDataEngine, data: PostgresTables) -> None:
+def test_long_results_are_truncated(engine: SandboxedDataEngine, data: DatabaseTables) -> None:
     statement = CheckedStatement("SELECT generate_series(1, 3000)", "postgres", frozenset(), 1200)
     result = engine.run(data, statement)
     assert (result.row_count, result.truncated, result.rows[-1]) == (1200, True, (1200,))
@@ -100,7 +106,7 @@ def test_long_results_are_truncated(engine: SandboxedDataEngine, data: PostgresT
     ],
 )
 def test_nothing_is_written_even_by_an_owner_without_the_guard(
-    engine: SandboxedDataEngine, data: PostgresTables, empty_postgres_url: str, sql: str
+    engine: SandboxedDataEngine, data: DatabaseTables, empty_postgres_url: str, sql: str
 ) -> None:
     with pytest.raises(QueryFailed):
         run_unchecked(engine, data, sql)
@@ -110,7 +116,7 @@ def test_nothing_is_written_even_by_an_owner_without_the_guard(
 
 
 def test_the_server_ends_a_long_query(
-    engine: SandboxedDataEngine, data: PostgresTables, empty_postgres_url: str
+    engine: SandboxedDataEngine, data: DatabaseTables, empty_postgres_url: str
 ) -> None:
     with pytest.raises(QueryTimeout):
         engine.run(
@@ -124,14 +130,14 @@ def test_the_server_ends_a_long_query(
 
 def test_a_superuser_is_refused(engine: SandboxedDataEngine, empty_postgres_url: str) -> None:
     with pytest.raises(QueryFailed, match="role 'postgres' can read files of the server"):
-        run_unchecked(engine, PostgresTables(empty_postgres_url), "SELECT 1")
+        run_unchecked(engine, open_tables(empty_postgres_url), "SELECT 1")
 
 
 def test_an_absent_server(engine: SandboxedDataEngine) -> None:
     with pytest.raises(DataUnavailable) as unavailable:
-        run_unchecked(engine, PostgresTables("postgresql://reader:hunter2@127.0.0.1:1/none"), "SELECT 1")
+        run_unchecked(engine, open_tables("postgresql://reader:hunter2@127.0.0.1:1/none"), "SELECT 1")
     assert "hunter2" not in str(unavailable.value)
 
 
 def test_the_address_is_not_shown() -> None:
-    assert "hunter2" not in repr(PostgresTables("postgresql://reader:hunter2@127.0.0.1:1/none"))
+    assert "hunter2" not in repr(open_tables("postgresql://reader:hunter2@127.0.0.1:1/none"))

@@ -43,4 +43,6 @@ def _format_value(value: Any) -> str:
             return str(value).lower()
         case float():
             return f"{value:g}"
+        case tuple():
+            return " ".join(map(str, value))
     return str(value)

@@ -11,7 +11,7 @@ from benchmarks.escape_seeds import MUTATIONS, SEEDS, mutate
 from benchmarks.sql_escapes import LIMITS, World, attack, build_world, prepare_postgres
 from everhold.adapters.data_engine import SandboxedDataEngine
 from everhold.ports.data_engine import CheckedStatement, ParquetTables, QueryResult
-from tests.exhaustive import choose_size
+from tests.exhaustive import IS_EXHAUSTIVE, choose_size
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import read_database_name
 
@@ -19,7 +19,11 @@ from tests.servers.shared_database import read_database_name
 BOMBS = {"duckdb": 10, "sqlite": 10, "postgres": 4}
 
 
-@pytest.fixture(params=SEEDS)
+# The files of connections are read by the same engines as uploaded ones. MariaDB is attacked by `make connections`.
+ENGINES = ("duckdb", "sqlite", "postgres", *(("duckdb_connection", "sqlite_connection") if IS_EXHAUSTIVE else ()))
+
+
+@pytest.fixture(params=ENGINES)
 def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setenv("CANARY", "canary7f3a91")
     url = None

@@ -1,6 +1,7 @@
 """Who did what, when, and whether it worked; without a word of what was said or asked."""
 
 import inspect
+import sqlite3
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -148,6 +149,7 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
         ("delete_source", lambda: view.delete_source("data.csv", preview=True), [("read", None)]),
         ("delete_source", lambda: view.delete_source("data.csv"), [("delete", None)]),
         ("restore_source", lambda: view.restore_source("data.csv"), [("update", None)]),
+        *list_connection_calls(view, tmp_path / "shop.sqlite"),
         *list_agent_calls(view, tmp_path / "agent.json"),
     ]  # fmt: skip
     assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED) - set(OF_AGENT_SCOPES)
@@ -205,6 +207,19 @@ def list_tool_calls(view: View) -> list[tuple[str, Callable[[], object], list[Ex
         ("delete_tool", lambda: view.delete_tool("search"), delete),
         ("restore_tool", lambda: view.restore_tool("search"), update),
     ]  # fmt: skip
+
+
+def list_connection_calls(view: View, path: Path) -> list[tuple[str, Callable[[], object], list[Expected]]]:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE orders AS SELECT 1 AS id")
+    return [
+        ("connect", lambda: view.connect("shop", f"sqlite:///{path}"), [("create", None)]),
+        ("connections", view.connections, [("read", None)]),
+        ("refresh_connection", lambda: view.refresh_connection("shop"), [("update", None)]),
+        ("delete_connection", lambda: view.delete_connection("shop", preview=True), [("read", None)]),
+        ("delete_connection", lambda: view.delete_connection("shop"), [("delete", None)]),
+        ("restore_connection", lambda: view.restore_connection("shop"), [("update", None)]),
+    ]
 
 
 def list_workspace_calls(view: View) -> list[tuple[str, Callable[[], object], list[Expected]]]:

@@ -12,11 +12,11 @@ import pytest
 
 from everhold import Everhold, View, clock
 from everhold.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
+from everhold.language_models import make_language_model
 from everhold.maintenance.extraction import Extracted, extract
 from everhold.maintenance.grounding import Utterance, check_answer
 from everhold.maintenance_jobs import _remember
 from everhold.model import Job, Lease, Memory, Message, Scope
-from everhold.optional_parts import make_language_model
 from everhold.schema.operations import Op, Patch, Where
 from everhold.settings import load
 from tests.engines import Store, make_store, records_of

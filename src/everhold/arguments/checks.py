@@ -311,6 +311,7 @@ Question = Annotated[str, Checked(_make_text_check(QUESTION_LENGTH, "a question 
 Body = Annotated[str, Checked(_make_text_check(None))]
 JobName = Annotated[str, Checked(_make_text_check(ID_LENGTH, "the name of a maintenance job"))]
 Cursor = Annotated[str, Checked(_make_text_check(CURSOR_LENGTH, "the cursor of the previous page"))]
+DatabaseUrl = Annotated[str, Checked(_make_text_check(PATH_LENGTH, "the URL of a database", secret=True))]
 Password = Annotated[str, Checked(_make_text_check(PASSWORD_LENGTH, secret=True))]
 PathText = Annotated[str, Checked(_check_path_text)]
 # A path inside a workspace. The workspace checks its names.

@@ -29,6 +29,8 @@ class Answer:
 
     With the status CLARIFY, `choices` are readings with different results and `clarification` asks for one of them;
     the rest of the answer is that of the first. With CANNOT, `not_understood` says why; there are no rows and no SQL.
+
+    `query` is the id of the query run that records the question: what `confirm`, `correct` and `reject` take.
     """
 
     question: str
@@ -44,6 +46,7 @@ class Answer:
     choices: tuple[AnswerChoice, ...] = ()
     clarification: str = ""
     not_understood: tuple[NotUnderstood, ...] = ()
+    query: str = ""
 
     def __str__(self) -> str:
         return self.sentence
@@ -137,14 +140,18 @@ def make_answer(
     )
 
 
-def make_refusal(question: str, not_understood: Sequence[NotUnderstood]) -> Answer:
-    """Return the answer to a question that was not understood: it says what, and has no rows."""
+def make_refusal(question: str, not_understood: Sequence[NotUnderstood], note: str = "") -> Answer:
+    """Return the answer to a question that was not understood: it says what, and has no rows.
+
+    `note` is a further line for `assumptions`.
+    """
     return Answer(
         question=question,
         sentence=describe_problems(not_understood),
         table=ResultTable((), ()),
         sql="",
         restatement="",
+        assumptions=(note,) if note else (),
         confidence=0.0,
         status=AnswerStatus.CANNOT,
         not_understood=tuple(not_understood),

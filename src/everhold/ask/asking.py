@@ -1,20 +1,40 @@
-"""Answer a question about uploaded data, without a language model.
+"""Answer a question about uploaded data, by rules, by what was learned, and by a language model if there is one.
 
 tables → readings of the question → what is not understood → checked statements → results of the sandbox → answer
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from everhold.ask.answer import Answer, make_answer, make_refusal
+from everhold.ask.candidates import (
+    CandidateSource,
+    FindRejected,
+    ScopedReadings,
+    confirm_reading,
+    gather_candidates,
+)
+from everhold.ask.connections.lookup import require_connection
+from everhold.ask.connections.places import (
+    DataPlace,
+    PlaceReadings,
+    choose_place,
+    choose_readings,
+    narrow_places,
+    query_connection,
+    split_places,
+)
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
 from everhold.ask.guard import check_statement
+from everhold.ask.language_model.calling import ModelUse
+from everhold.ask.language_model.proposing import NO_PROPOSAL, ModelSource, add_proposal, drop_rejected, read_offered
+from everhold.ask.learning.frames import read_frame
 from everhold.ask.outcome import MAX_CHOICES, ask_back, is_rival, make_choices
-from everhold.ask.problems import find_problems
-from everhold.ask.reading import QuestionReader, QuestionReading, Readings
+from everhold.ask.reading import QuestionReader, QuestionReading, ReadingOrigin, Readings
 from everhold.ask.results import say_the_same
 from everhold.ask.schema import AskSchema
 from everhold.ask.sources.cache import ScopeTables
@@ -26,7 +46,7 @@ from everhold.model import Scope, TableMetadata
 from everhold.ports.data_engine import CheckedStatement, DataEngine, ParquetTables, QueryResult
 from everhold.ports.result_table import AnswerColumn, ResultTable
 
-DIALECT = "duckdb"
+T = TypeVar("T")
 
 
 class FindTables(Protocol):
@@ -37,14 +57,18 @@ class FindTables(Protocol):
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """The answer to a question, the result that it is made from, and the choice that the caller made.
+    """The answer to a question, the result and the reading that it is made from, and the choice that the caller made.
 
-    There is no result if nothing was run.
+    There is no result and no reading if nothing was run. `model_use` is what was sent to a language model.
     """
 
     answer: Answer
     result: QueryResult | None
     choice: int | None = None
+    reading: QuestionReading | None = None
+    is_follow_up: bool = False
+    today: date | None = None
+    model_use: ModelUse | None = None
 
 
 @dataclass(frozen=True)
@@ -70,62 +94,127 @@ def ask_question(
     find_tables: FindTables,
     after: Sequence[EarlierQuestion] = (),
     choice: int | None = None,
+    sources: Sequence[CandidateSource] = (),
+    find_rejected: FindRejected | None = None,
+    *,
+    model: ModelSource | None = None,
+    offered: Sequence[str] = (),
+    connection: str | None = None,
 ) -> AskedQuestion:
     """Return the answer to a question about the tables of a scope.
 
+    The rules read it, and `sources` may propose further readings; all are ranked, checked and run together. `model` is
+    asked if none of them is sure.
+
     `after` are the questions before, oldest first: a fragment such as "only in 2025" changes the last of them.
-    `choice` is the number of a reading that an earlier answer offered. Raise NotFound if the scope has no tables, and
-    InvalidInput if there is no such choice.
+    `choice` is the number of a reading that an earlier answer offered, and `offered` the statements that it offered: a
+    model need not write the same one again. Raise NotFound if the scope has no tables, and InvalidInput if there is no
+    such choice.
     """
-    scoped = read_in_scope(deps, scope, question, today, find_tables, after)
-    readings, schema = scoped.readings, scoped.reader.schema
-    problems = find_problems(schema, scoped.reader.values, question, readings)
-    if problems or readings.best is None:
-        return AskedQuestion(make_refusal(question, problems), None)
+    scoped = read_in_scope(deps, scope, question, today, find_tables, after, connection)
 
     def run(reading: QuestionReading) -> _RunReading:
-        return _RunReading(reading, _run(deps, engine, scoped.tables, scoped.check(reading)))
+        return _RunReading(reading, _run(deps, engine, scoped.place, scoped.tables, scoped.check(reading)))
 
+    finish = partial(AskedQuestion, is_follow_up=scoped.previous is not None, today=today)
+    candidates, proposal = gather_candidates(question, scoped, sources, find_rejected), NO_PROPOSAL
+    if choice is not None and offered:
+        chosen = run(read_offered(_pick(offered, choice), scoped, candidates.readings))
+        answer = _make_answer(question, scoped.reader.schema, candidates.readings, [chosen])
+        return finish(answer, chosen.result, choice, chosen.reading)
+    if choice is None and model is not None and model.is_needed(scoped, candidates, after):
+        proposal = model.propose(question, scoped, candidates, after, lambda reading: run(reading).result)
+        proposal = drop_rejected(proposal, find_rejected(question, scoped) if find_rejected is not None else ())
+        candidates = add_proposal(candidates, proposal)
+    readings, problems = candidates
+    if problems or readings.best is None:
+        return finish(make_refusal(question, problems, proposal.note), None, model_use=proposal.use)
     rivals = _run_rivals(readings, run)
-    if choice is None:
-        return AskedQuestion(_make_answer(question, schema, readings, rivals), rivals[0].result)
-    chosen = _choose(rivals, choice)
-    return AskedQuestion(_make_answer(question, schema, readings, [chosen]), chosen.result, choice)
+    rivals = rivals if choice is None else [_pick(rivals, choice)]
+    answer = _make_answer(question, scoped.reader.schema, readings, rivals)
+    return finish(answer, rivals[0].result, choice, rivals[0].reading, model_use=proposal.use)
 
 
 def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
-    """Return the frame that a fragment changes: the questions before are read one after the other."""
+    """Return the frame that a fragment changes: the questions before are read one after the other.
+
+    A question that was answered by a statement that the rules do not read, such as a learned one, has the frame of that
+    statement, or none.
+    """
     previous: QueryFrame | None = None
     for earlier in after:
         readings = reader.read(earlier.text, today, previous)
         meant = [reading for reading in readings.readings if reading.sql == earlier.sql]
+        if not meant and earlier.sql is not None:
+            previous = read_frame(reader.schema, earlier.sql, reader.dialect)
+            continue
         reading = meant[0] if meant else readings.best
         previous = previous if reading is None else reading.frame
     return previous
 
 
 def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading]) -> list[_RunReading]:
-    """Return the best reading, and those that are about as likely and have another result, each with its result."""
-    best = readings.best
-    assert best is not None
-    ran = [run(best)]
+    """Return the best reading, and those that are about as likely and have another result, each with its result.
+
+    A proposal that cannot be run is left out; the best reading by the rules raises why it cannot. A reading of another
+    origin with the same result confirms the best one.
+    """
+    first, others = _run_first(readings.readings, run)
+    ran, best = [first], first.reading
     if ran[0].result.seconds > _CHEAP_SECONDS:
         return ran
-    for reading in [other for other in readings.alternatives if is_rival(best, other)][: MAX_CHOICES - 1]:
+    for reading in _choose_others(best, others):
         try:
             other = run(reading)
         except (StatementRefused, QueryError):
             continue  # a reading that cannot be run is none to choose
-        if not any(say_the_same(known.result.rows, other.result.rows) for known in ran):
+        if say_the_same(ran[0].result.rows, other.result.rows):
+            if reading.origin is not best.origin and _has_values(other.result):
+                ran[0] = _confirm(ran[0], other)
+        elif is_rival(best, reading) and not any(say_the_same(known.result.rows, other.result.rows) for known in ran):
             ran.append(other)
     return ran
 
 
-def _choose(rivals: Sequence[_RunReading], choice: int) -> _RunReading:
-    if not 1 <= choice <= len(rivals):
-        remedy = f"pass a number from 1 to {len(rivals)}" if len(rivals) > 1 else "ask without a choice"
+def _has_values(result: QueryResult) -> bool:
+    """Say whether a result has a value. Two statements that find nothing need not mean the same."""
+    return any(cell is not None for row in result.rows for cell in row)
+
+
+def _confirm(first: _RunReading, other: _RunReading) -> _RunReading:
+    """Return the reading that two origins arrived at, rather not the statement of a model, which says less in words."""
+    is_poorer = first.reading.origin is ReadingOrigin.MODEL and first.reading.frame is None
+    shown, second = (other, first) if is_poorer else (first, other)
+    return replace(shown, reading=confirm_reading(shown.reading, second.reading))
+
+
+def _run_first(
+    readings: Sequence[QuestionReading], run: Callable[[QuestionReading], _RunReading]
+) -> tuple[_RunReading, Sequence[QuestionReading]]:
+    """Return the first reading that can be run with its result, and the readings after it."""
+    best, *others = readings
+    try:
+        return run(best), others
+    except (StatementRefused, QueryError):
+        if best.origin is ReadingOrigin.RULES or not others:
+            raise
+        return _run_first(others, run)
+
+
+def _choose_others(best: QuestionReading, others: Sequence[QuestionReading]) -> list[QuestionReading]:
+    """Return the readings to compare the best one with: its rivals, and the best reading of each other origin."""
+    firsts = {reading.origin: reading for reading in reversed(others)}
+    chosen = [other for other in others if is_rival(best, other)][: MAX_CHOICES - 1]
+    confirming = [first for origin, first in firsts.items() if origin is not best.origin and first not in chosen]
+    return [*chosen, *confirming]
+
+
+def _pick(offered: Sequence[T], choice: int) -> T:
+    """Return what was offered under a number; InvalidInput if there is no such number."""
+    if not 1 <= choice <= len(offered):
+        remedy = f"pass a number from 1 to {len(offered)}" if len(offered) > 1 else "ask without a choice"
         raise InvalidInput(f"there is no choice {choice}", value=str(choice), remedy=remedy)
-    return rivals[choice - 1]
+    return offered[choice - 1]
 
 
 def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: Sequence[_RunReading]) -> Answer:
@@ -138,26 +227,13 @@ def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: S
         first.sql,
         first.words,
         frame=first.frame,
-        row_noun=name_rows(schema, first.frame),
+        row_noun="rows" if first.frame is None else name_rows(schema, first.frame),
         assumptions=_list_assumptions(first),
         alternatives=_list_alternatives(readings, first),
         confidence=first.confidence,
         choices=make_choices(offered) if len(offered) > 1 else (),
         clarification=ask_back(offered) if len(offered) > 1 else "",
     )
-
-
-class ScopedReadings(NamedTuple):
-    """The readings of a question, and the tables of the scope that it was read with."""
-
-    tables: Sequence[TableMetadata]
-    reader: QuestionReader
-    readings: Readings
-
-    def check(self, reading: QuestionReading) -> CheckedStatement:
-        """Return the statement of a reading after the guard; StatementRefused if it may not run."""
-        columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
-        return check_statement(reading.sql, DIALECT, columns)
 
 
 def read_in_scope(
@@ -167,29 +243,50 @@ def read_in_scope(
     today: date,
     find_tables: FindTables,
     after: Sequence[EarlierQuestion] = (),
+    connection: str | None = None,
 ) -> ScopedReadings:
-    """Return the readings of a question about the tables of a scope; nothing is run. NotFound without tables."""
-    scope_tables = _require_tables(deps, scope)
+    """Return the readings of a question about the tables of a scope; nothing is run. NotFound without tables.
+
+    It is read in every place that has tables, or with `connection` in that one, and the likeliest place is chosen.
+    """
     words = " ".join([*(earlier.text for earlier in after), question])
-    tables = _choose_tables(scope_tables, words, find_tables)
-    reader = load_reader(deps, scope_tables, tables, DIALECT)
-    return ScopedReadings(tables, reader, reader.read(question, today, _find_previous(reader, after, today)))
+    scoped = []
+    for place in _require_places(deps, scope, connection):
+        tables = _choose_tables(place.tables, words, find_tables)
+        reader = load_reader(deps, place.tables, tables, place.dialect)
+        previous = _find_previous(reader, after, today)
+        readings = reader.read(question, today, previous)
+        scoped.append(ScopedReadings(tables, reader, readings, today, previous, place))
+    candidates = [PlaceReadings(each.place, each.reader, each.readings) for each in scoped if each.place]
+    best = choose_readings(question, candidates)
+    chosen = next(each for each in scoped if each.place is best.place)
+    return chosen._replace(readings=best.readings, others=candidates)
 
 
-def run_statement(deps: DataDeps, engine: DataEngine, scope: Scope, sql: str) -> QueryResult:
+def run_statement(
+    deps: DataDeps, engine: DataEngine, scope: Scope, sql: str, connection: str | None = None
+) -> QueryResult:
     """Return the rows of a caller's own SELECT on the tables of a scope, after the same guard as for questions."""
-    scope_tables = _require_tables(deps, scope)
-    columns = {
-        table.table_name: [field.name for field in scope_tables.fields[table.id]] for table in scope_tables.tables
-    }
-    return _run(deps, engine, scope_tables.tables, check_statement(sql, DIALECT, columns))
+    place = choose_place(sql, _require_places(deps, scope, connection))
+    tables = place.tables
+    columns = {table.table_name: [field.name for field in tables.fields[table.id]] for table in tables.tables}
+    return _run(deps, engine, place, tables.tables, check_statement(sql, place.dialect, columns))
 
 
-def _require_tables(deps: DataDeps, scope: Scope) -> ScopeTables:
-    scope_tables = load_scope(deps, scope)
-    if not scope_tables.tables:
-        raise NotFound("this scope has no tables", remedy=Remedy("add a file with {}", Verb("upload")))
-    return scope_tables
+def _require_places(deps: DataDeps, scope: Scope, connection: str | None) -> list[DataPlace]:
+    """Return where the tables of a scope are, or only those of one connection."""
+    places = split_places(load_scope(deps, scope))
+    if connection is not None:
+        places = narrow_places(places, require_connection(deps.records, scope, connection))
+    if not places:
+        remedy = Remedy("add a file with {}, or a database with {}", Verb("upload"), Verb("connect"))
+        raise NotFound("this scope has no tables", remedy=remedy)
+    return places
+
+
+def run_checked(deps: DataDeps, engine: DataEngine, scoped: ScopedReadings, sql: str) -> QueryResult:
+    """Return the rows of a statement on the tables of a scope; StatementRefused if the guard does not let it pass."""
+    return _run(deps, engine, scoped.place, scoped.tables, scoped.check_sql(sql))
 
 
 def _choose_tables(scope_tables: ScopeTables, question: str, find_tables: FindTables) -> Sequence[TableMetadata]:
@@ -201,12 +298,18 @@ def _choose_tables(scope_tables: ScopeTables, question: str, find_tables: FindTa
     linked = {key["to_table"] for table in tables if table.id in ranks for key in table.foreign_keys}
     chosen = [table for table in tables if table.id in ranks or table.table_name in linked]
     # The reader prefers the first of columns that are named alike, so the tables that fit best come first.
-    return sorted(chosen, key=lambda table: ranks.get(table.id, len(ranks)))
+    return sorted(chosen, key=lambda table: ranks.get(table.id, len(ranks))) or tables[:MAX_TABLES]
 
 
 def _run(
-    deps: DataDeps, engine: DataEngine, tables: Sequence[TableMetadata], statement: CheckedStatement
+    deps: DataDeps,
+    engine: DataEngine,
+    place: DataPlace | None,
+    tables: Sequence[TableMetadata],
+    statement: CheckedStatement,
 ) -> QueryResult:
+    if place is not None and place.connection is not None:
+        return query_connection(deps, engine, place.connection, statement)
     used = [table for table in tables if table.table_name in statement.tables]
     with open_tables(deps, used) as paths:
         # The address of a content is its hash, so it also names the version of the data.
@@ -215,10 +318,10 @@ def _run(
         return engine.run(data, statement)
 
 
-def _make_table(result: QueryResult, frame: QueryFrame, schema: AskSchema) -> ResultTable:
+def _make_table(result: QueryResult, frame: QueryFrame | None, schema: AskSchema) -> ResultTable:
     """Return the result with what its frame says about each column: its meaning, and the function that made it."""
     columns = [AnswerColumn(column.name, column.type.value) for column in result.columns]
-    if frame.combined is None and len(frame.select) == len(columns):
+    if frame is not None and frame.combined is None and len(frame.select) == len(columns):
         titles = name_columns(schema, frame)
         columns = [
             AnswerColumn(

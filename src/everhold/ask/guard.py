@@ -7,7 +7,7 @@ from the checked tree, and that text is parsed and checked once more.
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
@@ -16,9 +16,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
+from everhold.ask.guard_columns import check_columns
 from everhold.ask.guard_lists import (
+    CASE_SENSITIVE_COLUMNS,
+    CASE_SENSITIVE_TABLES,
     FUNCTIONS,
     NAMED_FUNCTIONS,
     OPERATORS,
@@ -29,10 +32,15 @@ from everhold.ask.guard_lists import (
 from everhold.errors import StatementRefused
 from everhold.ports.data_engine import CheckedStatement
 
-_SPELLING: Final = "check its name; a text stands in single quotes"
 _FIRST_TOKENS: Final = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM})
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_JOINS: Final = frozenset({TokenType.JOIN, TokenType.STRAIGHT_JOIN})
+_CONDITIONS: Final = frozenset({TokenType.ON, TokenType.USING})
+_NAMING: Final = frozenset({TokenType.ALIAS, TokenType.DOT})  # what follows is a name, even if it is the word ON
+# Dialects in which a setting of the server decides whether a backslash escapes the quote after it.
+_UNCERTAIN_ESCAPES: Final = frozenset({"mysql", "postgres", "redshift"})
+_ODD_BACKSLASHES: Final = re.compile(r"""(?<!\\)(?:\\\\)*\\['"`]""")
 _WORD: Final = re.compile(r"[A-Za-z_]{1,30}")
 _JOIN_KINDS: Final = frozenset({"", "INNER", "OUTER", "CROSS"})
 _JOIN_METHODS: Final = frozenset({"", "NATURAL"})
@@ -46,13 +54,17 @@ logging.getLogger("sqlglot").addFilter(lambda record: not _is_parsing.get())
 
 @dataclass(frozen=True)
 class StatementLimits:
-    """How large a statement may be. Parsing time grows with the nesting, so that is counted before parsing."""
+    """How large a statement may be. Parsing time grows with the nesting, so that is counted before parsing.
+
+    It doubles with every join that waits for its condition, so joins are counted too.
+    """
 
     characters: int = 20_000
     nesting: int = 40
     depth: int = 160
     nodes: int = 5_000
-    joins: int = 24
+    joins: int = 16
+    open_joins: int = 8
     selects: int = 32
 
 
@@ -69,9 +81,9 @@ def check_statement(
 ) -> CheckedStatement:
     """Return the statement that may run: generated from the checked tree, with a limit of `row_limit` + 1 rows.
 
-    `dialect` is duckdb, sqlite or postgres. `tables` are the names that the statement may read; a name with a schema
-    is allowed only if it is listed with that schema. With a mapping to the columns of each table, columns are
-    checked too. Raise StatementRefused for everything that is not known to be harmless.
+    `dialect` is one of `FUNCTIONS`. `tables` are the names that the statement may read, without a schema. With a
+    mapping to the columns of each table, columns are checked too. Raise StatementRefused for everything that is not
+    known to be harmless.
     """
     if dialect not in FUNCTIONS:
         raise _refuse(f"no guard for the dialect {dialect!r}", dialect, f"use one of {', '.join(sorted(FUNCTIONS))}")
@@ -79,9 +91,23 @@ def check_statement(
     check = _Check(dialect, tables, limits)
     check.walk(tree)
     text = _limit_rows(tree, row_limit).sql(dialect=dialect, comments=False, identify=dialect == "postgres")
+    if dialect in _UNCERTAIN_ESCAPES and _ODD_BACKSLASHES.search(text):
+        raise _refuse("a backslash stands before a quote", remedy="leave out the backslash")
     again = _Check(dialect, tables, limits)
     again.walk(_parse(text, dialect, limits, grown=True))
     return CheckedStatement(text, dialect, frozenset(again.used), row_limit, _is_repeatable(tree))
+
+
+def find_read_tables(sql: str, dialect: str) -> frozenset[str]:
+    """Return the names that a statement reads, without those that it defines. StatementRefused if it is no query."""
+    root = parse_query(sql, dialect)
+    defined = {expression.alias for expression in root.find_all(exp.CTE)}
+    return frozenset(table.name for table in root.find_all(exp.Table) if table.name and table.name not in defined)
+
+
+def parse_query(sql: str, dialect: str) -> exp.Query:
+    """Return the tree of one query whose parts are not checked. StatementRefused if it is none, or too large."""
+    return _parse(sql, dialect, _LIMITS)
 
 
 def _refuse(fact: str, value: object = None, remedy: str = "ask with a plain SELECT") -> StatementRefused:
@@ -132,6 +158,27 @@ def _check_text(sql: str, dialect: str, limits: StatementLimits, factor: int) ->
         nesting += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
         if nesting > factor * limits.nesting:
             raise _refuse(f"brackets are nested more than {limits.nesting} deep", nesting, "simplify the statement")
+    _check_joins(tokens, limits)
+
+
+def _check_joins(tokens: Sequence[Token], limits: StatementLimits) -> None:
+    """Raise StatementRefused for too many joins, and for many that wait for a condition."""
+    joins = waiting = nesting = 0
+    depths: list[int] = []  # of the joins that wait
+    before = None
+    for token in tokens:
+        kind = token.token_type
+        nesting += (kind in _OPENING) - (kind in _CLOSING)
+        if kind in _JOINS:
+            joins += 1
+            depths.append(nesting)
+        elif kind in _CONDITIONS and before not in _NAMING and depths and depths[-1] == nesting:
+            depths.pop()
+        waiting = max(waiting, len(depths))
+        before = kind
+    if joins > limits.joins or waiting > limits.open_joins:
+        fact = f"the statement has {joins} joins, {waiting} of them without a condition"
+        raise _refuse(f"{fact}; at most {limits.joins} and {limits.open_joins} are allowed", joins, "use JOIN … ON")
 
 
 def _list_arguments(node: exp.Expr) -> Iterator[str]:
@@ -168,7 +215,8 @@ class _Check:
                 f"{self._limits.joins} and {self._limits.selects} are allowed", remedy="simplify the statement",
             )  # fmt: skip
         if self._columns is not None:
-            self._check_columns(root, self._columns)
+            columns = {self._fold(table): set(map(self._fold_column, names)) for table, names in self._columns.items()}
+            check_columns(root, columns, set(map(self._fold, self.used)), self._fold, self._fold_column)
 
     def _list_children(self, node: exp.Expr, visible: frozenset[str]) -> Iterator[tuple[exp.Expr, frozenset[str]]]:
         """Yield the children of a node, each with the names of the common table expressions that it can see.
@@ -204,7 +252,7 @@ class _Check:
             self._check_details(node, visible)
         elif kind is exp.Anonymous:
             name = node.this
-            if not isinstance(name, str) or name.lower() not in NAMED_FUNCTIONS[self._dialect]:
+            if not isinstance(name, str) or name.lower() not in NAMED_FUNCTIONS.get(self._dialect, ()):
                 raise _refuse(f"the function {name!s} is not allowed", str(name), "use another function")
         elif kind not in OPERATORS and kind not in FUNCTIONS[self._dialect]:
             name = node.sql_name() if isinstance(node, exp.Func) else kind.__name__
@@ -241,29 +289,24 @@ class _Check:
         # A table function, such as read_text('…'), is a Table whose `this` is the call; its name would be empty.
         if type(table.this) is not exp.Identifier:
             raise _refuse("only tables may be read, not functions or files")
-        schema = table.args.get("db")
-        name = table.name if schema is None else f"{schema.name}.{table.name}"
+        # A name with a dot in it is not a schema and a table, so the two are never compared as one text.
+        schema, name = table.args.get("db"), table.name
+        if schema is not None:
+            raise _refuse(f"no table '{schema.name}.{name}' may be read", name, "leave out the schema")
         folded = self._fold(name)
-        if schema is None and folded in visible:
+        if folded in visible:
             return
-        is_reserved = schema is None and folded.startswith(RESERVED_PREFIXES[self._dialect])
+        is_reserved = folded.startswith(RESERVED_PREFIXES.get(self._dialect, ()))
         if folded not in self._tables or is_reserved:
             raise _refuse(f"no table {name!r} may be read", name, "use a table of this data set")
         self.used.add(self._tables[folded])
 
-    def _check_columns(self, root: exp.Query, columns: Mapping[str, Collection[str]]) -> None:
-        """Raise StatementRefused for a name that is neither a column of a table that is read nor defined here."""
-        known = {self._fold(column) for table in self.used for column in columns[table]}
-        known |= {self._fold(alias.alias) for alias in root.find_all(exp.Alias)}
-        for alias in root.find_all(exp.TableAlias):
-            known |= {self._fold(column.name) for column in alias.args.get("columns") or ()}
-        for column in root.find_all(exp.Column):
-            if type(column.this) is exp.Identifier and self._fold(column.name) not in known:
-                raise _refuse(f"no column {column.name!r} in the tables of this statement", column.name, _SPELLING)
-
     def _fold(self, name: str) -> str:
         """PostgreSQL distinguishes case in quoted names, and the parser has lowered the others."""
-        return name if self._dialect == "postgres" else name.lower()
+        return name if self._dialect in CASE_SENSITIVE_TABLES else name.lower()
+
+    def _fold_column(self, name: str) -> str:
+        return name if self._dialect in CASE_SENSITIVE_COLUMNS else name.lower()
 
 
 def _is_repeatable(root: exp.Query) -> bool:

@@ -90,17 +90,22 @@ _COMMON: Final[frozenset[type[exp.Expr]]] = frozenset({
     exp.StrToDate, exp.StrToTime, exp.TsOrDsToTimestamp, exp.TsOrDsToDate, exp.Date, exp.DateDiff, exp.DateAdd,
     exp.DateSub, exp.Grouping,
 })  # fmt: skip
-_DUCKDB: Final[frozenset[type[exp.Expr]]] = frozenset({
+_DATE_PARTS: Final[frozenset[type[exp.Expr]]] = frozenset({
     exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek,
     exp.DayOfWeekIso, exp.DayOfYear, exp.Hour, exp.Minute, exp.Second, exp.Dayname, exp.Monthname, exp.LastDay,
+})  # fmt: skip
+_DUCKDB: Final[frozenset[type[exp.Expr]]] = _DATE_PARTS | {
     exp.DateFromParts, exp.TimeToUnix, exp.ArgMax, exp.ArgMin, exp.ApproxDistinct, exp.RegrSlope, exp.Kurtosis,
     exp.Skewness,
-})  # fmt: skip
+}  # fmt: skip
 
 FUNCTIONS: Final[Mapping[str, frozenset[type[exp.Expr]]]] = {
     "duckdb": _COMMON | _DUCKDB,
     "sqlite": _COMMON,
     "postgres": _COMMON | {exp.WidthBucket},
+    "mysql": _COMMON | _DATE_PARTS | {exp.TimestampDiff},
+    # Databases that only SQLAlchemy reaches, with a driver that the settings allow.
+    **dict.fromkeys(("bigquery", "databricks", "redshift", "trino", "tsql"), _COMMON | _DATE_PARTS),
 }
 
 # Functions without a class of their own in the parser, by name.
@@ -108,7 +113,11 @@ NAMED_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = {
     "duckdb": frozenset({"age", "date_part", "now"}),
     "sqlite": frozenset({"date", "datetime", "julianday", "time", "total", "unixepoch"}),
     "postgres": frozenset({"age", "make_date"}),
+    "mysql": frozenset({"now", "weekday"}),
 }
+# Dialects in which two tables may have names that differ in case only. Columns do so in PostgreSQL alone.
+CASE_SENSITIVE_TABLES: Final = frozenset({"mysql", "postgres"})
+CASE_SENSITIVE_COLUMNS: Final = frozenset({"postgres"})
 
 _KINDS = exp.DataType.Type
 # No type that looks something up, such as PostgreSQL's regclass.

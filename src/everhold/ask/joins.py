@@ -70,7 +70,7 @@ def _grow_tree(schema: AskSchema, order: Sequence[str], via: Collection[ColumnRe
 
 
 def _price(key: ForeignKey, via: Collection[ColumnRef]) -> float:
-    return (1.0 + _DOUBT * (1.0 - key.confidence)) * (0.5 if key.ref in via else 1.0)
+    return (1.0 + _DOUBT * (1.0 - key.confidence)) * key.preference * (0.5 if key.ref in via else 1.0)
 
 
 def _find_path(

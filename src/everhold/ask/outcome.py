@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from everhold.ask.reading import QuestionReading
+from everhold.ask.reading import QuestionReading, ReadingOrigin
 
 MAX_CHOICES = 3
 UNKNOWN = "is not a column, table or value here"
@@ -15,13 +15,15 @@ class OutcomeLimits:
     """When a question is answered. Margins are differences of scores, the other limits are confidences.
 
     Readings within `tied` of the best are offered, however sure it is; those within `close` if its confidence is below
-    `uncertain`. Nothing is run if it is below `hopeless`.
+    `uncertain`. Nothing is run if it is below `hopeless`. Readings of different origins are offered if their
+    confidences differ by less than `near`.
     """
 
     tied: float
     close: float
     uncertain: float
     hopeless: float
+    near: float = 0.1
 
     def is_close(self, margin: float, confidence: float) -> bool:
         return margin < self.tied or (margin < self.close and confidence < self.uncertain)
@@ -84,8 +86,17 @@ def describe_problems(problems: Sequence[NotUnderstood]) -> str:
 
 
 def is_rival(best: QuestionReading, other: QuestionReading) -> bool:
-    """Say whether a reading is about as likely as the best one. Two that are worded the same cannot be told apart."""
-    is_close = LIMITS.is_close(best.score - other.score, best.confidence)
+    """Say whether a reading is about as likely as the best one. Two that are worded the same cannot be told apart.
+
+    Scores are comparable within the rules only, so readings of other origins are compared by confidence. How often a
+    language model is right is not known, so whatever differs from it is offered.
+    """
+    if best.origin is other.origin is ReadingOrigin.RULES:
+        is_close = LIMITS.is_close(best.score - other.score, best.confidence)
+    elif ReadingOrigin.MODEL in (best.origin, other.origin):
+        is_close = other.confidence >= LIMITS.hopeless
+    else:
+        is_close = best.confidence - other.confidence < LIMITS.near
     return is_close and (other.words, other.bindings) != (best.words, best.bindings)
 
 

@@ -31,12 +31,14 @@ def find_problems(schema: AskSchema, values: ValueIndex, question: str, readings
     if best is None and readings.unconnected:
         return [_describe_gap(readings.unconnected)]
     if best is None:
-        return [*_list_unknown(schema, _list_content_words(question))] or [_describe_nothing(schema)]
+        return [*_list_unknown(schema, list_content_words(question))] or [_describe_nothing(schema)]
+    if best.frame is None:
+        return [] if best.confidence >= LIMITS.hopeless else [_describe_doubt(best)]
     heads = [word for word in best.missing_heads if word.lower() not in _DISPLAY_NOUNS]
     problems = [
         *_list_unlinked_quotes(schema, values, best),
         *_list_unused_names(schema, values, best),
-        *_list_unknown(schema, [*heads, *_list_unreachable(schema, best)], best.frame.entity),
+        *_list_unknown(schema, [*heads, *_list_unreachable(schema, best, best.frame.entity)], best.frame.entity),
         *_list_ignored(best),
     ]
     if problems or best.confidence >= LIMITS.hopeless:
@@ -50,7 +52,8 @@ def _list_ignored(best: QuestionReading) -> Iterator[NotUnderstood]:
         yield NotUnderstood(" … ".join(dict.fromkeys(best.ignored)), reason)
 
 
-def _list_content_words(question: str) -> list[str]:
+def list_content_words(question: str) -> list[str]:
+    """Return the words of a question that should name something in the data."""
     words = [token for token in tokenize(question) if token.kind in ("word", "quoted")]
     known = FILLERS | _GRAINS
     return [word.text for word in words if word.lower not in known and match_cue([word.lower]) is None]
@@ -58,10 +61,10 @@ def _list_content_words(question: str) -> list[str]:
 
 def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = None) -> Iterator[NotUnderstood]:
     for word in dict.fromkeys(words):
-        owners = _find_owners(schema, word)
+        owners = find_owners(schema, word)
         reachable = schema.measure_distances(entity) if entity else owners
         if not owners:
-            yield NotUnderstood(word, UNKNOWN, _find_closest(schema, word))
+            yield NotUnderstood(word, UNKNOWN, find_closest(schema, word))
         elif reachable.keys().isdisjoint(owners):
             yield NotUnderstood(word, _UNCONNECTED)
         else:
@@ -69,16 +72,16 @@ def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = 
             yield NotUnderstood(word, _AMBIGUOUS, tuple(names[:_MOST_CLOSEST]))
 
 
-def _list_unreachable(schema: AskSchema, best: QuestionReading) -> Iterator[str]:
+def _list_unreachable(schema: AskSchema, best: QuestionReading, entity: str) -> Iterator[str]:
     """Yield unexplained words that name tables or columns which no key connects with the reading."""
-    reachable = schema.measure_distances(best.frame.entity)
+    reachable = schema.measure_distances(entity)
     for word in best.unexplained:
-        owners = _find_owners(schema, word)
+        owners = find_owners(schema, word)
         if owners and reachable.keys().isdisjoint(owners):
             yield word
 
 
-def _find_owners(schema: AskSchema, word: str) -> dict[str, list[str]]:
+def find_owners(schema: AskSchema, word: str) -> dict[str, list[str]]:
     """Return, by table, the tables and columns whose name has a word."""
     part = stem(word.lower())
     owners: dict[str, list[str]] = {table.name: [table.name] for table in schema.tables if part in table.words}
@@ -88,7 +91,7 @@ def _find_owners(schema: AskSchema, word: str) -> dict[str, list[str]]:
     return owners
 
 
-def _find_closest(schema: AskSchema, word: str) -> tuple[str, ...]:
+def find_closest(schema: AskSchema, word: str) -> tuple[str, ...]:
     """Return names of tables and columns that are spelled like a word."""
     names = {table.name.lower(): table.name for table in schema.tables}
     for column in schema.columns():
@@ -133,8 +136,10 @@ def _list_unused_names(schema: AskSchema, values: ValueIndex, best: QuestionRead
             yield NotUnderstood(name, reason)
 
 
-def _list_predicates(frame: QueryFrame) -> Iterator[Predicate]:
+def _list_predicates(frame: QueryFrame | None) -> Iterator[Predicate]:
     """Yield the predicates of a frame and of the frames within it."""
+    if frame is None:
+        return
     for condition in frame.where:
         if isinstance(condition, Predicate):
             yield condition

@@ -2,10 +2,14 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import date
+from enum import StrEnum
+from functools import cached_property
 
 from everhold.ask.confidence import Features, estimate_confidence, measure_features
+from everhold.ask.domains import ValueDomains
 from everhold.ask.frame import QueryFrame
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.building import build_frame
@@ -13,8 +17,10 @@ from everhold.ask.grammar.draft import FrameDraft
 from everhold.ask.grammar.followup import patch_frame
 from everhold.ask.grouping import sort_periods, sum_grouped_measures
 from everhold.ask.language.tokens import Token, tokenize
+from everhold.ask.lessons import Lessons, TaughtCondition
 from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
+from everhold.ask.linking.mention import Mention
 from everhold.ask.linking.names import NameIndex
 from everhold.ask.schema import AskSchema
 from everhold.ask.spelling import SpellingIndex, replace_words
@@ -39,9 +45,20 @@ _FLAG_NUMBERS = ("0", "1")
 _MISSING_HEAD = re.compile(r"(?:^|[L#am$d])(x+)(?=[fi=gbeh.,]|$)")
 
 
+class ReadingOrigin(StrEnum):
+    """Where a reading comes from: the grammar, a learned query pattern, or a language model."""
+
+    RULES = "rules"
+    PATTERN = "pattern"
+    MODEL = "model"
+
+
 @dataclass(frozen=True)
 class QuestionReading:
     """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights.
+
+    A pattern or a model may know only the SQL: then there is no frame, and no features either. `pattern_id` is the
+    query pattern that a reading was made from or that confirms it, `lesson_ids` are the lessons that it uses.
 
     `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
     `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
@@ -49,12 +66,12 @@ class QuestionReading:
     grammar found no use, `ignored` those among them without which the question is another one.
     """
 
-    frame: QueryFrame
+    frame: QueryFrame | None
     sql: str
     words: str
     confidence: float
-    score: float
-    features: Features
+    score: float = 0.0
+    features: Features | None = None
     assumptions: tuple[str, ...] = ()
     unexplained: tuple[str, ...] = ()
     bindings: Mapping[str, str] = field(default_factory=dict)
@@ -63,6 +80,9 @@ class QuestionReading:
     unlinked_names: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    origin: ReadingOrigin = ReadingOrigin.RULES
+    pattern_id: str | None = None
+    lesson_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,9 +114,22 @@ class QuestionReader:
         dialect: str = "sqlite",
         synonyms: Sequence[SynonymSource] = (),
     ) -> None:
-        self.schema, self.values, self._dialect = schema, values, dialect
+        self.schema, self.values, self.dialect = schema, values, dialect
         self._names = NameIndex(schema, synonyms)
         self._spelling = SpellingIndex(schema)
+        self._lessons = Lessons()
+
+    @cached_property
+    def domains(self) -> ValueDomains:
+        """Which columns hold values of the same kind."""
+        return ValueDomains(self.schema, self.values)
+
+    def teach(self, lessons: Lessons) -> "QuestionReader":
+        """Return a reader that also knows what was taught about its tables. It shares the indexes of this one."""
+        taught = copy(self)
+        taught._lessons = lessons.choose_known(self.schema)
+        taught.schema = taught._lessons.add_joins(self.schema)
+        return taught
 
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
         """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame.
@@ -113,14 +146,26 @@ class QuestionReader:
         is_better = again.best is not None and len(again.best.unexplained) < len(unknown)
         return _add_corrections(again, corrections) if is_better else readings
 
-    def _read(self, question: str, today: date, previous: QueryFrame | None) -> Readings:
-        tokens = tokenize(question)
+    def find_mentions(self, tokens: Sequence[Token], today: date) -> list[Mention]:
+        """Return what the words of a question may name, overlapping mentions included."""
         mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
+        return [*mentions, *self._lessons.find_names(tokens)]
+
+    def is_name(self, word: str) -> bool:
+        """Say whether a stem is a word of the name of a table or a column."""
+        return self._names.has_word(word)
+
+    def _read(self, question: str, today: date, previous: QueryFrame | None) -> Readings:
+        tokens, conditions = self._lessons.take_conditions(tokenize(question))
+        mentions = self.find_mentions(tokens, today)
         written: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
         drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
         unconnected: tuple[str, ...] = ()
         for assignment in assign_mentions(self.schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
-            for frame, draft in self._build(assignment, previous):
+            for built, draft in self._build(assignment, previous):
+                frame = _add_conditions(built, conditions)
+                if frame is None:
+                    continue
                 if frame not in written:
                     written[frame] = self._write(frame)
                 sql = written[frame]
@@ -132,7 +177,7 @@ class QuestionReader:
         ranked = sorted(drafts.items(), key=lambda item: -item[1][0])[:_MOST_READINGS]
         scores = [entry[0] for _, entry in ranked]
         readings = [self._finish(tokens, sql, *entry, scores) for sql, entry in ranked]
-        return Readings(tuple(readings), unconnected)
+        return Readings(tuple(_note_conditions(readings, conditions)), unconnected)
 
     def _build(self, assignment: Assignment, previous: QueryFrame | None) -> Iterator[tuple[QueryFrame, FrameDraft]]:
         patched = patch_frame(self.schema, assignment, previous) if previous else None
@@ -143,7 +188,7 @@ class QuestionReader:
 
     def _write(self, frame: QueryFrame) -> str | None:
         try:
-            return write_sql(self.schema, frame, self._dialect)
+            return write_sql(self.schema, frame, self.dialect)
         except InvalidInput:
             return None
 
@@ -169,6 +214,7 @@ class QuestionReader:
             tuple(str(mention.value) for mention in assignment.mentions if mention.why == "unknown"),
             tuple(_list_unused(draft, tokens, _UNUSED_CODES)),
             tuple(text for text in _list_unused(draft, tokens, _ESSENTIAL_CODES) if text not in _FLAG_NUMBERS),
+            lesson_ids=tuple(mention.lesson_id for mention in assignment.mentions if mention.lesson_id),
         )
 
 
@@ -176,6 +222,27 @@ def _add_corrections(readings: Readings, corrections: Sequence[tuple[str, str]])
     notes = tuple(f"{word!r} is misspelled and means {correction!r}" for word, correction in corrections)
     corrected = [replace(reading, assumptions=(*notes, *reading.assumptions)) for reading in readings.readings]
     return replace(readings, readings=tuple(corrected))
+
+
+def _add_conditions(frame: QueryFrame, conditions: Sequence[TaughtCondition]) -> QueryFrame | None:
+    """Return a frame with the taught conditions on its tables; None if a phrase means none on them."""
+    if not conditions:
+        return frame
+    tables = set(list_tables(frame))
+    fitting = [condition for condition in conditions if condition.table in tables]
+    if {condition.phrase for condition in conditions} - {condition.phrase for condition in fitting}:
+        return None
+    return replace(frame, where=(*frame.where, *(condition.predicate for condition in fitting)))
+
+
+def _note_conditions(
+    readings: Sequence[QuestionReading], conditions: Sequence[TaughtCondition]
+) -> Iterator[QuestionReading]:
+    """Yield readings that say which taught conditions they have."""
+    ids = tuple(condition.lesson_id for condition in conditions)
+    notes = tuple(f"{condition.phrase!r} means a condition that was learned" for condition in conditions)
+    for reading in readings:
+        yield replace(reading, lesson_ids=(*reading.lesson_ids, *ids), assumptions=(*reading.assumptions, *notes))
 
 
 def _list_missing_heads(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:

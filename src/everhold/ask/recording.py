@@ -14,6 +14,8 @@ from everhold.schema.operations import Op, Where
 
 # How many questions a follow-up can build on.
 _MAX_EARLIER = 5
+# How many questions ago choices may have been offered.
+_MAX_RECENT = 20
 
 
 def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> QueryRun:
@@ -21,8 +23,14 @@ def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> Qu
     answer = asked.answer
     outcome = {
         "choice": asked.choice,
+        "user": scope.user,
+        "asked_on": asked.today.isoformat() if asked.today else None,
+        "follows": asked.is_follow_up,
+        "lessons": list(asked.reading.lesson_ids) if asked.reading else [],
+        "origin": asked.reading.origin.value if asked.reading else None,
         "choices": [{"text": str(choice), "sql": choice.sql} for choice in answer.choices],
         "not_understood": [asdict(problem) for problem in answer.not_understood],
+        "language_model": asked.model_use.to_document() if asked.model_use else None,
     }
     return validate_row(
         QueryRun,
@@ -41,9 +49,19 @@ def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> Qu
             "duration": asked.result.seconds if asked.result else None,
             "confidence": min(max(answer.confidence, 0.0), 1.0),
             "alternatives": list(answer.alternatives),
+            "pattern_id": asked.reading.pattern_id if asked.reading else None,
             "metadata": {name: value for name, value in outcome.items() if value},
         },
     )
+
+
+def list_offered_statements(records: Records, scope: Scope, question: str) -> list[str]:
+    """Return the statements of the choices that the scope's last answer to a question offered; none if it had none."""
+    where = [Where("project_id", Op.EQ, find_project(scope)), Where("session_id", Op.EQ, scope.session)]
+    rows = records.scan(QueryRun, scope.organization, where, order="created_at", descending=True, limit=_MAX_RECENT)
+    own = [row for row in rows if row.question == question and row.created_by_id == scope.actor]
+    offered = [row.metadata["choices"] for row in own if row.metadata.get("choices")]
+    return [str(choice["sql"]) for choice in offered[0]] if offered else []
 
 
 def list_earlier_questions(records: Records, scope: Scope, choosing: str | None = None) -> list[EarlierQuestion]:

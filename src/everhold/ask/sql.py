@@ -122,7 +122,9 @@ class _SelectBuilder:
         is_loose = bool(grouped) and item.function is None and (item.column, item.grain) not in grouped
         if item.column is None or not is_loose or self._dialect == "sqlite":
             return written
-        return exp.alias_(exp.AnyValue(this=written), item.column.column, quoted=True, copy=False)
+        # MariaDB and older versions of PostgreSQL cannot choose any value.
+        chosen = exp.AnyValue(this=written) if self._dialect == "duckdb" else exp.Min(this=written)
+        return exp.alias_(chosen, item.column.column, quoted=True, copy=False)
 
     def _write(self, item: Expression) -> exp.Expr:
         if item.column is None:

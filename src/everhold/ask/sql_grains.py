@@ -6,12 +6,18 @@ from sqlglot import exp
 
 # SQLite keeps dates as text; its formats sort as time does.
 _SQLITE_FORMATS: Mapping[str, str] = {"year": "%Y", "month": "%Y-%m", "week": "%Y-%W", "day": "%Y-%m-%d"}
+_MYSQL_FORMATS: Mapping[str, str] = {"year": "%Y-01-01", "month": "%Y-%m-01", "day": "%Y-%m-%d"}
 
 
 def cut_date(column: exp.Expr, grain: str, dialect: str) -> exp.Expr:
     """Return the period that a date lies in; `grain` is year, quarter, month, week or day."""
+    if dialect == "mysql":
+        return exp.cast(_cut_for_mysql(column, grain), "date", copy=False)
     if dialect != "sqlite":
-        return exp.TimestampTrunc(this=column, unit=exp.Var(this=grain.upper()))
+        # PostgreSQL makes a date a time with a zone, and does not cut a date that is stored as text.
+        moment = exp.cast(column, "timestamp", copy=False) if dialect == "postgres" else column
+        cut = exp.TimestampTrunc(this=moment, unit=exp.Var(this=grain.upper()))
+        return exp.cast(cut, "date", copy=False) if dialect == "postgres" else cut
     if grain != "quarter":
         return _format(column, _SQLITE_FORMATS[grain])
     month = exp.Cast(this=_format(column, "%m"), to=exp.DataType.build("int"))
@@ -19,6 +25,21 @@ def cut_date(column: exp.Expr, grain: str, dialect: str) -> exp.Expr:
     number = exp.Paren(this=exp.Div(this=shifted, expression=exp.Literal.number(3)))
     start = exp.DPipe(this=_format(column.copy(), "%Y"), expression=exp.Literal.string("-Q"))
     return exp.DPipe(this=start, expression=number)
+
+
+def _cut_for_mysql(column: exp.Expr, grain: str) -> exp.Expr:
+    if grain in _MYSQL_FORMATS:
+        return exp.TimeToStr(this=column, format=exp.Literal.string(_MYSQL_FORMATS[grain]))
+    if grain == "week":
+        weekday = exp.Anonymous(this="WEEKDAY", expressions=[column.copy()])
+        return exp.DateSub(this=column, expression=weekday, unit=exp.Var(this="DAY"))
+    month = exp.Sub(
+        this=exp.Mul(this=exp.Quarter(this=column.copy()), expression=exp.Literal.number(3)),
+        expression=exp.Literal.number(2),
+    )
+    dash = exp.Literal.string("-")
+    parts = [exp.Year(this=column), dash, month, dash.copy(), exp.Literal.string("1")]
+    return exp.Concat(expressions=parts, safe=True, coalesce=False)
 
 
 def _format(column: exp.Expr, pattern: str) -> exp.Expr:

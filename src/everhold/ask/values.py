@@ -1,7 +1,7 @@
 """Which column holds which value, found by the words of a question: exact, by stems, or nearly."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -94,6 +94,14 @@ class ValueIndex:
         if not stems or stems[0] not in self._first_stems:
             return []
         return [value for table in self._tables for value in table.stemmed.get(stems, ())]
+
+    def list_columns_of_values(self) -> Iterator[set[ColumnRef]]:
+        """Yield, for each value, the columns that hold it."""
+        columns: dict[tuple[str, ...], set[ColumnRef]] = defaultdict(set)
+        for table in self._tables:
+            for words, stored in table.exact.items():
+                columns[words].update(value.ref for value in stored)
+        yield from columns.values()
 
     def find_exact(self, words: Sequence[str]) -> list[ValueMatch]:
         """Return the values that are these words, in lower case, or the same but for their endings."""

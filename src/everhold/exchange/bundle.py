@@ -4,7 +4,7 @@ The first line is the header: `{"everhold": 2, "organization": …}`. Every foll
 `{"table": "memories", "row": {…}}`, parents before the rows that belong to them. Times are ISO 8601, bytes base64.
 Deleted rows are included. Tables that the catalog marks as internal (the feed, jobs, …) are not: they describe one
 store, not the data, and a bundle with a row of them is refused. The access log is exported but not imported, because
-only its own store can prove that it is genuine.
+only its own store can prove that it is genuine. The address of a connection is left out if it holds a password.
 
 The last line, `{"end": {"rows": …, "sha256": …}}`, has the number of rows and the hash of their lines, each with its
 line feed. It shows that a bundle is complete before any row is imported. Version 1 had no such line.
@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from everhold import clock
 from everhold.errors import InvalidInput, NotFound, StoreBusy
 from everhold.exchange.moving import parents_first
-from everhold.model import AccessLog, Chunk, Message, Organization, Session, SessionArchive
+from everhold.model import AccessLog, Chunk, Connection, Message, Organization, Session, SessionArchive
 from everhold.model.base import Row
 from everhold.model.validation import explain_errors
 from everhold.ports.records import Records
@@ -100,9 +100,14 @@ def _serialise_rows(
                 archived = (row for rows in read_archived() for row in rows if isinstance(row, entity))
                 rows = chain(rows, archived)
             for row in rows:
-                values = row.model_dump(mode="json") | (_NOT_ARCHIVED if entity is Session else {})
+                values = row.model_dump(mode="json") | (_NOT_ARCHIVED if entity is Session else {}) | _hide_secret(row)
                 line = {"table": table.name, "row": values}
                 yield json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def _hide_secret(row: Row) -> dict[str, Any]:
+    """Return what is exported instead of the address of a connection that holds a password."""
+    return {"dsn": ""} if isinstance(row, Connection) and row.options.get("has_secret") else {}
 
 
 def _is_exported(table: Table) -> bool:

@@ -10,7 +10,7 @@ _EXPORTS = {
     "agent": ("Agent", "AgentState", "Block", "BlockAgent", "Tool", "ToolAgent"),
     "base": ("Entity", "Row"),
     "change_feed": ("Outbox", "OutboxMark"),
-    "dataset": ("Connection", "FieldMetadata", "QueryPattern", "QueryRun", "Source", "TableMetadata"),
+    "dataset": ("Connection", "FieldMetadata", "QueryLesson", "QueryPattern", "QueryRun", "Source", "TableMetadata"),
     "embedding_model": ("EmbeddingModel",),
     "episode": ("Episode",),
     "execution": ("ActionProposal", "ActionResult", "Cycle", "Execution"),

@@ -3,7 +3,7 @@
 from everhold.model.agent import Agent, AgentState, Block, BlockAgent, Tool, ToolAgent
 from everhold.model.base import Entity, Row
 from everhold.model.change_feed import Outbox, OutboxMark
-from everhold.model.dataset import Connection, FieldMetadata, QueryPattern, QueryRun, Source, TableMetadata
+from everhold.model.dataset import Connection, FieldMetadata, QueryLesson, QueryPattern, QueryRun, Source, TableMetadata
 from everhold.model.embedding_model import EmbeddingModel
 from everhold.model.episode import Episode
 from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execution
@@ -65,6 +65,7 @@ __all__ = [
     "OutboxMark",
     "Project",
     "ProjectionState",
+    "QueryLesson",
     "QueryPattern",
     "QueryRun",
     "Relationship",

@@ -78,15 +78,39 @@ class FieldMetadata(Entity):
 
 
 class QueryPattern(Entity):
-    """A question and the query that answered it, learned from a confirmed answer."""
+    """A question and the query that answered it, learned from a confirmed answer.
+
+    One that a user taught in a scope with a user is used for that user only.
+    """
 
     project_id: Id | None = None
+    user_id: Id | None = None
     question: Text
     masked_question: Text
     slots: JsonObject = Field(default_factory=dict)
     frame: JsonObject = Field(default_factory=dict)
     sql: Text
     dialect: Label
+    fingerprint: Name
+    origin: Literal["confirmed", "corrected", "chosen", "seed"]
+    wins: Count = 0
+    losses: Count = 0
+    last_used: Time | None = None
+    status: Label = "active"
+
+
+class QueryLesson(Entity):
+    """What a phrase means, or how tables are joined, learned from confirmed answers.
+
+    An alias is a name for a table, a column or a value; a metric is a name for a condition; a join has the two columns
+    as its phrase.
+    """
+
+    project_id: Id | None = None
+    user_id: Id | None = None
+    kind: Literal["alias", "metric", "join"]
+    phrase: Text
+    meaning: JsonObject = Field(default_factory=dict)
     fingerprint: Name
     origin: Literal["confirmed", "corrected", "chosen", "seed"]
     wins: Count = 0

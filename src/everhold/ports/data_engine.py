@@ -7,6 +7,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
+from everhold.ports.databases import DatabaseTables
+
 Value = None | bool | int | float | Decimal | str | bytes | date | datetime | time | timedelta | list["Value"] | dict[str, "Value"]  # fmt: skip  # noqa: E501
 
 
@@ -46,20 +48,7 @@ class SqliteTables:
     dialect: str = field(default="sqlite", init=False)
 
 
-@dataclass(frozen=True)
-class PostgresTables:
-    """The tables of a schema of a PostgreSQL database. Without a `version`, results are not cached.
-
-    The role of `url` should be able to read these tables and nothing else; a superuser is refused.
-    """
-
-    url: str = field(repr=False)
-    schema: str = "public"
-    version: str | None = None
-    dialect: str = field(default="postgres", init=False)
-
-
-DataSet = ParquetTables | SqliteTables | PostgresTables
+DataSet = ParquetTables | SqliteTables | DatabaseTables
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""A language model, which only maintenance calls and writes never wait for."""
+"""A language model, which maintenance and questions about data call. Writes never wait for it."""
 
 from typing import Protocol
 
 
 class LanguageModel(Protocol):
-    """Completes a prompt. The caller must check an answer before storing anything from it."""
+    """Completes a prompt. The caller must check an answer before storing or running anything from it."""
 
     @property
     def name(self) -> str:

@@ -319,7 +319,13 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "QueryPattern",
             "query_patterns",
             lookups=(_index("project_id"), _index("fingerprint"), _index("last_used")),
-            references=(_organization, _project),
+            references=(_organization, _project, _user),
+        ),
+        _declare(
+            "QueryLesson",
+            "query_lessons",
+            lookups=(_index("project_id"),),
+            references=(_organization, _project, _user),
         ),
         _declare(
             "QueryRun",

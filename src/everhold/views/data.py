@@ -1,8 +1,9 @@
 """The verbs on uploaded data: files, their tables and what is in them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import everhold
@@ -65,11 +66,12 @@ class DataVerbs(ScopedView):
 
     @log_as("read")
     def tables(self, *, source: str | None = None, limit: PageSize = 10_000) -> Sequence[TableMetadata]:
-        """Return the tables of uploaded files, or of one `source`, by name."""
-        from everhold.ask.sources.lookup import list_tables, require_source
+        """Return the tables of uploaded files and connected databases, or of one `source` of either kind, by name."""
+        from everhold.ask.connections.lookup import require_owner
+        from everhold.ask.sources.lookup import list_tables
 
         records = self._parts.records
-        chosen = require_source(records, self.scope, source) if source is not None else None
+        chosen = require_owner(records, self.scope, source) if source is not None else None
         rows = list_tables(records, self.scope, chosen)[:limit]
         self._note("read", {"tables": len(rows)})
         return rows
@@ -112,8 +114,8 @@ class DataVerbs(ScopedView):
         """Return the tables that a question is about, best first, with the columns and values that it names.
 
         Names and descriptions of tables, columns and files are searched as recall searches memories. `source`, `table`,
-        `field` and `value` narrow the search step by step: to a file, a table, tables with a column, and tables of
-        which a column holds a value.
+        `field` and `value` narrow the search step by step: to a file or a connection, a table, tables with a column,
+        and tables of which a column holds a value.
         """
         from everhold.ask.sources.finding import TableFilter, find_tables
         from everhold.ask.sources.lookup import narrow_to_project
@@ -166,6 +168,7 @@ class DataVerbs(ScopedView):
         after: Question | EarlierQuestion | Sequence[Question | EarlierQuestion] = (),
         choice: ChoiceNumber | None = None,
         today: date | None = None,
+        connection: str | None = None,
     ) -> "everhold.Answer":
         """Answer a question about the scope's tables: a sentence, the rows, the SQL, how it was read, and a chart.
 
@@ -175,10 +178,12 @@ class DataVerbs(ScopedView):
         `after` is the question before, as text or as `earlier` of its answer, or several, oldest first: a fragment such
         as "only in 2025" changes it. In a scope with a session, these are the session's last questions; the question
         and the answer become messages of it, and the query a run. Periods such as "last month" are counted from
-        `today`, by default the present day. NotFound without tables. No statement runs unguarded.
+        `today`, by default the present day. NotFound without tables. No statement runs unguarded. A question runs in
+        one place: on the uploaded files or on a connected database, which `connection` may name.
         """
         from everhold.ask.asking import ask_question
-        from everhold.ask.recording import list_earlier_questions
+        from everhold.ask.recording import list_earlier_questions, list_offered_statements
+        from everhold.views.candidates import make_candidate_sources, make_learned_source, make_model_source
         from everhold.views.data_deps import make_data_deps, require_extra
 
         require_extra()
@@ -186,48 +191,57 @@ class DataVerbs(ScopedView):
         listed = [after] if isinstance(after, str | EarlierQuestion) else after
         earlier = [EarlierQuestion(item) if isinstance(item, str) else item for item in listed]
         choosing = question if choice is not None else None
+        deps, records = make_data_deps(self._parts), self._parts.records
+        model = make_model_source(self._parts, deps, self.scope)
         asked = ask_question(
-            make_data_deps(self._parts),
+            deps,
             self._parts.data_engine,
             self.scope,
             question,
             today or asked_at.astimezone(ZoneInfo(self._parts.settings.timezone)).date(),
             self._find_question_tables,
-            earlier or list_earlier_questions(self._parts.records, self.scope, choosing),
+            earlier or list_earlier_questions(records, self.scope, choosing),
             choice,
+            make_candidate_sources(self._parts, self.scope),
+            make_learned_source(self._parts, self.scope).find_rejected,
+            connection=connection,
+            model=model,
+            offered=list_offered_statements(records, self.scope, question) if model and choice is not None else (),
         )
-        self._record_question(asked, asked_at)
-        return asked.answer
+        return replace(asked.answer, query=self._record_question(asked, asked_at))
 
     @log_as("search")
-    def sql(self, statement: Question) -> "everhold.QueryResult":
-        """Return the rows of a SELECT on the scope's tables, in DuckDB's SQL.
+    def sql(self, statement: Question, *, connection: str | None = None) -> "everhold.QueryResult":
+        """Return the rows of a SELECT on the scope's tables: in DuckDB's SQL, or in that of a connected database.
 
         StatementRefused for anything else. The statement runs in a process of its own, within limits of time, memory
-        and rows.
+        and rows. It runs where all its tables are; `connection` names a database if several have them.
         """
         from everhold.ask.asking import run_statement
         from everhold.views.data_deps import make_data_deps, require_extra
 
         require_extra()
-        result = run_statement(make_data_deps(self._parts), self._parts.data_engine, self.scope, statement)
+        result = run_statement(make_data_deps(self._parts), self._parts.data_engine, self.scope, statement, connection)
         self._note("search", {"rows": result.row_count, "length": len(statement)})
         return result
 
     def _find_question_tables(self, question: str) -> Sequence[TableMetadata]:
         return [found.table for found in self.find_tables(question, limit=20)]
 
-    def _record_question(self, asked: "AskedQuestion", asked_at: datetime) -> None:
-        """Store the query, and in a session also the question and the answer as messages and the query as a run."""
+    def _record_question(self, asked: "AskedQuestion", asked_at: datetime) -> str:
+        """Store the query and return its id; in a session also add messages for question and answer, and a run."""
         from everhold.ask.recording import make_query_run
 
         query = make_query_run(self.scope, asked, asked_at)
-        line = self._make_line("search", {"query": query.id, "rows": query.row_count or 0})
+        request: dict[str, Any] = {"query": query.id, "rows": query.row_count or 0}
+        if asked.model_use is not None:
+            request["language_model"] = asked.model_use.to_document()
+        line = self._make_line("search", request)
         self._parts.records.commit(
             [*self._parts.write_deps.scope_rows.make_missing_rows(self.scope, asked_at), Put(query), line]
         )
         if self.scope.session is None:
-            return
+            return query.id
         answer = asked.answer
         view = everhold.View(self._parts, self.scope)
         message = view.say(answer.question if asked.choice is None else f"{answer.question} (choice {asked.choice})")
@@ -240,6 +254,7 @@ class DataVerbs(ScopedView):
             run.finish(remember=False)
         references = [{"kind": "query", "id": query.id}, {"kind": "run", "id": run.id}]
         view.say(answer.full_text, role="assistant", references=references)
+        return query.id
 
     def _search_rows(self, question: str, scope: Scope, kind: str, limit: int) -> Iterable[tuple[Entity, float]]:
         """Return the rows of one kind that fit a question best, whatever their scores."""

@@ -16,12 +16,13 @@ from tempfile import gettempdir, mkdtemp
 from everhold.adapters.address import scheme_of
 from everhold.ask.linking.model_synonyms import ModelSynonyms
 from everhold.ask.sources.deps import DataDeps, FetchedFile
-from everhold.ask.sources.files import SourceFiles
+from everhold.ask.sources.files import SourceFiles, list_owners
 from everhold.errors import MissingExtra
-from everhold.model import Chunk, Source
+from everhold.model import Chunk, Connection
 from everhold.model.base import Entity
 from everhold.parts import Parts
 from everhold.ports.data_files import ReadLimits
+from everhold.ports.databases import DatabaseTables
 from everhold.ports.records import Records
 from everhold.ports.synonyms import SynonymSource
 from everhold.progress import ReportProgress
@@ -53,10 +54,17 @@ def make_data_deps(parts: Parts) -> DataDeps:
         ChildReader(limits),
         partial(_fetch, settings),
         make_private_folder,
+        partial(_open_database, parts),
         parts.table_cache,
         settings.interface,
         [*_open_wordnet(), ModelSynonyms(parts.recall_deps.thesaurus)],
     )
+
+
+def _open_database(parts: Parts, connection: Connection) -> DatabaseTables:
+    from everhold.views.connections import make_connection_policy
+
+    return make_connection_policy(parts).open(connection)
 
 
 @cache
@@ -83,8 +91,8 @@ def make_source_files(settings: Settings, records: Records) -> SourceFiles:
 
 
 def copy_source_files(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
-    """Copy the files of the sources of a store that was moved; do nothing if it has none."""
-    if not source[1].count(Source, None, deleted=True):
+    """Copy the files of the sources and connections of a store that was moved; do nothing if it has none."""
+    if not list_owners(source[1]):
         return
     numbers = itertools.count()
     with make_private_folder() as folder:

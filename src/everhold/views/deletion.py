@@ -6,7 +6,7 @@ from functools import partial
 from everhold import clock
 from everhold.access import chain
 from everhold.errors import AlreadyExists, NotFound, StaleVersion
-from everhold.model import Session, Source, Workspace
+from everhold.model import Connection, Session, Source, Workspace
 from everhold.parts import Parts
 from everhold.remember import forget
 from everhold.retries import CONFLICTS, retry
@@ -61,11 +61,15 @@ def remove_workspace_files(parts: Parts, organization: str) -> None:
 
 
 def _find_sources(parts: Parts, kind: str, organization: str, name: str) -> list[str]:
-    """Return the ids of the uploaded files that are purged with an organization or a project."""
+    """Return the ids of the uploaded files and connections that are purged with an organization or a project."""
     if kind not in ("organization", "project"):
         return []
     where = [Where("project_id", Op.EQ, name)] if kind == "project" else []
-    return [str(row[0]) for row in parts.records.columns(Source, organization, ("id",), where, deleted=True)]
+    return [
+        str(row[0])
+        for entity in (Source, Connection)
+        for row in parts.records.columns(entity, organization, ("id",), where, deleted=True)
+    ]
 
 
 def restore_rows(parts: Parts, kind: str, organization: str, name: str, line: Put) -> None:

@@ -6,9 +6,11 @@ from everhold.views.agent_files import AgentFileVerbs, AsyncAgentFileVerbs
 from everhold.views.agents import AgentVerbs, AsyncAgentVerbs
 from everhold.views.blocks import AsyncBlockVerbs, BlockVerbs
 from everhold.views.conflicts import AsyncConflictVerbs, ConflictVerbs
-from everhold.views.data import AsyncDataVerbs, DataVerbs
+from everhold.views.connections import AsyncConnectionVerbs, ConnectionVerbs
+from everhold.views.data import AsyncDataVerbs
 from everhold.views.episodes import AsyncEpisodeVerbs, EpisodeVerbs
 from everhold.views.events import AsyncEventVerbs, EventVerbs
+from everhold.views.learning import AsyncLearningVerbs, LearningVerbs
 from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
 from everhold.views.messages import AsyncMessageVerbs, MessageVerbs
 from everhold.views.recall import AsyncRecallVerbs, RecallVerbs
@@ -39,7 +41,8 @@ class View(
     ToolVerbs,
     RunVerbs,
     WorkspaceVerbs,
-    DataVerbs,
+    ConnectionVerbs,
+    LearningVerbs,
 ):
     """What one scope may see and do; the only way to data."""
 
@@ -61,6 +64,8 @@ class AsyncView(
     AsyncRunVerbs,
     AsyncWorkspaceVerbs,
     AsyncDataVerbs,
+    AsyncConnectionVerbs,
+    AsyncLearningVerbs,
 ):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 

@@ -1,7 +1,8 @@
 """The process that runs one query: it reads a request, takes away its own rights, runs the statement, writes the rows.
 
 It is started in a clean interpreter with an empty environment, in an empty folder, and ends after one query. It writes
-lines of JSON: the columns, batches of rows, and the end or an error.
+lines of JSON: for a database one that says that it is connected, then the columns, batches of rows, and the end or an
+error. A request without a statement asks for the profile of a database, which has a line per table.
 """
 
 import json
@@ -11,20 +12,31 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from everhold.adapters.data_engine.encoding import encode_value
 
+if TYPE_CHECKING:
+    from everhold.adapters.data_engine.session import DatabaseSession
+
 BATCH_ROWS: Final = 500
+DATABASE_PREFIX: Final = "database:"
+CONNECTED: Final = b'{"connected":true}'  # the line that says so
 READERS: Final[Mapping[str, str]] = {
     "duckdb": "everhold.adapters.data_engine.duckdb_reader",
     "sqlite": "everhold.adapters.data_engine.sqlite_reader",
-    "postgres": "everhold.adapters.data_engine.postgres_reader",
+}
+DATABASES: Final[Mapping[str, str]] = {
+    "duckdb": "everhold.adapters.data_engine.duckdb_database",
+    "mysql": "everhold.adapters.data_engine.mysql_database",
+    "postgres": "everhold.adapters.data_engine.postgres_database",
+    "sqlalchemy": "everhold.adapters.data_engine.sqlalchemy_database",
+    "sqlite": "everhold.adapters.data_engine.sqlite_database",
 }
 
 
 class QueryFailure(Exception):
-    """A query that failed: `kind` is failed, time, memory, size, unavailable, role or driver."""
+    """A query that failed: `kind` is failed, time, memory, size, unavailable, unreachable, host, role or driver."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(kind, message)
@@ -39,13 +51,11 @@ class RowStream:
     batches: Iterator[list[tuple[Any, ...]]]
 
 
-Read = Callable[[Mapping[str, Any]], RowStream]
-
-
-def main(dialect: str) -> None:
-    """Run the request that arrives on standard input, if one arrives."""
+def main(reader: str) -> None:
+    """Run the request that arrives on standard input, if one arrives. `reader` is a key of READERS, or "database:"
+    and a key of DATABASES."""
     with _claim_output() as output:
-        _answer(dialect, output)
+        _answer(reader, output)
 
 
 def _claim_output() -> BinaryIO:
@@ -57,9 +67,10 @@ def _claim_output() -> BinaryIO:
     return output
 
 
-def _answer(dialect: str, output: BinaryIO) -> None:
+def _answer(reader: str, output: BinaryIO) -> None:
+    driver = reader.removeprefix(DATABASE_PREFIX)
     try:
-        read: Read = import_module(READERS[dialect]).read_rows
+        module = import_module((READERS if driver == reader else DATABASES)[driver])
     except ImportError as error:
         _write(output, {"error": "driver", "message": str(error.name)})
         return
@@ -69,11 +80,34 @@ def _answer(dialect: str, output: BinaryIO) -> None:
     request = json.loads(line)
     started = time.perf_counter()
     try:
-        _write_rows(output, read(request), request, started)
+        if driver == reader:
+            _write_rows(output, module.read_rows(request), request, started)
+        else:
+            _answer_by_database(output, module, request, started)
     except QueryFailure as failure:
-        _write(output, {"error": failure.kind, "message": failure.message})
+        _write(output, {"error": failure.kind, "message": _hide_secret(failure.message, request)})
     except MemoryError:
         _write(output, {"error": "memory", "message": ""})
+
+
+def _answer_by_database(output: BinaryIO, module: Any, request: Mapping[str, Any], started: float) -> None:
+    # Imported first: a session can read no more files, modules included.
+    sampling = import_module("everhold.adapters.data_engine.sampling") if request["sql"] is None else None
+    session: DatabaseSession = module.open_session(request)
+    # From here on, time that runs out is that of the statement and no longer that of the connection.
+    output.write(CONNECTED + b"\n")
+    output.flush()
+    if sampling is None:
+        _write_rows(output, session.read_rows(request["sql"]), request, started)
+        return
+    for document in sampling.profile_database(session, request):
+        _write(output, document)
+
+
+def _hide_secret(message: str, request: Mapping[str, Any]) -> str:
+    """Return what a driver or a server says without the password, which a hostile server may repeat."""
+    secret = request["data"].get("password")
+    return message.replace(secret, "***") if secret else message
 
 
 def _write_rows(output: BinaryIO, rows: RowStream, request: Mapping[str, Any], started: float) -> None:

@@ -33,56 +33,64 @@ _TYPES: Final = (
 def read_rows(request: Mapping[str, Any]) -> RowStream:
     """Return the rows of the statement in the request."""
     limits, files = request["limits"], request["data"]["files"]
-    _install_pytz_stub()
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], limits["disk_megabytes"])
     memory = confinement.MemoryLimit(limits["megabytes"])
-    share = _MEMORY_SHARE_WITH_DISK if limits["disk_megabytes"] else _MEMORY_SHARE
+    connection = open_in_memory(limits)
+    paths = [path for listed in files.values() for path in listed]
+    scratch = str(Path.cwd()) if limits["disk_megabytes"] else None
+    try:
+        is_confined = confinement.restrict_files(paths, scratch)
+        _open_tables(connection, files, is_confined)
+        lock_settings(connection, paths if is_confined else [], scratch, limits["disk_megabytes"])
+    except (duckdb.Error, OSError) as error:
+        raise QueryFailure("unavailable", take_first_line(error)) from error
+    confinement.refuse_calls()
+    memory.apply()
+    return execute(connection, request["sql"])
+
+
+def open_in_memory(limits: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
+    """Return a database in memory, after everything was imported that reading values needs."""
+    _install_pytz_stub()
     # No thread yet: Landlock restricts the thread that calls it, and those that it starts later.
+    share = _MEMORY_SHARE_WITH_DISK if limits["disk_megabytes"] else _MEMORY_SHARE
     connection = duckdb.connect(":memory:", config={
         "threads": 1, "async_threads": 0, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
         "allow_community_extensions": False, "python_enable_replacements": False,
         "memory_limit": f"{int(limits['megabytes'] * share)}MB",
     })  # fmt: skip
     connection.execute(_WARM_UP).fetchall()
-    paths = [path for listed in files.values() for path in listed]
-    scratch = str(Path.cwd()) if limits["disk_megabytes"] else None
-    try:
-        is_confined = confinement.restrict_files(paths, scratch)
-        _open_tables(connection, files, is_confined)
-        _lock_settings(connection, paths if is_confined else [], scratch, limits["disk_megabytes"])
-    except (duckdb.Error, OSError) as error:
-        raise QueryFailure("unavailable", _take_first_line(error)) from error
-    confinement.refuse_calls()
-    memory.apply()
-    return _execute(connection, request["sql"])
+    return connection
 
 
 def _open_tables(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[str]], is_confined: bool) -> None:
     """Create a view of each table's files. Without Landlock, DuckDB could write to them, so they are copied instead."""
     kind = "VIEW" if is_confined else "TABLE"
     for name, paths in files.items():
-        listed = ", ".join(_quote_text(path) for path in paths)
+        listed = ", ".join(quote_text(path) for path in paths)
         quoted = name.replace('"', '""')
         connection.execute(f'CREATE {kind} "{quoted}" AS SELECT * FROM read_parquet([{listed}])')
 
 
-def _lock_settings(
+def lock_settings(
     connection: duckdb.DuckDBPyConnection, paths: list[str], scratch: str | None, spill_limit: int
 ) -> None:
+    """Turn off access to all files but these and the folder `scratch`, for good."""
     # The order matters: with a temporary folder still set, turning external access off would leave that folder open.
-    connection.execute(f"SET temp_directory = {_quote_text(f'{scratch}/spill' if scratch else '')}")
+    connection.execute(f"SET temp_directory = {quote_text(f'{scratch}/spill' if scratch else '')}")
     if scratch:
         connection.execute(f"SET max_temp_directory_size = '{spill_limit}MB'")
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(f"SET threads = {_THREADS}")
-    listed = ", ".join(_quote_text(path) for path in paths)
+    listed = ", ".join(quote_text(path) for path in paths)
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
 
-def _execute(connection: duckdb.DuckDBPyConnection, sql: str) -> RowStream:
+def execute(connection: duckdb.DuckDBPyConnection, sql: str) -> RowStream:
+    """Return the rows of a statement."""
     try:
         statements = connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -90,7 +98,7 @@ def _execute(connection: duckdb.DuckDBPyConnection, sql: str) -> RowStream:
         cursor = connection.execute(statements[0])
         columns = [(str(name), _name_type(str(kind))) for name, kind, *_ in cursor.description or ()]
     except duckdb.Error as error:
-        raise _translate(error) from error
+        raise translate_error(error) from error
     return RowStream(columns, _fetch(cursor))
 
 
@@ -98,16 +106,18 @@ def _fetch(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]
     try:
         yield from fetch_batches(cursor.fetchmany)
     except duckdb.Error as error:
-        raise _translate(error) from error
+        raise translate_error(error) from error
 
 
-def _translate(error: duckdb.Error) -> QueryFailure:
+def translate_error(error: duckdb.Error) -> QueryFailure:
+    """Return what is told about an error of DuckDB."""
     if isinstance(error, duckdb.OutOfMemoryException) or "bad_alloc" in str(error):
         return QueryFailure("memory", "")
-    return QueryFailure("failed", _take_first_line(error))
+    return QueryFailure("failed", take_first_line(error))
 
 
-def _take_first_line(error: Exception) -> str:
+def take_first_line(error: Exception) -> str:
+    """Return the first line of what an error says."""
     return str(error).partition("\n")[0][:300]
 
 
@@ -140,5 +150,6 @@ def _install_pytz_stub() -> None:
     sys.modules["pytz"] = module
 
 
-def _quote_text(text: str) -> str:
+def quote_text(text: str) -> str:
+    """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from everhold.adapters.data_engine.child import CONNECTED, DATABASE_PREFIX
 from everhold.adapters.data_engine.encoding import decode_value
 from everhold.adapters.data_engine.process import ChildAnswer, QueryProcess
 from everhold.errors import (
@@ -27,13 +28,13 @@ from everhold.ports.data_engine import (
     ColumnType,
     DataSet,
     ParquetTables,
-    PostgresTables,
     QueryLimits,
     QueryResult,
     ResultColumn,
 )
+from everhold.ports.databases import DatabaseTables
 
-_INSTALL: Final = "pip install 'everhold[ask,postgres]'"
+_INSTALL: Final = "pip install 'everhold[connect]'"
 _OVERHEAD_BYTES: Final = 1 << 20  # what a process writes in addition to its rows
 # How a process ends when memory runs out: by its own hand, or by the kernel's.
 _MEMORY_SIGNALS: Final = frozenset({signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS})
@@ -90,25 +91,38 @@ class SandboxedDataEngine:
             "data": _describe(data, statement),
             "limits": {**asdict(limits), "rows": rows},
         }
-        process = self._take_process(data.dialect)
+        reader = _name_reader(data)
+        process = self._take_process(reader)
         answer = process.run(request, limits.seconds, (limits.result_megabytes << 20) + _OVERHEAD_BYTES)
-        self._prepare_spare(data.dialect)
-        return _read_answer(answer, limits), len(answer.output)
+        self._prepare_spare(reader)
+        return _read_answer(answer, limits, is_database=isinstance(data, DatabaseTables)), len(answer.output)
 
-    def _take_process(self, dialect: str) -> QueryProcess:
+    def _take_process(self, reader: str) -> QueryProcess:
         with self._lock:
-            spare = self._spares.pop(dialect, None)
+            spare = self._spares.pop(reader, None)
         if spare is not None:
             if spare.is_waiting:
                 return spare
             spare.end()
-        return QueryProcess(dialect)
+        return QueryProcess(reader)
 
-    def _prepare_spare(self, dialect: str) -> None:
+    def _prepare_spare(self, reader: str) -> None:
         """Start the process of the next query, which imports the driver while nothing waits for it."""
         with self._lock:
-            if not self._is_closed and dialect not in self._spares:
-                self._spares[dialect] = QueryProcess(dialect)
+            if not self._is_closed and reader not in self._spares:
+                self._spares[reader] = QueryProcess(reader)
+
+
+def _name_reader(data: DataSet) -> str:
+    return f"{DATABASE_PREFIX}{data.address.driver}" if isinstance(data, DatabaseTables) else data.dialect
+
+
+def describe_database(data: DatabaseTables) -> dict[str, Any]:
+    """Return what the process of a query is told about a database."""
+    described = {**asdict(data.address), "schema": data.schema, "hosts": list(data.hosts)}
+    if data.address.driver in ("sqlite", "duckdb"):
+        described["database"] = _resolve([data.address.database])[0]
+    return described
 
 
 def _describe(data: DataSet, statement: CheckedStatement) -> dict[str, Any]:
@@ -118,8 +132,8 @@ def _describe(data: DataSet, statement: CheckedStatement) -> dict[str, Any]:
             name = min(missing)
             raise InvalidInput(f"no table {name!r} in the data set", value=name, remedy="use one of its tables")
         return {"files": {name: _resolve(data.files[name]) for name in sorted(statement.tables)}}
-    if isinstance(data, PostgresTables):
-        return {"url": data.url, "schema": data.schema}
+    if isinstance(data, DatabaseTables):
+        return describe_database(data)
     return {"path": _resolve([data.path])[0]}
 
 
@@ -133,7 +147,7 @@ def _resolve(paths: tuple[str, ...] | list[str]) -> list[str]:
 
 def _make_key(data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> str:
     """Return what a result is cached under, or an empty text if the data may change unnoticed."""
-    if not statement.is_repeatable or (data.version is None and isinstance(data, PostgresTables)):
+    if not statement.is_repeatable or (data.version is None and isinstance(data, DatabaseTables)):
         return ""
     described = _describe(data, statement)
     identity: Any = data.version if data.version is not None else _identify_files(described)
@@ -148,28 +162,36 @@ def _identify_files(described: Mapping[str, Any]) -> list[tuple[int, ...]]:
     try:
         states = [Path(path).stat() for path in paths]
     except OSError as error:
-        raise _make_error("unavailable", str(error.strerror), QueryLimits()) from error
+        raise make_error("unavailable", str(error.strerror), QueryLimits()) from error
     return [(state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns) for state in states]
 
 
-def _read_answer(answer: ChildAnswer, limits: QueryLimits) -> QueryResult:
+def _read_answer(answer: ChildAnswer, limits: QueryLimits, *, is_database: bool = False) -> QueryResult:
     if answer.is_too_long:
         raise ResultTooLarge(f"the result has more than {limits.result_megabytes} MB", value=limits.result_megabytes)
     lines = answer.output.splitlines()
+    if is_database:
+        is_connected, lines = lines[:1] == [CONNECTED], [line for line in lines if line != CONNECTED]
+        if not is_connected and not lines and answer.at_deadline:
+            raise make_error("silent", "", limits)
     try:
         last = json.loads(lines[-1]) if lines and not answer.at_deadline else {}
         if "error" in last:
-            raise _make_error(str(last["error"]), str(last["message"]), limits)
+            raise make_error(str(last["error"]), str(last["message"]), limits)
         if not last.get("end"):
-            raise _explain_end(answer, limits)
+            raise explain_end(answer, limits)
         columns = tuple(ResultColumn(str(name), ColumnType(kind)) for name, kind in json.loads(lines[0])["columns"])
         rows = tuple(tuple(map(decode_value, row)) for line in lines[1:-1] for row in json.loads(line)["rows"])
         return QueryResult(columns, rows, bool(last["truncated"]), float(last["seconds"]), len(rows))
+    except EverholdError:  # some are also ValueErrors
+        raise
     except (ValueError, KeyError, TypeError, ArithmeticError, AttributeError) as error:
         raise QueryFailed("the query's process gave no valid answer", remedy="try again") from error
 
 
-def _make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  # noqa: PLR0911 — one per kind
+def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  # noqa: PLR0911 — one per kind
+    """Return the error of a kind that a process names. The message may come from a hostile server."""
+    message = "".join(letter if letter.isprintable() else " " for letter in message)
     match kind:
         case "time":
             return QueryTimeout(f"the query took longer than {limits.seconds:g} s", value=limits.seconds)
@@ -181,6 +203,15 @@ def _make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError: 
             )
         case "unavailable":
             return DataUnavailable(f"the data cannot be read ({message})")
+        case "unreachable":
+            return DataUnavailable(f"the database cannot be reached ({message})")
+        case "silent":
+            return DataUnavailable(f"the database did not answer within {limits.seconds:g} s", value=limits.seconds)
+        case "host":
+            return InvalidInput(
+                f"connections to {message!r} are not allowed", value=message,
+                remedy="add the host to the setting connections.hosts",
+            )  # fmt: skip
         case "driver":
             return MissingExtra(f"the module {message!r} is not installed", value=message, remedy=_INSTALL)
         case "role":
@@ -192,15 +223,16 @@ def _make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError: 
             return QueryFailed(f"the query failed ({message})", remedy="check the statement against the tables")
 
 
-def _explain_end(answer: ChildAnswer, limits: QueryLimits) -> EverholdError:
+def explain_end(answer: ChildAnswer, limits: QueryLimits) -> EverholdError:
+    """Return the error for a process that ended without an answer."""
     if answer.at_deadline:
-        return _make_error("time", "", limits)
+        return make_error("time", "", limits)
     if answer.ended_by in _TIME_SIGNALS:
         return QueryTimeout(
             f"the query used more than {limits.cpu_seconds} s of processor time", value=limits.cpu_seconds
         )
     if answer.ended_by in _MEMORY_SIGNALS:
-        return _make_error("memory", "", limits)
+        return make_error("memory", "", limits)
     return QueryFailed("the query's process ended without an answer", remedy="try again")
 
 

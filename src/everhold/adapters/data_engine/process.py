@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ _PROGRAM: Final = """
 import sys
 sys.path[:] = {path!r}
 from everhold.adapters.data_engine.child import main
-main({dialect!r})
+main({reader!r})
 """
 
 
@@ -40,10 +40,10 @@ class ChildAnswer:
 class QueryProcess:
     """A clean interpreter that waits for one request. It inherits no variables, files or folders of this process."""
 
-    def __init__(self, dialect: str) -> None:
+    def __init__(self, reader: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="everhold-query-")
         path = [entry for entry in sys.path if Path(entry).is_absolute()]
-        program = _PROGRAM.format(path=path, dialect=dialect)
+        program = _PROGRAM.format(path=path, reader=reader)
         try:
             self._process = subprocess.Popen(
                 # Isolated, without site packages' start-up files, without writing bytecode.
@@ -64,11 +64,16 @@ class QueryProcess:
     def is_waiting(self) -> bool:
         return self._process.poll() is None
 
-    def run(self, request: Mapping[str, Any], seconds: float, most_bytes: int) -> ChildAnswer:
-        """Send the request and return what the process wrote until it ended or was ended."""
+    def run(
+        self, request: Mapping[str, Any], seconds: float, most_bytes: int, watch: Callable[[bytes], None] | None = None
+    ) -> ChildAnswer:
+        """Send the request and return what the process wrote until it ended or was ended.
+
+        `watch` is called with each piece of the output.
+        """
         deadline = time.monotonic() + seconds
         try:
-            output, is_late = self._exchange(json.dumps(request).encode("ascii") + b"\n", deadline, most_bytes)
+            output, is_late = self._exchange(json.dumps(request).encode("ascii") + b"\n", deadline, most_bytes, watch)
             is_too_long = len(output) > most_bytes
             is_late = is_late or not (is_too_long or self._wait(deadline))
         finally:
@@ -76,7 +81,9 @@ class QueryProcess:
         code = self._process.returncode
         return ChildAnswer(bytes(output), -code if code < 0 else 0, is_late, is_too_long)
 
-    def _exchange(self, request: bytes, deadline: float, most_bytes: int) -> tuple[bytearray, bool]:
+    def _exchange(
+        self, request: bytes, deadline: float, most_bytes: int, watch: Callable[[bytes], None] | None
+    ) -> tuple[bytearray, bool]:
         """Write and read alternately, so that neither side blocks the other."""
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
@@ -96,6 +103,8 @@ class QueryProcess:
                         output += chunk
                         if not chunk:
                             return output, False
+                        if watch is not None:
+                            watch(chunk)
                     else:
                         remaining = remaining[_write_part(requests.fileno(), remaining) :]
                         if not remaining:

@@ -47,33 +47,45 @@ def read_rows(request: Mapping[str, Any]) -> RowStream:
     memory = confinement.MemoryLimit(limits["megabytes"])
     try:
         confinement.restrict_files([path])
-        connection = _open(path, limits)
+        # Immutable: SQLite neither locks the file nor looks for a journal beside it.
+        connection = open_file(path, limits, is_immutable=True)
+        connection.set_authorizer(make_authorizer(list_names(connection)))
     except (sqlite3.Error, OSError) as error:
         raise QueryFailure("unavailable", str(error)[:300]) from error
     confinement.refuse_calls()
     memory.apply()
-    deadline = time.monotonic() + limits["seconds"]
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
-    return _execute(connection, request["sql"])
+    limit_time(connection, limits["seconds"])
+    return execute(connection, request["sql"])
 
 
-def _open(path: str, limits: Mapping[str, Any]) -> sqlite3.Connection:
-    # Immutable: SQLite neither locks the file nor looks for a journal beside it.
-    address = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+def open_file(path: str, limits: Mapping[str, Any], *, is_immutable: bool) -> sqlite3.Connection:
+    """Open a file to be read, with small limits and nothing in the file trusted."""
+    address = f"{Path(path).absolute().as_uri()}?mode=ro{'&immutable=1' if is_immutable else ''}"
     connection = sqlite3.connect(address, uri=True, isolation_level=None, cached_statements=0)
     connection.text_factory = lambda content: content.decode("utf-8", "replace")
-    names = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
     heap = int(limits["megabytes"] * _SHARE_OF_MEMORY) << 20
     for pragma in (*_PRAGMAS, f"hard_heap_limit = {heap}"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     for limit, value in _LIMITS.items():
         connection.setlimit(limit, value)
-    tables = frozenset(name.lower() for (name,) in names if not name.lower().startswith("sqlite_"))
-    connection.set_authorizer(_make_authorizer(tables))
     return connection
 
 
-def _make_authorizer(tables: frozenset[str]) -> Callable[..., int]:
+def list_names(connection: sqlite3.Connection) -> frozenset[str]:
+    """Return the names of the tables and views, in lower case, without those of SQLite itself."""
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
+    return frozenset(name.lower() for (name,) in names if not name.lower().startswith("sqlite_"))
+
+
+def limit_time(connection: sqlite3.Connection, seconds: float) -> None:
+    """End statements that run beyond some seconds from now."""
+    deadline = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+
+
+def make_authorizer(tables: frozenset[str]) -> Callable[..., int]:
+    """Return the function that allows SQLite to read these tables with functions of the list, and nothing else."""
+
     def authorize(action: int, first: str | None, second: str | None, schema: str | None, source: str | None) -> int:
         if action == sqlite3.SQLITE_SELECT:
             return sqlite3.SQLITE_OK
@@ -88,12 +100,13 @@ def _make_authorizer(tables: frozenset[str]) -> Callable[..., int]:
     return authorize
 
 
-def _execute(connection: sqlite3.Connection, sql: str) -> RowStream:
+def execute(connection: sqlite3.Connection, sql: str) -> RowStream:
+    """Return the rows of a statement."""
     try:
         cursor = connection.execute(sql)
         first = cursor.fetchmany(200)
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        raise _translate(error) from error
+        raise translate_error(error) from error
     names = [str(described[0]) for described in cursor.description or ()]
     kinds = [_find_type([row[at] for row in first]) for at in range(len(names))]
     return RowStream(list(zip(names, kinds, strict=True)), _fetch(cursor, first))
@@ -104,7 +117,7 @@ def _fetch(cursor: sqlite3.Cursor, first: list[tuple[Any, ...]]) -> Iterator[lis
     try:
         yield from fetch_batches(cursor.fetchmany)
     except sqlite3.Error as error:
-        raise _translate(error) from error
+        raise translate_error(error) from error
 
 
 def _find_type(values: list[Any]) -> str:
@@ -115,7 +128,8 @@ def _find_type(values: list[Any]) -> str:
     return kinds.pop() if len(kinds) == 1 else "unknown"
 
 
-def _translate(error: Exception) -> QueryFailure:
+def translate_error(error: Exception) -> QueryFailure:
+    """Return what is told about an error of SQLite."""
     text = str(error)
     if "interrupted" in text:
         return QueryFailure("time", "")

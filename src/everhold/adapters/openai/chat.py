@@ -3,6 +3,8 @@
 from everhold.adapters.openai.endpoint import Endpoint
 from everhold.errors import ModelError
 
+_MAX_BYTES = 8_000_000
+
 
 class ChatModel:
     """A `LanguageModel` over HTTP."""
@@ -10,7 +12,9 @@ class ChatModel:
     def __init__(self, url: str, model: str, *, api_key: str | None, timeout: float = 120.0, retries: int = 2) -> None:
         """`url` is the base: `http://localhost:11434/v1`; `timeout` is in seconds."""
         self._model = model
-        self._endpoint = Endpoint("llm", url, "/chat/completions", api_key=api_key, timeout=timeout, retries=retries)
+        self._endpoint = Endpoint(
+            "llm", url, "/chat/completions", api_key=api_key, timeout=timeout, retries=retries, max_bytes=_MAX_BYTES
+        )
 
     def __repr__(self) -> str:
         return f"ChatModel({str(self._endpoint)!r}, {self._model!r})"
@@ -31,7 +35,7 @@ class ChatModel:
             )
         try:
             said = response.json()["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError) as malformed:
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as malformed:
             raise self._make_completion_error() from malformed
         if said is not None and not isinstance(said, str):
             raise self._make_completion_error()

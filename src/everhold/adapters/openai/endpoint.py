@@ -1,9 +1,10 @@
 """One address of an OpenAI-compatible API: how it is asked, again if need be, and what its refusals mean."""
 
+import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from everhold.errors import InvalidSettings, MissingExtra, ModelUnavailable
+from everhold.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
 from everhold.retries import RetryPolicy, TryAgain, retry
 
 try:
@@ -16,17 +17,30 @@ except ImportError as missing:
 FIRST_PAUSE = 0.6
 # Seconds. An endpoint that asks for more is, for the caller, unavailable.
 MAX_PAUSE = 60.0
+# A response with more bytes is not read to its end: a server may send without end.
+MAX_BYTES = 256_000_000
 
 
 class Endpoint:
     """May be used by several threads at once. The key is in no message.
 
     `setting` is the part of the settings that names the endpoint, for messages; `url` is the base of the API and
-    `path` what follows it; `timeout` is in seconds.
+    `path` what follows it; `timeout` is in seconds and `max_bytes` the longest response.
     """
 
-    def __init__(self, setting: str, url: str, path: str, *, api_key: str | None, timeout: float, retries: int) -> None:
+    def __init__(
+        self,
+        setting: str,
+        url: str,
+        path: str,
+        *,
+        api_key: str | None,
+        timeout: float,
+        retries: int,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self._setting = setting
+        self._timeout, self._max_bytes = timeout, max_bytes
         self._url = url.rstrip("/").removesuffix(path) + path
         self._key = (api_key or "").strip()
         self._policy = RetryPolicy(retries + 1, first_pause=FIRST_PAUSE, longest_pause=MAX_PAUSE)
@@ -48,7 +62,7 @@ class Endpoint:
             nonlocal failure, attempts
             attempts = attempt + 1
             try:
-                response = self._client.post(self._url, json=body)
+                response = self._send(body)
             except httpx.RequestError as lost:
                 failure = f"{type(lost).__name__}: {lost}"
                 raise TryAgain(f"no response from {self}") from lost
@@ -68,6 +82,21 @@ class Endpoint:
             )
 
         return retry(f"get the {wanted}", send, self._policy, give_up=explain)
+
+    def _send(self, body: dict[str, Any]) -> httpx.Response:
+        """Send a request and return the whole response. A server that sends byte by byte is waited for only so long."""
+        with self._client.stream("POST", self._url, json=body) as response:
+            content, deadline = bytearray(), time.monotonic() + self._timeout
+            for part in response.iter_bytes():
+                content += part
+                if len(content) > self._max_bytes:
+                    raise ModelError(
+                        f"{self} sent more than {self._max_bytes:,} bytes", remedy=f"check `{self._setting}.url`"
+                    )
+                if time.monotonic() > deadline:
+                    raise httpx.ReadTimeout("the response took too long")
+        kept = {name: response.headers[name] for name in ("Retry-After", "Date") if name in response.headers}
+        return httpx.Response(response.status_code, headers=kept, content=bytes(content))
 
     def without_key(self, text: str) -> str:
         return text.replace(self._key, "…") if self._key else text

@@ -51,3 +51,8 @@ def _make_token(match: re.Match[str]) -> Token:
 def split_words(text: str) -> list[str]:
     """Return the words of a text in one case and without accents, for comparison."""
     return _WORDS.findall(fold(text))
+
+
+def fold_text(text: str) -> str:
+    """Return the words of a text as one, for comparison."""
+    return " ".join(split_words(text))

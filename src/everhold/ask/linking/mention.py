@@ -14,7 +14,8 @@ VERB = "verb"  # how a column was recognised that a verb implies, such as the am
 class Mention:
     """The tokens from `start` to before `end` and what they name.
 
-    `score` is from 0 to 1, `weight` the number of words with a meaning; `why` says how the name was recognised.
+    `score` is from 0 to 1, `weight` the number of words with a meaning; `why` says how the name was recognised,
+    `lesson_id` by which lesson if it was taught.
     """
 
     start: int
@@ -28,6 +29,7 @@ class Mention:
     period: TimeInterval | None = None
     why: str = ""
     counts_times: bool = False
+    lesson_id: str = ""
 
     @property
     def owner(self) -> str | None:

@@ -7,15 +7,15 @@ the versions that the store has now. So an entry is never used for another tenan
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import split_words
 from everhold.ask.reading import QuestionReader
 from everhold.ask.values import TableValues
-from everhold.model import FieldMetadata, Source, TableMetadata
+from everhold.model import Connection, FieldMetadata, Source, TableMetadata
 from everhold.ports.table_content import TableContent
 
 K = TypeVar("K", bound=Hashable)
@@ -25,10 +25,12 @@ V = TypeVar("V")
 _MAX_TEXTS = 400_000
 _MAX_FIELDS = 20_000
 
+_MAX_PATTERNS = 20_000
+
 _SHORTEST_VALUE = 3  # characters; shorter ones are in too many questions by chance
 
 ScopeVersions = frozenset[tuple[str, int]]
-"""The ids and versions of all sources and tables of a scope."""
+"""The ids and versions of all sources, connections and tables of a scope."""
 TableKey = tuple[str, str, int]
 """The organization, the id and the version of a table."""
 
@@ -73,12 +75,13 @@ class FrequentValue:
 
 @dataclass(frozen=True)
 class ScopeTables:
-    """The tables that a scope sees, by name, with their sources and columns."""
+    """The tables that a scope sees, by name, with their sources or connections, and their columns."""
 
     tables: tuple[TableMetadata, ...]
     sources: Mapping[str, Source]
     fields: Mapping[str, tuple[FieldMetadata, ...]]
     """The columns by the id of their table, in their order."""
+    connections: Mapping[str, Connection] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> Mapping[str, frozenset[str]]:
@@ -133,6 +136,8 @@ class TableCache:
         self.scopes = WeightedCache(_MAX_FIELDS)
         self.tables: WeightedCache[TableKey, IndexedTable] = WeightedCache(_MAX_TEXTS)
         self.readers: WeightedCache[tuple[str, tuple[TableKey, ...]], QuestionReader] = WeightedCache(_MAX_TEXTS)
+        # What scopes have learned about their tables, by organization, project and user.
+        self.learned: WeightedCache[tuple[str, str | None, str | None], Any] = WeightedCache(_MAX_PATTERNS)
 
 
 def make_table_key(table: TableMetadata) -> TableKey:

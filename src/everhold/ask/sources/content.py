@@ -1,4 +1,4 @@
-"""What questions can be about in a scope: its tables with their values, built from the rows and files of sources."""
+"""What questions can be about in a scope: its tables with their values, built from rows and files."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,15 @@ from everhold.ask.schema import ForeignKey
 from everhold.ask.sources.cache import IndexedTable, ScopeTables, make_table_key
 from everhold.ask.sources.deps import DataDeps
 from everhold.ask.sources.files import Values
-from everhold.ask.sources.lookup import find_project, list_fields, list_sources, list_tables, read_versions
+from everhold.ask.sources.lookup import (
+    find_project,
+    get_owner_id,
+    list_connections,
+    list_fields,
+    list_sources,
+    list_tables,
+    read_versions,
+)
 from everhold.ask.sources.rows import BY_USER
 from everhold.ask.values import ValueIndex
 from everhold.errors import NotFound, Remedy, Verb
@@ -29,11 +37,13 @@ def load_scope(deps: DataDeps, scope: Scope) -> ScopeTables:
     cached = deps.cache.scopes.get(key)
     if cached is not None and cached[0] == versions:
         return cached[1]
-    sources = list_sources(deps.records, scope)
-    current = {source.id: source for source in sources}
-    tables = [table for table in list_tables(deps.records, scope) if table.source_id in current]
+    sources = {source.id: source for source in list_sources(deps.records, scope)}
+    connections = {connection.id: connection for connection in list_connections(deps.records, scope)}
+    owners = sources.keys() | connections.keys()
+    tables = [table for table in list_tables(deps.records, scope) if get_owner_id(table) in owners]
     fields = list_fields(deps.records, scope.organization, [table.id for table in tables])
-    loaded = ScopeTables(tuple(tables), current, {table_id: tuple(rows) for table_id, rows in fields.items()})
+    columns = {table_id: tuple(rows) for table_id, rows in fields.items()}
+    loaded = ScopeTables(tuple(tables), sources, columns, connections)
     deps.cache.scopes.put(key, (versions, loaded), 1 + sum(map(len, fields.values())))
     return loaded
 
@@ -56,9 +66,9 @@ def load_reader(
 def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[TableMetadata]) -> list[IndexedTable]:
     """Return tables with their values; those that are not in the cache are read and added to it."""
     indexed = {table.id: deps.cache.tables.get(make_table_key(table)) for table in tables}
-    sources = {table.source_id for table in tables if indexed[table.id] is None}
+    owners = {get_owner_id(table) for table in tables if indexed[table.id] is None}
     # A source has one file with the values of all its tables, so they are added together, those asked for last.
-    missing = [table for table in scope_tables.tables if table.source_id in sources]
+    missing = [table for table in scope_tables.tables if get_owner_id(table) in owners]
     missing.sort(key=lambda table: table.id in indexed)
     values = read_table_values(deps, missing)
     for table in missing:
@@ -99,8 +109,8 @@ def read_table_values(deps: DataDeps, tables: Sequence[TableMetadata]) -> dict[s
     for table in tables:
         address, place = table.metadata.get("values"), table.metadata.get("place")
         values[table.id] = {}
-        if read is not None and isinstance(address, str) and isinstance(place, int) and table.source_id is not None:
-            stored = read(table.source_id, address)
+        if read is not None and isinstance(address, str) and isinstance(place, int):
+            stored = read(get_owner_id(table), address)
             values[table.id] = stored[place] if stored else {}
     return values
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from everhold import clock
 from everhold.ask.sources.deps import DataDeps
-from everhold.ask.sources.lookup import find_project, list_fields, list_versions, require_source
+from everhold.ask.sources.lookup import find_project, list_versions, require_source
 from everhold.errors import AlreadyExists, NotFound
 from everhold.model import Chunk, FieldMetadata, Scope, Source, TableMetadata
 from everhold.model.announcement import make_announcement
@@ -28,10 +28,18 @@ def find_doomed(deps: DataDeps, scope: Scope, name: str, *, hard: bool) -> list[
 def count_rows(deps: DataDeps, sources: Sequence[Source]) -> dict[str, int]:
     """Count the live rows that deleting sources would delete, by table."""
     tables, fields = _find_parts(deps.records, sources)
-    organization = sources[0].organization_id
-    owners: Mapping[str, Sequence[Entity]] = {"source": sources, "table": tables, "field": fields}
-    chunks = sum(
-        deps.records.count(
+    owners = {"source": sources, "table": tables, "field": fields}
+    chunks = count_chunks(deps.records, sources[0].organization_id, owners)
+    counts = {
+        "sources": len(sources), "table_metadata": len(tables), "field_metadata": len(fields), "chunks": chunks
+    }  # fmt: skip
+    return {table: count for table, count in counts.items() if count}
+
+
+def count_chunks(records: Records, organization: str, owners: Mapping[str, Sequence[Entity]]) -> int:
+    """Count the chunks of rows, which are listed by their kind."""
+    return sum(
+        records.count(
             Chunk,
             organization,
             [Where("owner_kind", Op.EQ, kind), Where("owner_id", Op.IN, [row.id for row in rows[start : start + 500]])],
@@ -39,10 +47,6 @@ def count_rows(deps: DataDeps, sources: Sequence[Source]) -> dict[str, int]:
         for kind, rows in owners.items()
         for start in range(0, len(rows), 500)
     )
-    counts = {
-        "sources": len(sources), "table_metadata": len(tables), "field_metadata": len(fields), "chunks": chunks
-    }  # fmt: skip
-    return {table: count for table, count in counts.items() if count}
 
 
 def delete_sources(deps: DataDeps, scope: Scope, sources: Sequence[Source], *, hard: bool) -> None:
@@ -87,18 +91,21 @@ def _find_parts(
     organization = sources[0].organization_id
     where = [Where("source_id", Op.IN, [source.id for source in sources])]
     tables = records.scan(TableMetadata, organization, where, deleted=deleted)
-    if not deleted:
-        fields = list_fields(records, organization, [table.id for table in tables])
-        return tables, [field for own in fields.values() for field in own]
+    return tables, find_fields(records, organization, tables, deleted=deleted)
+
+
+def find_fields(
+    records: Records, organization: str, tables: Sequence[TableMetadata], *, deleted: bool = False
+) -> list[FieldMetadata]:
+    """Return the columns of tables; with `deleted` also deleted ones."""
     ids = [table.id for table in tables]
-    rows = [
+    return [
         row
         for start in range(0, len(ids), 500)
         for row in records.scan(
-            FieldMetadata, organization, [Where("table_id", Op.IN, ids[start : start + 500])], deleted=True
+            FieldMetadata, organization, [Where("table_id", Op.IN, ids[start : start + 500])], deleted=deleted
         )
     ]
-    return tables, rows
 
 
 def _announce(

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from everhold.ask.sources.cache import TableCache
 from everhold.ask.sources.files import SourceFiles
-from everhold.model import Chunk, Scope
+from everhold.model import Chunk, Connection, Scope
 from everhold.model.access import LoggedOperation, make_access_line
 from everhold.model.base import Entity
 from everhold.ports.data_files import DataFileReader
+from everhold.ports.databases import DatabaseTables
 from everhold.ports.records import Records
 from everhold.ports.synonyms import SynonymSource
 from everhold.progress import ReportProgress
@@ -44,6 +45,8 @@ class DataDeps:
     """Copies the file at a path or an address to a local one."""
     make_folder: Callable[[], AbstractContextManager[Path]]
     """Makes a private folder that is deleted at the end of a block."""
+    open_database: Callable[[Connection], DatabaseTables]
+    """Returns how the tables of a connection are reached."""
     cache: TableCache = field(default_factory=TableCache)
     interface: str = "library"
     synonyms: Sequence[SynonymSource] = ()

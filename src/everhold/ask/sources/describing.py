@@ -2,7 +2,7 @@
 
 from everhold import clock
 from everhold.ask.sources.deps import DataDeps
-from everhold.ask.sources.lookup import require_field, require_table
+from everhold.ask.sources.lookup import get_owner_id, require_field, require_table
 from everhold.ask.sources.pipeline import find_chunk_keys
 from everhold.ask.sources.rows import BY_USER
 from everhold.errors import StaleVersion
@@ -36,7 +36,7 @@ def update_description(
             *map(Put, deps.make_chunks([changed])[0]),
             # Caches compare the versions of tables, not those of their columns.
             *([] if row is table else [Patch(TableMetadata, (table.organization_id, table.id), {"updated_at": now})]),
-            deps.make_line(scope, "update", str(table.source_id), now, table=table.id),
+            deps.make_line(scope, "update", get_owner_id(table), now, table=table.id),
             Put(make_announcement(changed)),
         ]
         try:

@@ -1,4 +1,4 @@
-"""The files of sources: originals, tables as Parquet, and the values of columns.
+"""The files of sources: originals, tables as Parquet, and the values of columns. Connections have values only.
 
 Each source has a folder of its own, so that deleting one never deletes what another needs, even if both have the same
 content. A content is written before the rows that name it, and deleted after them.
@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from everhold.errors import StoreDamaged
-from everhold.model import Source
+from everhold.model import Connection, Source
 from everhold.ports.blobs import BlobFiles
 from everhold.ports.records import Records
 from everhold.ports.table_content import Cell
@@ -63,24 +63,37 @@ class SourceFiles:
             for address in list(self.blobs.list_addresses(folder)):
                 self.blobs.delete(folder, address)
 
+    def delete_others(self, organization: str, owner_id: str, kept: str) -> None:
+        """Delete all files of a connection but the one at the address `kept`."""
+        folder = _make_folder(organization, owner_id)
+        for address in list(self.blobs.list_addresses(folder)):
+            if address != kept:
+                self.blobs.delete(folder, address)
+
     def sweep(self, records: Records, before: datetime, *, dry_run: bool = False) -> int:
         """Delete the files of sources without a row if they were stored before a time; return how many there were.
 
         Uploads whose process was killed before the commit leave them, and sources that maintenance has purged. With
         `dry_run` they are only counted.
         """
-        rows = records.columns(Source, None, ("organization_id", "id"), deleted=True)
-        folders = [_make_folder(organization, source_id) for organization, source_id in rows]
+        folders = [_make_folder(organization, owner_id) for organization, owner_id in list_owners(records)]
         return self.blobs.delete_stale(folders, before, dry_run=dry_run)
 
     def copy_from(self, source: "SourceFiles", records: Records, make_target: Callable[[], Path]) -> None:
         """Copy the files of another store's sources that these records hold; `make_target` makes a path for each."""
-        for organization, source_id in records.columns(Source, None, ("organization_id", "id"), deleted=True):
-            folder = _make_folder(organization, source_id)
+        for organization, owner_id in list_owners(records):
+            folder = _make_folder(organization, owner_id)
             for address in source.blobs.list_addresses(folder):
                 path, target = source.blobs.fetch_file(folder, address, make_target()), make_target()
                 shutil.copyfile(path, target)  # the original must stay where it is
                 self.blobs.put_file(folder, target, address)
+
+
+def list_owners(records: Records) -> list[tuple[str, str]]:
+    """Return the organization and the id of every source and connection, deleted ones too."""
+    names = ("organization_id", "id")
+    rows = [row for entity in (Source, Connection) for row in records.columns(entity, None, names, deleted=True)]
+    return [(str(organization), str(owner_id)) for organization, owner_id in rows]
 
 
 def _make_folder(organization: str, source_id: str) -> str:

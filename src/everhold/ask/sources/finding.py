@@ -4,13 +4,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from everhold.ask.connections.lookup import require_owner
+from everhold.ask.connections.summary import ConnectionSummary, summarize_connection
 from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import split_words
 from everhold.ask.sources.cache import ScopeTables, pad_words
 from everhold.ask.sources.content import load_scope, read_table_values
 from everhold.ask.sources.deps import DataDeps
 from everhold.ask.sources.files import Values
-from everhold.ask.sources.lookup import require_source
+from everhold.ask.sources.lookup import get_owner_id
 from everhold.model import FieldMetadata, Scope, Source, TableMetadata
 from everhold.model.base import Entity
 
@@ -29,14 +31,24 @@ _ASKING = frozenset(map(stem, ("which", "table", "tables", "column", "columns", 
 
 @dataclass(frozen=True)
 class FoundTable:
-    """A table that a question may be about, the columns of it that matched, and the values that it names."""
+    """A table that a question may be about, the columns of it that matched, and the values that it names.
+
+    It is of an uploaded file, `source`, or of a connected database, `connection`.
+    """
 
     table: TableMetadata
-    source: Source
+    source: Source | None
     score: float
     fields: tuple[FieldMetadata, ...] = ()
     values: tuple[tuple[str, str], ...] = ()
     """Column and value, for each value that the question names."""
+    connection: ConnectionSummary | None = None
+
+    @property
+    def origin(self) -> str:
+        """The name of the file or of the connection."""
+        owner = self.source or self.connection
+        return "" if owner is None else owner.name
 
 
 @dataclass
@@ -78,23 +90,29 @@ def find_tables(
     return [
         FoundTable(
             tables[table_id],
-            scope_tables.sources[str(tables[table_id].source_id)],
+            scope_tables.sources.get(str(tables[table_id].source_id)),
             round(evidence[table_id].score, 4),
             tuple(evidence[table_id].fields.values()),
             tuple(dict.fromkeys(evidence[table_id].values)),
+            _summarize(scope_tables, tables[table_id]),
         )
         for table_id in best[:limit]
     ]
 
 
+def _summarize(scope_tables: ScopeTables, table: TableMetadata) -> ConnectionSummary | None:
+    connection = scope_tables.connections.get(str(table.connection_id))
+    return None if connection is None else summarize_connection(connection)
+
+
 def _list_candidates(
     deps: DataDeps, scope: Scope, scope_tables: ScopeTables, narrow: TableFilter
 ) -> dict[str, TableMetadata]:
-    source = require_source(deps.records, scope, narrow.source) if narrow.source is not None else None
+    owner = require_owner(deps.records, scope, narrow.source) if narrow.source is not None else None
     return {
         table.id: table
         for table in scope_tables.tables
-        if (source is None or table.source_id == source.id)
+        if (owner is None or get_owner_id(table) == owner.id)
         and (narrow.table is None or narrow.table in (table.table_name, table.id))
     }
 

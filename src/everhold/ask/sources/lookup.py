@@ -1,4 +1,4 @@
-"""Find sources and tables, as far as a scope sees them.
+"""Find sources, connections and tables, as far as a scope sees them.
 
 Data belongs to a project. A scope that names a project sees the data of that project. One that names only a user, an
 agent or a session has a project of its own. A scope of the whole organization sees the data of all its projects.
@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 
 from everhold.errors import InvalidInput, NotFound, Remedy, Verb
-from everhold.model import FieldMetadata, Scope, Source, TableMetadata
+from everhold.model import Connection, FieldMetadata, Scope, Source, TableMetadata
 from everhold.model.fields import ID_LENGTH
 from everhold.model.validation import suggest_name
 from everhold.ports.records import Records
@@ -47,20 +47,38 @@ def list_sources(records: Records, scope: Scope, *, every_version: bool = False,
     return records.scan(Source, scope.organization, where, order="created_at", descending=True, deleted=deleted)
 
 
-def list_tables(records: Records, scope: Scope, source: Source | None = None) -> list[TableMetadata]:
-    """Return the tables of current sources that a scope sees, by name."""
-    current = {row.id for row in list_sources(records, scope)} if source is None else {source.id}
-    where = [*_limit(scope), *([] if source is None else [Where("source_id", Op.EQ, source.id)])]
+def list_connections(records: Records, scope: Scope, *, deleted: bool = False) -> list[Connection]:
+    """Return the connections that a scope sees, by name."""
+    return records.scan(Connection, scope.organization, _limit(scope), order="name", deleted=deleted)
+
+
+def list_tables(records: Records, scope: Scope, owner: Source | Connection | None = None) -> list[TableMetadata]:
+    """Return the tables of current sources and of connections that a scope sees, or of one of them, by name."""
+    if owner is None:
+        owners = [*list_sources(records, scope), *list_connections(records, scope)]
+        where = _limit(scope)
+    else:
+        column = "source_id" if isinstance(owner, Source) else "connection_id"
+        owners, where = [owner], [*_limit(scope), Where(column, Op.EQ, owner.id)]
+    current = {row.id for row in owners}
     tables = records.scan(TableMetadata, scope.organization, where, order="table_name")
-    return [table for table in tables if table.source_id in current]
+    return [table for table in tables if get_owner_id(table) in current]
+
+
+def get_owner_id(table: TableMetadata) -> str:
+    """Return the id of the source or of the connection that a table belongs to."""
+    return str(table.source_id if table.source_id is not None else table.connection_id)
 
 
 def read_versions(records: Records, scope: Scope) -> frozenset[tuple[str, int]]:
-    """Return the ids and versions of the current sources and of the tables that a scope sees, without reading them."""
+    """Return the ids and versions of the current sources, the connections and the tables that a scope sees.
+
+    The rows themselves are not read.
+    """
     names, limit = ("id", "version"), _limit(scope)
     sources = records.columns(Source, scope.organization, names, [*limit, Where("status", Op.EQ, READY)])
-    tables = records.columns(TableMetadata, scope.organization, names, limit)
-    return frozenset((str(row_id), int(version)) for rows in (sources, tables) for row_id, version in rows)
+    others = [records.columns(entity, scope.organization, names, limit) for entity in (Connection, TableMetadata)]
+    return frozenset((str(row_id), int(version)) for rows in (sources, *others) for row_id, version in rows)
 
 
 def list_fields(records: Records, organization: str, table_ids: Sequence[str]) -> dict[str, list[FieldMetadata]]:

@@ -138,9 +138,9 @@ def _store(
         line = deps.make_line(scope, "create", source.id, source.created_at, tables=len(described))
         operations = [
             *deps.make_missing_rows(place, source.created_at),
-            *_add(deps, [source]),
-            *_add(deps, [each.table for each in described]),
-            *_add(deps, [field for each in described for field in each.fields]),
+            *add_rows(deps, [source]),
+            *add_rows(deps, [each.table for each in described]),
+            *add_rows(deps, [field for each in described for field in each.fields]),
             *operations,
             *([] if replaced is None else _replace_version(deps, replaced, source.created_at)),
             line,
@@ -193,7 +193,8 @@ def _make_rows(
 ) -> tuple[tuple[DescribedTable, ...], list[Operation]]:
     """Return the rows of the tables, and the operations that let tables of other files refer to them."""
     scope = Scope(organization=source.organization_id, project=source.project_id)
-    present = list_tables(deps.records, scope)
+    # Tables of databases are not joined with those of files.
+    present = [table for table in list_tables(deps.records, scope) if table.source_id is not None]
     others = [table for table in present if replaced is None or table.source_id != replaced.id]
     contents = _name_tables(content.tables, others)
     keys = infer_keys(contents, read_contents(deps, others))
@@ -203,7 +204,7 @@ def _make_rows(
     )
     if replaced is not None:
         former = [table for table in present if table.source_id == replaced.id]
-        described = tuple(_keep_descriptions(deps, described, former))
+        described = tuple(keep_descriptions(deps, described, former))
     return described, list(_link_others(others, contents, keys, source.created_at))
 
 
@@ -226,10 +227,10 @@ def _rename_targets(table: TableFile, names: Mapping[str, str]) -> TableFile:
     return replace(table, foreign_keys=keys)
 
 
-def _keep_descriptions(
+def keep_descriptions(
     deps: DataDeps, described: Sequence[DescribedTable], former: Sequence[TableMetadata]
 ) -> Iterator[DescribedTable]:
-    """Yield tables with the descriptions that users wrote for the version before."""
+    """Yield tables with the descriptions that users wrote for those of the same names before."""
     by_name = {table.table_name: table for table in former}
     fields = list_fields(deps.records, former[0].organization_id, [table.id for table in former]) if former else {}
     for each in described:
@@ -261,7 +262,7 @@ def _link_others(
                 yield Patch(TableMetadata, (table.organization_id, table.id), values, version=table.version)
 
 
-def _add(deps: DataDeps, rows: Sequence[Entity]) -> list[Operation]:
+def add_rows(deps: DataDeps, rows: Sequence[Entity]) -> list[Operation]:
     """Return the operations that add rows of one kind, with the chunks by which they are found."""
     chunks = deps.make_chunks(rows)
     operations: list[Operation] = []

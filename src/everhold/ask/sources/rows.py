@@ -1,4 +1,4 @@
-"""The rows that describe an uploaded file: its source, its tables and their columns."""
+"""The rows that describe the tables of an uploaded file or a connected database, and their columns."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,11 @@ from everhold.ask.profile.names import split_name
 from everhold.ask.profile.semantics import detect_semantic_type, find_unit
 from everhold.ask.schema import ForeignKey
 from everhold.errors import InvalidInput, UnreadableFile
-from everhold.model import FieldMetadata, Source, TableMetadata
+from everhold.model import Connection, FieldMetadata, Source, TableMetadata
 from everhold.model.base import Entity
 from everhold.model.validation import validate_row
-from everhold.ports.data_files import ColumnStatistics, TableFile
+from everhold.ports.data_files import ColumnStatistics
+from everhold.ports.databases import ProfiledTable
 from everhold.ports.table_content import Cell, ColumnContent, TableContent
 
 E = TypeVar("E", bound=Entity)
@@ -37,7 +38,7 @@ class DescribedTable:
     fields: tuple[FieldMetadata, ...]
 
 
-def make_content(table: TableFile, name: str) -> TableContent:
+def make_content(table: ProfiledTable, name: str) -> TableContent:
     """Return a table that was read, as keys and kinds are detected in it."""
     content = TableContent(
         name,
@@ -68,15 +69,19 @@ def _encode_key(key: ForeignKey) -> dict[str, Any]:
 
 
 def make_table_rows(
-    source: Source, table: TableFile, content: TableContent, keys: Sequence[Mapping[str, Any]], files: Mapping[str, Any]
+    owner: Source | Connection,
+    table: ProfiledTable,
+    content: TableContent,
+    keys: Sequence[Mapping[str, Any]],
+    files: Mapping[str, Any],
 ) -> DescribedTable:
     """Return the rows of one table. `files` says where its content and its values are."""
-    now = source.created_at
-    own = _make_own(source, now)
+    own = _make_own(owner, owner.updated_at)
     row = _validate(
         TableMetadata,
         id=clock.make_id("tbl"),
-        source_id=source.id,
+        source_id=owner.id if isinstance(owner, Source) else None,
+        connection_id=owner.id if isinstance(owner, Connection) else None,
         table_name=content.name,
         description=_describe_table(table),
         row_count=table.row_count,
@@ -93,14 +98,14 @@ def make_table_rows(
     return DescribedTable(row, fields)
 
 
-def _make_own(source: Source, now: datetime) -> dict[str, Any]:
+def _make_own(owner: Source | Connection, now: datetime) -> dict[str, Any]:
     return {
-        "organization_id": source.organization_id,
-        "project_id": source.project_id,
+        "organization_id": owner.organization_id,
+        "project_id": owner.project_id,
         "created_at": now,
         "updated_at": now,
-        "created_by_id": source.created_by_id,
-        "last_updated_by_id": source.created_by_id,
+        "created_by_id": owner.last_updated_by_id,
+        "last_updated_by_id": owner.last_updated_by_id,
     }
 
 
@@ -144,12 +149,12 @@ def _make_field(
 
 
 def _validate(entity: type[E], **values: Any) -> E:
-    """Return a row; UnreadableFile if a file has names that no row can hold."""
+    """Return a row; UnreadableFile if the data has names that no row can hold."""
     try:
         return validate_row(entity, values)
     except InvalidInput as error:
-        fact = f"the file has a name or a value that cannot be stored: {error.fact}"
-        raise UnreadableFile(fact, remedy="change it in the file") from error
+        fact = f"the data has a name or a value that cannot be stored: {error.fact}"
+        raise UnreadableFile(fact, remedy="change it there") from error
 
 
 def _clean(value: Cell) -> Any:
@@ -161,7 +166,7 @@ def _clean(value: Cell) -> Any:
     return value
 
 
-def _describe_table(table: TableFile) -> str:
+def _describe_table(table: ProfiledTable) -> str:
     names = [" ".join(split_name(column.name)) for column in table.columns[:_SHOWN_COLUMNS]]
     rest = len(table.columns) - len(names)
     listed = ", ".join(names) + (f" and {rest} more" if rest > 0 else "")
@@ -175,7 +180,7 @@ def _describe_field(table: str, column: ColumnStatistics, words: Sequence[str], 
     return f"{' '.join(words)}{measured} of {' '.join(split_name(table))}{shown}"
 
 
-def _make_fingerprint(table: TableFile) -> str:
+def _make_fingerprint(table: ProfiledTable) -> str:
     """Return a hash of the names and types of the columns: what was learned on a table holds while it is the same."""
     columns = "\n".join(f"{column.name}\t{column.data_type}" for column in table.columns)
     return hashlib.sha256(columns.encode("utf-8", "replace")).hexdigest()

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from everhold.ask.language.tokens import Token
+from everhold.ask.lessons import LEARNED
 from everhold.ask.linking.beam import Assignment
 from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
 from everhold.ask.schema import AskSchema
 from everhold.ask.wording.names import FrameNames, make_singular
 
-_GUESSED_VALUES = ("similar", "derived")
-_GUESSED_NAMES = ("synonym", "similar word", "part of the name", "name of the row")
+_GUESSED_VALUES = ("similar", "derived", LEARNED)
+_GUESSED_NAMES = ("synonym", "similar word", "part of the name", "name of the row", LEARNED)
 
 
 def list_assumptions(schema: AskSchema, assignment: Assignment, tokens: Sequence[Token]) -> Iterator[str]:

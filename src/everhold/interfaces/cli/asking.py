@@ -18,15 +18,19 @@ from everhold.files import write_private
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.failures import FAILED
+from everhold.interfaces.cli.question_group import QuestionGroup
 
 app = typer.Typer()
+questions = typer.Typer(
+    cls=QuestionGroup, help="Ask uploaded data in plain language, and say whether answers are right."
+)
 _MAX_ROWS = 20
 _MAX_TEXT = 60
 _WIDTH = 80
 _SURE = 0.8  # the other readings are shown if the confidence is lower
 
 
-@command(app, "ask")
+@command(questions, "question")
 def ask(
     call: Call,
     words: Annotated[list[str], typer.Argument(metavar="QUESTION...")],
@@ -36,6 +40,7 @@ def ask(
     choice: Annotated[
         int | None, typer.Option(metavar="N", help="The reading that is meant, by its number in the answer before.")
     ] = None,
+    connection: Annotated[str | None, typer.Option(metavar="NAME", help="Ask only this connected database.")] = None,
     chart: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the chart to a .png or .svg file.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the rows to a CSV file.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
@@ -46,7 +51,7 @@ def ask(
     """
     if chart is not None and chart.suffix not in (".png", ".svg"):
         raise InvalidInput(f"a chart cannot be drawn to {str(chart)!r}", value=str(chart), remedy="name a .png or .svg")
-    answer = call.view.ask(" ".join(words), after=after or (), choice=choice)
+    answer = call.view.ask(" ".join(words), after=after or (), choice=choice, connection=connection)
     notes = []
     if csv is not None and answer.sql:
         write_private(csv, answer.to_csv().encode(), overwrite=overwrite)
@@ -68,9 +73,13 @@ def show_answer(answer: Answer, notes: Sequence[str] = ()) -> CommandResult:
 
 
 @command(app, "sql")
-def run_sql(call: Call, statement: Annotated[str, typer.Argument(metavar="SELECT")]) -> CommandResult:
-    """Run a SELECT on uploaded data; anything else is refused."""
-    result = call.view.sql(statement)
+def run_sql(
+    call: Call,
+    statement: Annotated[str, typer.Argument(metavar="SELECT")],
+    connection: Annotated[str | None, typer.Option(metavar="NAME", help="Run it on this connected database.")] = None,
+) -> CommandResult:
+    """Run a SELECT on files or a connected database; anything else is refused."""
+    result = call.view.sql(statement, connection=connection)
     names = [column.name for column in result.columns]
     rows = [list(row) for row in result.rows]
     return CommandResult(
@@ -93,6 +102,7 @@ def _make_document(answer: Answer) -> dict[str, Any]:
         "not_understood": [{**asdict(problem), "message": str(problem)} for problem in answer.not_understood],
         "confidence": round(answer.confidence, 3),
         "chart": answer.specification,
+        "query": answer.query or None,
     }
 
 
@@ -103,6 +113,7 @@ def _render_answer(answer: Answer) -> Iterator[RenderableType]:
             yield show.render_text(f"  {choice.number}. {choice}", style="yellow")
         yield Text("the rows are those of 1; choose another by its number (--choice N)", style="dim")
     if not answer.sql:
+        yield from (show.render_text(text, style="dim") for text in answer.assumptions)
         return
     if len(answer.table.rows) > 1:
         yield _render_table(answer.table)
@@ -114,6 +125,7 @@ def _render_answer(answer: Answer) -> Iterator[RenderableType]:
     if not answer.choices and answer.confidence < _SURE:
         yield from (show.render_text(f"or: {text}", style="dim") for text in answer.alternatives)
     yield show.render_text(answer.sql, style="dim")
+    yield show.render_text(f"query {answer.query}: everhold ask confirm, correct or reject it", style="dim")
 
 
 def _render_table(table: ResultTable) -> RenderableType:

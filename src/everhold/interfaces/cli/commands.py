@@ -99,15 +99,20 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "tags": "Show all tags with the number of memories.",
     },
     "asking": {
-        "ask": "Answer a question about uploaded data: a sentence, the rows, the SQL and how the question was read.",
-        "sql": "Run a SELECT on uploaded data; anything else is refused.",
+        "sql": "Run a SELECT on files or a connected database; anything else is refused.",
     },
     "uploads": {
         "upload": "Upload data files, and show what was detected in them.",
-        "tables": "Show the tables of uploaded files; --find shows those that a question is about, best first.",
+        "tables": "Show the tables of files and databases; --find shows those that a question is about, best first.",
         "describe": "Show a table with its columns: types, ranges and frequent values; --set changes its description.",
         "sources": "Show the uploaded files, the latest first.",
         "delete-source": "Delete an uploaded file with its tables; --restore brings it back.",
+    },
+    "connections": {
+        "connect": "Connect a database, and show its tables; questions then run there, read-only.",
+        "connections": "Show the connected databases.",
+        "refresh-connection": "Read the tables of a connected database again, and show what has changed.",
+        "delete-connection": "Delete a connection with what is known of its tables; --restore brings it back.",
     },
     "shell": {
         "shell": "Open a shell: type a sentence to store it, ?question to recall.",
@@ -157,6 +162,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "block": ("blocks", "app", "Core memory: texts that are always part of an agent's prompt."),
     "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),
     "tool": ("tools", "app", "Tools that agents can call; --agent names an agent."),
+    "ask": ("learning", "questions", "Ask uploaded data, and say whether answers are right."),
     "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
     "workspace": ("workspaces", "app", "Workspaces: files in a folder, with snapshots."),
     "views": ("sql_views", "app", "SQL views with the table names of other memory systems, for existing reports."),

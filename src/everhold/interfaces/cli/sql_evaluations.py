@@ -82,6 +82,45 @@ def measure_answers(
     return CommandResult(line, Group(_make_answers_table(line), *map(_render_missed, line["missed"])))
 
 
+@command(app, "learning", make_call_without_store)
+def measure_learning(
+    call: Call,
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", file_okay=False, help="questions.json, and a SQLite file or database/NAME/."),
+    ],
+    folds: Annotated[
+        int, typer.Option(metavar="N", min=2, max=20, help="How many parts questions are split into.")
+    ] = 5,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=10, help="Use only so many questions.")] = None,
+) -> CommandResult:
+    """Show how much confirmed answers teach: accuracy on other questions, on new templates, and after wrong ones."""
+    try:
+        from everhold.evaluation import learning_report
+    except ModuleNotFoundError as error:
+        raise MissingExtra("questions about data need sqlglot", remedy="pip install 'everhold[ask]'") from error
+    databases = learning_report.choose_databases(folder, limit)
+    with call.progress("teaching", learning_report.count_steps(databases, folds)) as progress:
+        figures = learning_report.measure_learning(databases, folds, progress)
+    line = Line({"folder": str(folder), **figures})
+    return CommandResult(line, _make_learning_table(line))
+
+
+def _make_learning_table(line: Mapping[str, Any]) -> RenderableType:
+    table = show.make_number_table("", "questions", "without", "with", "seen", "unseen", "leaks")
+    rows = {f"after {point['confirmed']:,} confirmed": point for point in line.get("by_question", ())}
+    rows |= {"new templates": line["by_template"]} if "by_template" in line else {}
+    for name, row in {**rows, **line.get("by_database", {})}.items():
+        keys = ("accuracy_without", "accuracy", "accuracy_seen", "accuracy_unseen")
+        shares = ("–" if row[key] is None else f"{row[key]:.3f}" for key in keys)
+        table.add_row(show.render_text(name), f"{row['questions']:,}", *shares, f"{row['literal_leaks']:,}")
+    noise = line.get("wrong_confirmations")
+    if noise is None:
+        return table
+    recovered = f"{noise['recovered_by_one_correction']} of {noise['wrong_confirmations']}"
+    return Group(table, Text(f"wrong confirmations that one correction repaired: {recovered}"))
+
+
 def _write_missed(outcome: "AnswerOutcome") -> dict[str, Any]:
     question, answer = outcome.question, outcome.answer
     names = {"id": question.id, "verdict": outcome.verdict, "question": question.text, "expected": question.expected}

@@ -62,11 +62,13 @@ def _render_file(file: UploadedFile) -> RenderableType:
 @command(app, "tables")
 def list_tables(
     call: Call,
-    source: Annotated[str | None, typer.Option(metavar="NAME", help="Only the tables of this file.")] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only the tables of this file or connection.")
+    ] = None,
     find: Annotated[str | None, typer.Option(metavar="QUESTION", help="Only those that a question is about.")] = None,
     limit: Annotated[int, typer.Option(metavar="N", help="How many.")] = 100,
 ) -> CommandResult:
-    """Show the tables of uploaded files; --find shows those that a question is about, best first."""
+    """Show the tables of files and databases; --find shows those that a question is about, best first."""
     if find is not None:
         return _find_tables(call, find, source, limit)
     tables = call.view.tables(source=source, limit=limit)
@@ -79,19 +81,19 @@ def list_tables(
 
 def _find_tables(call: Call, question: str, source: str | None, limit: int) -> CommandResult:
     hits = call.view.find_tables(question, source=source, limit=min(limit, 1000))
-    shown = show.make_table("table", "score", "file", "columns", "values")
+    shown = show.make_table("table", "score", "from", "columns", "values")
     for hit in hits:
         shown.add_row(
             show.render_text(hit.table.table_name),
             f"{hit.score:.2f}",
-            show.render_text(hit.source.name),
+            show.render_text(hit.origin),
             show.render_text(", ".join(field.name for field in hit.fields), _MAX_TEXT),
             show.render_text(", ".join(value for _, value in hit.values), _MAX_TEXT),
         )
     documents = [
         {
             "table": hit.table,
-            "source": hit.source.name,
+            "source": hit.origin,
             "score": hit.score,
             "fields": [field.name for field in hit.fields],
             "values": [list(pair) for pair in hit.values],

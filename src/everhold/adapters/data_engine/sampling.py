@@ -1,0 +1,256 @@
+"""The profile of a database, made in its own process: the catalog, a bounded count and a sample of each table.
+
+No table is read to its end: a count stops at a limit, and statistics of larger tables are those of a sample.
+"""
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from datetime import time as day_time
+from decimal import Decimal
+from typing import Any, Final
+
+from everhold.adapters.data_engine.child import QueryFailure
+from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable, DatabaseSession
+
+_VALUE_CHARACTERS: Final = 200
+_VALUES: Final = 2_000
+_FEW_VALUES: Final = 20
+_TOP_VALUES: Final = 20
+_VALUES_PER_TABLE: Final = 100_000
+_VALUES_PER_DATABASE: Final = 400_000
+_CELLS: Final = 1_000_000  # of one sample
+_COUNTED: Final = 10  # how many times as many rows as a sample has are counted
+_SHARES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+_TEXT: Final = re.compile(r"char|text|enum|^set|uuid|name|string|clob|citext|uniqueidentifier", re.IGNORECASE)
+_PLAIN: Final = re.compile(
+    r"int(?!erval)|serial|real|floa|doub|num|dec|money|bool|bit$|bit\(1\)|date|time|year", re.IGNORECASE
+)
+_LIST: Final = re.compile(r"\[|^struct|^map|^union|array", re.IGNORECASE)
+# Names of types that the detection of kinds would take for numbers.
+_RENAMED: Final = (
+    (re.compile(r"^interval", re.IGNORECASE), "duration"),
+    (re.compile(r"point", re.IGNORECASE), "place"),
+)
+_QUOTES: Final[Mapping[str, tuple[str, str]]] = {"mysql": ("`", "`"), "tsql": ("[", "]"), "bigquery": ("`", "`")}
+
+
+def profile_database(session: DatabaseSession, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a document per table, and one at the end."""
+    limits, dialect = request["profile"], request["data"]["dialect"]
+    deadline = time.monotonic() + 0.8 * limits["seconds"]
+    tables = [table for table in session.list_tables() if table.columns]
+    notes = list(session.notes)
+    if len(tables) > limits["max_tables"]:
+        notes.append(f"only the first {limits['max_tables']:,} of {len(tables):,} tables are used")
+    room = _VALUES_PER_DATABASE
+    for table in tables[: limits["max_tables"]]:
+        wide = len(table.columns) - limits["max_columns"]
+        if wide > 0:
+            notes.append(f"{table.name} has {wide:,} columns too many, and is left out")
+            continue
+        sampler = _TableSampler(session, dialect, table, limits, deadline, min(room, _VALUES_PER_TABLE))
+        document = sampler.describe()
+        if document is None:
+            notes.append(f"{table.name} is left out: {sampler.problem}")
+            continue
+        room = max(0, room - sum(len(column["values"]) for column in document["columns"]))
+        yield {"table": document}
+    yield {"end": True, "server": session.server, "notes": notes}
+
+
+class _TableSampler:
+    """Describes one table. `problem` says why it cannot be read."""
+
+    def __init__(
+        self,
+        session: DatabaseSession,
+        dialect: str,
+        table: CatalogTable,
+        limits: Mapping[str, Any],
+        deadline: float,
+        room: int,
+    ) -> None:
+        self._session, self._dialect, self._table, self._limits = session, dialect, table, limits
+        self._deadline = deadline
+        self._values = max(_FEW_VALUES, min(_VALUES, room // len(table.columns)))
+        self._rows = max(100, min(limits["sample_rows"], _CELLS // len(table.columns)))
+        self.problem = ""
+
+    def describe(self) -> dict[str, Any] | None:
+        rows, notes = self._read_sample()
+        if rows is None:
+            return None
+        count = self._count(len(rows), notes)
+        columns = [
+            self._describe_column(column, [row[place] for row in rows], count)
+            for place, column in enumerate(self._table.columns)
+        ]
+        if count > len(rows):
+            notes.append(f"statistics are those of {len(rows):,} of about {count:,} rows")
+        return {
+            "name": self._table.name,
+            "row_count": count,
+            "columns": columns,
+            "primary_key": self._table.primary_key,
+            "foreign_keys": self._table.foreign_keys,
+            "is_view": self._table.is_view,
+            "notes": notes,
+        }
+
+    def _read_sample(self) -> tuple[list[tuple[Any, ...]] | None, list[str]]:
+        """Return rows and notes. Without time there are no rows; None if the table may not be read."""
+        seconds = self._find_seconds()
+        if seconds <= 0:
+            return [], ["not sampled: there was no time left for it"]
+        listed = ", ".join(self._select(column) for column in self._table.columns)
+        try:
+            rows = list(self._session.query(self._limit(listed, self._name(), self._rows), seconds))
+        except QueryFailure as failure:
+            if failure.kind == "time":
+                return [], [f"not sampled: reading it takes longer than {seconds:.1f} s"]
+            self.problem = failure.message
+            return None, []
+        return rows, []
+
+    def _find_seconds(self) -> float:
+        return min(float(self._limits["statement_seconds"]), self._deadline - time.monotonic())
+
+    def _count(self, sampled: int, notes: list[str]) -> int:
+        """Return the number of rows: exact up to a limit, then what the database believes."""
+        if sampled < self._rows and not notes:
+            return sampled
+        estimate = self._table.row_estimate or 0
+        most, seconds = _COUNTED * self._rows, self._find_seconds()
+        if estimate > most or seconds <= 0 or (notes and estimate):
+            return max(estimate, sampled)
+        try:
+            inner = self._limit("1 AS one", self._name(), most + 1)
+            [(count,)] = self._session.query(f"SELECT COUNT(*) FROM ({inner}) counted", seconds)
+        except (QueryFailure, ValueError):
+            return max(estimate, sampled)
+        return int(count) if count <= most else max(estimate, most + 1)
+
+    def _name(self) -> str:
+        return _quote(self._table.name, self._dialect)
+
+    def _limit(self, listed: str, source: str, count: int) -> str:
+        if self._dialect == "tsql":
+            return f"SELECT TOP {count} {listed} FROM {source}"
+        if (
+            self._dialect == "postgres"
+            and (self._table.row_estimate or 0) > 100 * self._rows
+            and not self._table.is_view
+        ):
+            # Pages from all over the table. The first rows of a large table are often its oldest.
+            percent = max(0.001, 300.0 * self._rows / float(self._table.row_estimate or 1))
+            source = f"{source} TABLESAMPLE SYSTEM ({percent:.4f})"
+        return f"SELECT {listed} FROM {source} LIMIT {count}"
+
+    def _select(self, column: CatalogColumn) -> str:
+        """Return the expression that reads a column: texts shortened, and of other types only whether they are NULL."""
+        name = _quote(column.name, self._dialect)
+        if self._dialect == "sqlite":  # any column may hold anything
+            return (
+                f"CASE typeof({name}) WHEN 'integer' THEN {name} WHEN 'real' THEN {name} "
+                f"WHEN 'text' THEN substr({name}, 1, {_VALUE_CHARACTERS}) WHEN 'null' THEN NULL ELSE '' END"
+            )
+        if _is_text(column):
+            if self._dialect in ("mysql", "tsql"):
+                return f"LEFT({name}, {_VALUE_CHARACTERS})"
+            return f"substr(CAST({name} AS VARCHAR), 1, {_VALUE_CHARACTERS})"
+        return name if _is_plain(column) else f"CASE WHEN {name} IS NULL THEN NULL ELSE 0 END"
+
+    def _describe_column(self, column: CatalogColumn, values: Sequence[Any], row_count: int) -> dict[str, Any]:
+        filled = [cell for value in values if (cell := _make_cell(value)) is not None]
+        is_known = self._dialect == "sqlite" or _is_text(column) or _is_plain(column)
+        counts = Counter(filled) if is_known else Counter()
+        ranked = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
+        null_share = 1 - len(filled) / len(values) if values else 0.0
+        numbers = sorted(float(cell) for cell in filled if not isinstance(cell, str)) if is_known else []
+        is_sample = row_count > len(values)
+        return {
+            "name": column.name,
+            "data_type": _rename(column.data_type),
+            "null_count": round(null_share * row_count),
+            "distinct_count": self._estimate_distinct(column, counts, len(filled), row_count)
+            if is_sample
+            else len(counts),
+            "minimum": _find_end(counts, min),
+            "maximum": _find_end(counts, max),
+            "quantiles": _find_quantiles(numbers) if len(numbers) == len(filled) else [],
+            "top_values": [[value, count] for value, count in ranked[:_TOP_VALUES]] if not is_sample else [],
+            "values": [value for value, _ in ranked[: self._values]],
+        }
+
+    def _estimate_distinct(self, column: CatalogColumn, counts: Counter[Any], filled: int, row_count: int) -> int:
+        """Return about how many values a column of a sampled table has; always more than are known of it.
+
+        Values that were seen once stand for those that were not seen, by the square root of the share of rows that were
+        read, which bounds the error in both directions.
+        """
+        is_key = self._table.primary_key == [column.name] or column.name in self._table.unique_columns
+        if not filled:
+            return 0 if not is_key else row_count
+        if is_key or (len(counts) == filled and filled > 1):
+            return row_count
+        once = sum(count == 1 for count in counts.values())
+        estimate = math.sqrt(row_count / filled) * once + len(counts) - once
+        return min(row_count, max(len(counts) + 1, round(estimate)))
+
+
+def _quote(name: str, dialect: str) -> str:
+    start, end = _QUOTES.get(dialect, ('"', '"'))
+    return f"{start}{name.replace(end, end + end)}{end}"
+
+
+def _is_text(column: CatalogColumn) -> bool:
+    return bool(_TEXT.search(column.data_type)) and not _LIST.search(column.data_type)
+
+
+def _is_plain(column: CatalogColumn) -> bool:
+    return bool(_PLAIN.search(column.data_type)) and not _LIST.search(column.data_type)
+
+
+def _rename(data_type: str) -> str:
+    return next((name for pattern, name in _RENAMED if pattern.search(data_type)), data_type)[:200]
+
+
+def _make_cell(value: Any) -> str | int | float | None:  # noqa: PLR0911 — one per type
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value[:_VALUE_CHARACTERS]
+        case int():
+            return value if -(2**63) <= value < 2**63 else float(value)
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Decimal():
+            if not value.is_finite():
+                return str(value)
+            return int(value) if value == value.to_integral_value() and abs(value) < 2**53 else float(value)
+        case datetime() | date() | day_time():
+            return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+        case bytes() | bytearray() | memoryview():
+            content = bytes(value)
+            return int.from_bytes(content) if len(content) <= 1 else ""  # a bit of MySQL
+        case _:
+            return str(value)[:_VALUE_CHARACTERS]
+
+
+def _find_end(counts: Counter[Any], choose: Any) -> Any:
+    try:
+        return choose(counts, default=None)
+    except TypeError:  # texts and numbers in one column of SQLite
+        return choose(counts, key=str, default=None)
+
+
+def _find_quantiles(numbers: Sequence[float]) -> list[float]:
+    chosen = [numbers[int(share * (len(numbers) - 1))] for share in _SHARES] if numbers else []
+    return chosen if all(map(math.isfinite, chosen)) else []

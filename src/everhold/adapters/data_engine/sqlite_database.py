@@ -1,0 +1,112 @@
+"""A SQLite file that other processes may write while it is read."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from everhold.adapters.data_engine import confinement
+from everhold.adapters.data_engine.child import QueryFailure, RowStream
+from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
+from everhold.adapters.data_engine.sqlite_reader import (
+    execute,
+    limit_time,
+    list_names,
+    make_authorizer,
+    open_file,
+    translate_error,
+)  # fmt: skip
+
+_WRITE_AHEAD: Final = 2  # in the header: changes are in a log beside the file
+_VERSION_BYTE: Final = 18
+
+
+def open_session(request: Mapping[str, Any]) -> "SqliteSession":
+    """Open the file of the request, and give up all other rights."""
+    limits, path = request["limits"], request["data"]["database"]
+    confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
+    memory = confinement.MemoryLimit(limits["megabytes"])
+    try:
+        beside = [f"{path}{suffix}" for suffix in ("-wal", "-shm", "-journal")]
+        confinement.restrict_files([path, *(name for name in beside if Path(name).exists())])
+        connection = open_file(path, limits, is_immutable=_has_no_log(path))
+        session = SqliteSession(connection, limits["seconds"])
+    except (sqlite3.Error, OSError) as error:
+        raise QueryFailure("unreachable", str(error)[:300]) from error
+    confinement.refuse_calls()
+    memory.apply()
+    return session
+
+
+def _has_no_log(path: str) -> bool:
+    """Say whether a file in write-ahead mode has no log: then it is complete, and SQLite could not make a log."""
+    with Path(path).open("rb") as file:
+        header = file.read(_VERSION_BYTE + 2)
+    is_write_ahead = len(header) > _VERSION_BYTE + 1 and header[_VERSION_BYTE + 1] == _WRITE_AHEAD
+    return is_write_ahead and not (Path(f"{path}-wal").exists() and Path(f"{path}-shm").exists())
+
+
+class SqliteSession:
+    """A connection that may only read the tables of a file."""
+
+    def __init__(self, connection: sqlite3.Connection, seconds: float) -> None:
+        self._connection, self._seconds = connection, seconds
+        self.server = f"SQLite {sqlite3.sqlite_version}"
+        self.notes: list[str] = []
+        limit_time(connection, seconds)
+        self._tables = list(self._read_catalog())
+        connection.set_authorizer(make_authorizer(list_names(connection)))
+
+    def read_rows(self, sql: str) -> RowStream:
+        limit_time(self._connection, self._seconds)
+        return execute(self._connection, sql)
+
+    def query(self, sql: str, seconds: float) -> Sequence[tuple[Any, ...]]:
+        limit_time(self._connection, seconds)
+        try:
+            return self._connection.execute(sql).fetchall()
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise translate_error(error) from error
+
+    def list_tables(self) -> list[CatalogTable]:
+        return self._tables
+
+    def _read_catalog(self) -> Iterator[CatalogTable]:
+        """Yield the tables, before the authorizer forbids to read the catalog. Virtual tables run code: left out."""
+        run = self._connection.execute
+        listed = run(
+            "SELECT name, type = 'view' FROM sqlite_master WHERE type IN ('table', 'view') "
+            "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND coalesce(sql, '') NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
+        ).fetchall()
+        for name, is_view in listed:
+            try:
+                yield self._read_table(str(name), bool(is_view))
+            except sqlite3.OperationalError as error:  # a view of something that is gone
+                self.notes.append(f"{name!s} cannot be read ({str(error)[:100]})")
+
+    def _read_table(self, name: str, is_view: bool) -> CatalogTable:
+        run = self._connection.execute
+        table = CatalogTable(name, is_view)
+        keys: list[tuple[int, str]] = []
+        quoted = _quote_text(name)  # values cannot be bound: the session allows none
+        for column, data_type, place in run(f"SELECT name, type, pk FROM pragma_table_info({quoted})").fetchall():
+            table.columns.append(CatalogColumn(str(column), str(data_type).upper() or "TEXT"))
+            if place:
+                keys.append((place, str(column)))
+        table.primary_key = [column for _, column in sorted(keys)]
+        foreign: dict[int, list[tuple[str, str, str]]] = {}
+        for number, target, column, to_column in run(
+            f'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list({quoted})'
+        ).fetchall():
+            foreign.setdefault(number, []).append((column, target, to_column or self._find_key(target)))
+        table.foreign_keys = [keys[0] for keys in foreign.values() if len(keys) == 1 and keys[0][2]]
+        return table
+
+    def _find_key(self, table: str) -> str:
+        listed = f"SELECT name FROM pragma_table_info({_quote_text(table)}) WHERE pk = 1"
+        rows = self._connection.execute(listed).fetchall()
+        return str(rows[0][0]) if rows else ""
+
+
+def _quote_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,152 @@
+"""The candidates of a question: readings by the rules, and those that other sources propose, ranked together."""
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date
+from typing import NamedTuple, Protocol
+
+from everhold.ask.connections.dialects import list_translations
+from everhold.ask.connections.places import FILES_DIALECT, DataPlace, PlaceReadings, explain_problems
+from everhold.ask.frame import QueryFrame
+from everhold.ask.guard import check_statement
+from everhold.ask.outcome import LIMITS, NotUnderstood
+from everhold.ask.problems import find_problems
+from everhold.ask.reading import QuestionReader, QuestionReading, Readings
+from everhold.errors import StatementRefused
+from everhold.model import TableMetadata
+from everhold.ports.data_engine import CheckedStatement
+
+DIALECT = FILES_DIALECT
+_REJECTED = 0.3  # what is left of the confidence of a reading that a user rejected
+
+
+class ScopedReadings(NamedTuple):
+    """The readings of a question by the rules, and the tables of the scope that it was read with.
+
+    `previous` is the frame that the question changes if it follows another one. `place` is where the tables are,
+    `others` are the readings in all places that the scope has.
+    """
+
+    tables: Sequence[TableMetadata]
+    reader: QuestionReader
+    readings: Readings
+    today: date
+    previous: QueryFrame | None = None
+    place: DataPlace | None = None
+    others: Sequence[PlaceReadings] = ()
+
+    def check(self, reading: QuestionReading) -> CheckedStatement:
+        """Return the statement of a reading after the guard; StatementRefused if it may not run."""
+        return self.check_sql(reading.sql)
+
+    def check_sql(self, sql: str) -> CheckedStatement:
+        """Return a statement on the scope's tables after the guard; StatementRefused if it may not run."""
+        columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
+        return check_statement(sql, self.reader.dialect, columns)
+
+
+class CandidateSource(Protocol):
+    """Proposes readings of a question that are ranked and run together with those of the rules."""
+
+    def propose(self, question: str, scoped: ScopedReadings) -> Sequence[QuestionReading]:
+        """Return readings, best first. Their SQL is in the dialect of the tables or in DuckDB's, and is checked.
+
+        `confidence` is the chance that a reading is right: readings of different origins are compared by it.
+        """
+        ...
+
+
+class FindRejected(Protocol):
+    """Returns statements that users rejected as answers to a question."""
+
+    def __call__(self, question: str, scoped: ScopedReadings, /) -> Collection[str]: ...
+
+
+class RankedCandidates(NamedTuple):
+    """The readings of a question, best first, or why none of them may be run."""
+
+    readings: Readings
+    problems: Sequence[NotUnderstood]
+
+
+def gather_candidates(
+    question: str,
+    scoped: ScopedReadings,
+    sources: Iterable[CandidateSource],
+    find_rejected: FindRejected | None = None,
+) -> RankedCandidates:
+    """Return the readings of all sources in one order.
+
+    Readings by the rules are left out if words of the question are not understood. Proposals are left out if the guard
+    refuses them or their confidence is too low to be run. What users rejected comes last.
+    """
+    proposed = [reading for source in sources for reading in source.propose(question, scoped)]
+    proposals = [
+        allowed
+        for reading in proposed
+        if reading.confidence >= LIMITS.hopeless and (allowed := _find_allowed(scoped, reading)) is not None
+    ]
+    problems = find_problems(scoped.reader.schema, scoped.reader.values, question, scoped.readings)
+    if scoped.place is not None:
+        problems = explain_problems(question, problems, scoped.place, scoped.others)
+    if problems and not proposals:
+        return RankedCandidates(scoped.readings, problems)
+    by_rules = () if problems else scoped.readings.readings
+    ranked = rank_together(by_rules, proposals)
+    if find_rejected is not None:
+        ranked = demote_rejected(ranked, find_rejected(question, scoped))
+    return RankedCandidates(replace(scoped.readings, readings=ranked), ())
+
+
+def demote_rejected(readings: Sequence[QuestionReading], rejected: Collection[str]) -> tuple[QuestionReading, ...]:
+    """Return the readings with those behind the others that users rejected."""
+    kept = [reading for reading in readings if reading.sql not in rejected]
+    demoted = [
+        replace(reading, confidence=round(_REJECTED * reading.confidence, 4), score=reading.score - 1.0)
+        for reading in readings
+        if reading.sql in rejected
+    ]
+    return (*kept, *demoted)
+
+
+def rank_together(
+    by_rules: Sequence[QuestionReading], proposals: Iterable[QuestionReading]
+) -> tuple[QuestionReading, ...]:
+    """Return the readings, best first: by confidence, but those of the rules stay in their order among each other.
+
+    Readings with the same SQL become one. If they are of different origins, they confirm each other: its confidence is
+    the chance that not all of them are wrong.
+    """
+    ranked = list(by_rules)
+    for proposal in sorted(proposals, key=lambda reading: -reading.confidence):
+        place = next((place for place, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
+        if place is not None and ranked[place].origin is proposal.origin:
+            continue
+        added = proposal if place is None else confirm_reading(ranked.pop(place), proposal)
+        lower = (place for place, reading in enumerate(ranked) if reading.confidence < added.confidence)
+        ranked.insert(next(lower, len(ranked)), added)
+    return tuple(ranked)
+
+
+def confirm_reading(reading: QuestionReading, other: QuestionReading) -> QuestionReading:
+    """Return a reading with the confidence that it has if another source arrives at the same result.
+
+    Its origin is that of the surer one, by whose measure it is compared with others.
+    """
+    confidence = 1 - (1 - reading.confidence) * (1 - other.confidence)
+    return replace(
+        reading,
+        confidence=round(confidence, 4),
+        pattern_id=reading.pattern_id or other.pattern_id,
+        origin=max(reading, other, key=lambda item: item.confidence).origin,
+    )
+
+
+def _find_allowed(scoped: ScopedReadings, reading: QuestionReading) -> QuestionReading | None:
+    """Return a proposal in the dialect of the tables if the guard allows it."""
+    for translated in list_translations(reading, scoped.reader.dialect):
+        with suppress(StatementRefused):
+            scoped.check(translated)
+            return translated
+    return None

@@ -1,0 +1,1 @@
+"""Connected databases: their addresses, their tables, and where a question about them runs."""

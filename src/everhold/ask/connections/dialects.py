@@ -1,0 +1,24 @@
+"""Statements in the dialect of the database that runs them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from everhold.ask.reading import QuestionReading
+
+_PROPOSED = "duckdb"
+
+
+def list_translations(reading: QuestionReading, dialect: str) -> Iterator[QuestionReading]:
+    """Yield a proposed reading as it is, for it may be in the dialect already, and translated from DuckDB's SQL."""
+    yield reading
+    if dialect == _PROPOSED:
+        return
+    try:
+        [sql] = sqlglot.transpile(reading.sql, read=_PROPOSED, write=dialect)
+    except (SqlglotError, ValueError):
+        return
+    if sql != reading.sql:
+        yield replace(reading, sql=sql)

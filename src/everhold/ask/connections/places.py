@@ -1,0 +1,171 @@
+"""Where tables are queried: the uploaded files, or one connected database. A question runs in one place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from everhold.ask.guard import find_read_tables
+from everhold.ask.language.tokens import split_words
+from everhold.ask.outcome import NotUnderstood
+from everhold.ask.problems import find_owners, find_problems, list_content_words
+from everhold.ask.reading import QuestionReader, Readings
+from everhold.ask.sources.cache import ScopeTables
+from everhold.ask.sources.deps import DataDeps
+from everhold.errors import Argument, InvalidInput, QueryFailed, Remedy, StatementRefused, Verb
+from everhold.model import Connection
+from everhold.ports.data_engine import CheckedStatement, DataEngine, QueryResult
+
+FILES_DIALECT = "duckdb"
+_ABOUT_AS_LIKELY = 0.1  # difference of confidences
+
+
+@dataclass(frozen=True)
+class DataPlace:
+    """Tables that can be queried together. Without a connection, they are those of uploaded files."""
+
+    tables: ScopeTables
+    connection: Connection | None = None
+
+    @property
+    def dialect(self) -> str:
+        return FILES_DIALECT if self.connection is None else str(self.connection.options["dialect"])
+
+    @property
+    def name(self) -> str:
+        return "the uploaded files" if self.connection is None else f"the connection {self.connection.name!r}"
+
+
+@dataclass(frozen=True)
+class PlaceReadings:
+    """The readings of a question in one place, and what read them."""
+
+    place: DataPlace
+    reader: QuestionReader
+    readings: Readings
+
+
+def split_places(scope_tables: ScopeTables) -> list[DataPlace]:
+    """Return the places of a scope's tables: files first, then connections by name."""
+    connections = sorted(scope_tables.connections.values(), key=lambda connection: (connection.name, connection.id))
+    choices = [DataPlace(scope_tables), *(DataPlace(scope_tables, connection) for connection in connections)]
+    narrowed = [replace(place, tables=_narrow(scope_tables, place.connection)) for place in choices]
+    return [place for place in narrowed if place.tables.tables]
+
+
+def _narrow(scope_tables: ScopeTables, connection: Connection | None) -> ScopeTables:
+    connection_id = None if connection is None else connection.id
+    tables = tuple(table for table in scope_tables.tables if table.connection_id == connection_id)
+    return replace(scope_tables, tables=tables, fields={table.id: scope_tables.fields[table.id] for table in tables})
+
+
+def narrow_places(places: Sequence[DataPlace], connection: Connection) -> list[DataPlace]:
+    """Return the place of one connection."""
+    return [place for place in places if place.connection is not None and place.connection.id == connection.id]
+
+
+def choose_readings(question: str, candidates: Sequence[PlaceReadings]) -> PlaceReadings:
+    """Return the readings of the place that the question is most likely about.
+
+    If another place could answer it as well, the readings have an assumption that says so.
+    """
+    if len(candidates) == 1:
+        return candidates[0]
+    ranked = sorted(candidates, key=lambda candidate: _rank(question, candidate, candidates), reverse=True)
+    best, second = ranked[0], ranked[1]
+    (can_best, confidence), (can_second, other) = (_rank(question, each, candidates) for each in (best, second))
+    if not (can_best and can_second and confidence - other < _ABOUT_AS_LIKELY):
+        return best
+    note = f"asked of {best.place.name}; {second.place.name} could answer it too"
+    noted = [replace(reading, assumptions=(*reading.assumptions, note)) for reading in best.readings.readings]
+    return replace(best, readings=replace(best.readings, readings=tuple(noted)))
+
+
+def _rank(question: str, candidate: PlaceReadings, candidates: Sequence[PlaceReadings]) -> tuple[bool, float]:
+    best = candidate.readings.best
+    problems = find_problems(candidate.reader.schema, candidate.reader.values, question, candidate.readings)
+    is_answered = not problems and not _list_elsewhere(question, candidate, candidates)
+    return is_answered, 0.0 if best is None else best.confidence
+
+
+def explain_problems(
+    question: str, problems: Sequence[NotUnderstood], place: DataPlace, candidates: Sequence[PlaceReadings]
+) -> list[NotUnderstood]:
+    """Return the problems of a question in a place, and those of words that only another place knows."""
+    chosen = next((each for each in candidates if each.place is place), None)
+    if chosen is None or len(candidates) == 1:
+        return list(problems)
+    elsewhere = _list_elsewhere(question, chosen, candidates)
+    named = {problem.text for problem in elsewhere}
+    return [*elsewhere, *(problem for problem in problems if problem.text not in named)]
+
+
+def _list_elsewhere(question: str, chosen: PlaceReadings, candidates: Sequence[PlaceReadings]) -> list[NotUnderstood]:
+    """Return the words that a place cannot explain and another one knows."""
+    best = chosen.readings.best
+    bound = {word for phrase in (best.bindings if best else ()) for word in split_words(phrase)}
+    others = [candidate for candidate in candidates if candidate.place is not chosen.place]
+    problems = []
+    for word in dict.fromkeys(list_content_words(question)):
+        if bound.isdisjoint(split_words(word)) and not _knows(chosen.reader, word):
+            owner = next((other for other in others if _knows(other.reader, word)), None)
+            if owner is not None:
+                reason = (
+                    f"is in {owner.place.name}, and the rest in {chosen.place.name}; a question runs in one database"
+                )
+                problems.append(NotUnderstood(word, reason))
+    return problems
+
+
+def _knows(reader: QuestionReader, text: str) -> bool:
+    words = split_words(text)
+    return bool(words) and (bool(reader.values.find_exact(words)) or all(find_owners(reader.schema, w) for w in words))
+
+
+def choose_place(sql: str, places: Sequence[DataPlace]) -> DataPlace:
+    """Return the place that has all tables of a statement.
+
+    Raise InvalidInput if several places have them, and StatementRefused if only several together do. If none does, the
+    first place is returned, whose guard says which table is missing.
+    """
+    if len(places) == 1:
+        return places[0]
+    read = [(place, _find_tables(sql, place)) for place in places]
+    owned = [(place, names, names & _list_names(place)) for place, names in read]
+    complete = [place for place, names, own in owned if names and own == names]
+    if len(complete) == 1:
+        return complete[0]
+    if complete:
+        listed = " and ".join(place.name for place in complete[:3])
+        raise InvalidInput(
+            f"{listed} have these tables", remedy=Remedy("name a connection with {}", Argument("connection", "NAME"))
+        )
+    partial = [(place, own) for place, _, own in owned if own]
+    if len(partial) > 1:
+        (first, *_), (second, *_) = partial[:2]
+        raise StatementRefused(
+            f"the statement reads tables of {first.name} and of {second.name}",
+            remedy="a statement runs in one database; upload what is to be joined",
+        )
+    return partial[0][0] if partial else places[0]
+
+
+def _find_tables(sql: str, place: DataPlace) -> frozenset[str]:
+    try:
+        names = find_read_tables(sql, place.dialect)
+    except StatementRefused:
+        return frozenset()
+    return frozenset(name.lower() for name in names)
+
+
+def _list_names(place: DataPlace) -> frozenset[str]:
+    return frozenset(table.table_name.lower() for table in place.tables.tables)
+
+
+def query_connection(
+    deps: DataDeps, engine: DataEngine, connection: Connection, statement: CheckedStatement
+) -> QueryResult:
+    """Run a checked statement on a connected database."""
+    try:
+        return engine.run(deps.open_database(connection), statement)
+    except QueryFailed as error:
+        remedy = Remedy("if its tables have changed, read them again with {}", Verb("refresh_connection"))
+        raise QueryFailed(f"the connection {connection.name!r}: {error.fact}", remedy=remedy) from error

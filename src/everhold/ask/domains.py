@@ -1,0 +1,60 @@
+"""Which columns hold values of the same kind: slots are typed by these domains."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from itertools import combinations
+
+from everhold.ask.schema import AskSchema, ColumnRef
+from everhold.ask.values import ValueIndex
+
+# Columns are of one domain if this share of the values of the smaller one is in the other, and at least so many.
+_LEAST_SHARE = 0.4
+_LEAST_SHARED = 2
+_MOST_COLUMNS = 12  # a value of more columns, such as "yes", says nothing about which belong together
+
+
+class ValueDomains:
+    """The domains of the columns of a schema: foreign keys and shared values connect columns."""
+
+    def __init__(self, schema: AskSchema, values: ValueIndex) -> None:
+        self._parents: dict[ColumnRef, ColumnRef] = {}
+        for key in schema.foreign_keys:
+            self._join(key.ref, key.to_ref)
+        for first, second in _list_overlapping(values):
+            self._join(first, second)
+        members: dict[ColumnRef, list[ColumnRef]] = defaultdict(list)
+        for column in schema.columns():
+            members[self._find_root(column.ref)].append(column.ref)
+        self._labels = {root: _choose_label(refs) for root, refs in members.items()}
+
+    def find(self, ref: ColumnRef) -> str:
+        """Return the name of a column's domain: that of most of its columns."""
+        root = self._find_root(ref)
+        return self._labels.get(root, ref.column.lower())
+
+    def _find_root(self, ref: ColumnRef) -> ColumnRef:
+        while ref in self._parents:
+            ref = self._parents[ref]
+        return ref
+
+    def _join(self, first: ColumnRef, second: ColumnRef) -> None:
+        roots = sorted({self._find_root(first), self._find_root(second)})
+        if len(roots) > 1:
+            self._parents[roots[1]] = roots[0]
+
+
+def _list_overlapping(values: ValueIndex) -> Iterable[tuple[ColumnRef, ColumnRef]]:
+    sizes: Counter[ColumnRef] = Counter()
+    shared: Counter[tuple[ColumnRef, ColumnRef]] = Counter()
+    for refs in values.list_columns_of_values():
+        sizes.update(refs)
+        if len(refs) <= _MOST_COLUMNS:
+            shared.update(combinations(sorted(refs), 2))
+    for (first, second), count in sorted(shared.items()):
+        if count >= max(_LEAST_SHARED, _LEAST_SHARE * min(sizes[first], sizes[second])):
+            yield first, second
+
+
+def _choose_label(refs: list[ColumnRef]) -> str:
+    names = Counter(ref.column.lower() for ref in refs)
+    return min(names, key=lambda name: (-names[name], name))

@@ -1,0 +1,71 @@
+"""Which names a statement may use for columns, and of which characters its own names may consist."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from sqlglot import exp
+
+from everhold.errors import StatementRefused
+
+_SPELLING: Final = "check its name; a text stands in single quotes"
+# Characters by which a name could end early if a database quoted names in another way than the parser.
+_UNUSUAL: Final = re.compile(r"""[\x00-\x1f\x7f'"`\\\[\]]""")
+
+
+def check_columns(
+    root: exp.Query,
+    columns: Mapping[str, Collection[str]],
+    used: Collection[str],
+    fold: Callable[[str], str],
+    fold_column: Callable[[str], str],
+) -> None:
+    """Raise StatementRefused for a name that is neither a column of a table that is read nor defined here.
+
+    `columns` has the columns of each table and `used` the tables that are read; all names are folded, those of columns
+    by `fold_column`. A column with a table's name before it must be a column of that table: in PostgreSQL, `orders.f`
+    calls the function `f` if the table has no such column.
+    """
+    known = {name for table in used for name in columns[table]} | {
+        fold_column(alias.alias) for alias in root.find_all(exp.Alias)
+    }
+    for alias in root.find_all(exp.TableAlias):
+        known.update(fold_column(column.name) for column in alias.args.get("columns") or ())
+    sources = _list_sources(root, columns, known, fold, fold_column)
+    for column in root.find_all(exp.Column):
+        if type(column.this) is exp.Identifier:
+            allowed = sources.get(fold(column.table), ()) if column.table else known
+            if fold_column(column.name) not in allowed:
+                fact = f"no column {column.name!r} in the tables of this statement"
+                raise StatementRefused(fact, value=column.name, remedy=_SPELLING)
+    known_names = {*map(fold_column, columns), *(name for names in columns.values() for name in names)}
+    _check_own_names(root, known_names, fold_column)
+
+
+def _list_sources(
+    root: exp.Query,
+    columns: Mapping[str, Collection[str]],
+    known: Collection[str],
+    fold: Callable[[str], str],
+    fold_column: Callable[[str], str],
+) -> dict[str, Collection[str]]:
+    """Return the columns of everything that a statement reads from, by its name or alias."""
+    tables: dict[str, set[str]] = {}
+    for table in root.find_all(exp.Table):
+        name = fold(table.name)
+        if name in columns:
+            renamed = map(fold_column, table.alias_column_names)
+            tables.setdefault(fold(table.alias_or_name), set()).update(columns[name], renamed)
+    derived = {fold(table.alias_or_name) for table in root.find_all(exp.Table)} - tables.keys()
+    derived |= {fold(node.alias) for node in root.find_all(exp.Subquery, exp.CTE, exp.Lateral) if node.alias}
+    for name in derived & tables.keys():
+        raise StatementRefused(f"the name {name!r} stands for two tables", value=name, remedy="use another alias")
+    return {**tables, **dict.fromkeys(derived, known)}
+
+
+def _check_own_names(root: exp.Query, names: Collection[str], fold: Callable[[str], str]) -> None:
+    """Raise StatementRefused for names with quotes, brackets, backslashes or line breaks, unless the data has them."""
+    for identifier in root.find_all(exp.Identifier):
+        name = identifier.name
+        if _UNUSUAL.search(name) and fold(name) not in names:
+            raise StatementRefused("a name has a quote, a bracket or a backslash", value=name, remedy="use plain names")

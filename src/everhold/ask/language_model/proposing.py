@@ -1,0 +1,218 @@
+"""Let a language model propose a reading of a question: prompt → answer → guard → run → at most one repair."""
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from everhold.ask.candidates import RankedCandidates, ScopedReadings, rank_together
+from everhold.ask.earlier import EarlierQuestion
+from everhold.ask.frame import QueryFrame
+from everhold.ask.language_model.answers import ModelAnswer, read_answer
+from everhold.ask.language_model.calling import BoundedModel, ModelCalls, ModelUse
+from everhold.ask.language_model.frame_documents import read_frame
+from everhold.ask.language_model.prompt import ConfirmedExample, ModelTask, make_prompt
+from everhold.ask.language_model.repairing import FailedStatement, describe_failure, make_repair_prompt
+from everhold.ask.language_model.schema_lines import SchemaNotes
+from everhold.ask.language_model.statements import correct_quotes, prepare_statement
+from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
+from everhold.ask.sql import write_sql
+from everhold.ask.wording.frames import describe_frame
+from everhold.errors import EverholdError, InvalidInput, InvalidSettings, ModelUnavailable, QueryError, QueryFailed
+from everhold.model import TableMetadata
+from everhold.ports.data_engine import QueryResult
+
+logger = logging.getLogger(__name__)
+
+# Readings of the rules and of patterns that are at least this sure are answered without the model.
+SURE: Final = 0.9
+# The chance that a model's statement is right. It depends on the model and is not fitted: low enough that a reading of
+# the rules that differs is offered beside it, high enough that a reading that agrees becomes nearly certain.
+CONFIDENCE: Final = 0.6
+REPAIRED_CONFIDENCE: Final = 0.5
+EMPTY_CONFIDENCE: Final = 0.3  # a statement without rows often compares with a value that is not there
+
+RunReading = Callable[[QuestionReading], QueryResult]
+FindExamples = Callable[[str], Sequence[ConfirmedExample]]
+FindNotes = Callable[[Sequence[TableMetadata]], SchemaNotes]
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """When a model is asked, and what it may be told. `sends_values` allows values of cells in prompts."""
+
+    is_always_asked: bool = False
+    sends_values: bool = False
+    seconds: float = 20.0
+    prompt_tokens: int = 3_000
+
+
+class ModelProposal(NamedTuple):
+    """What a model proposed: at most one reading. `note` says why there is none, or is empty."""
+
+    reading: QuestionReading | None = None
+    note: str = ""
+    use: ModelUse | None = None
+
+
+NO_PROPOSAL: Final = ModelProposal()
+
+
+class _Attempt(NamedTuple):
+    """What one answer of the model came to: a reading, or why there is none. A failure may be repaired."""
+
+    sql: str = ""
+    reading: QuestionReading | None = None
+    failure: FailedStatement | None = None
+
+
+class ModelSource:
+    """Proposes readings by a language model. Its answers become statements that pass the guard, and nothing else."""
+
+    def __init__(
+        self,
+        model: BoundedModel,
+        options: ModelOptions,
+        count_tokens: Callable[[str], int],
+        find_notes: FindNotes,
+        find_examples: FindExamples = lambda question: (),
+    ) -> None:
+        self._model, self._options, self._count_tokens = model, options, count_tokens
+        self._find_notes, self._find_examples = find_notes, find_examples
+
+    def is_needed(
+        self, scoped: ScopedReadings, candidates: RankedCandidates, earlier: Sequence[EarlierQuestion]
+    ) -> bool:
+        """Return whether to ask the model: if nothing is sure, or if the question follows a statement of a model."""
+        best = candidates.readings.best
+        is_sure = best is not None and not candidates.problems and best.confidence >= SURE
+        return self._options.is_always_asked or not is_sure or _follows_statement(scoped, earlier)
+
+    def propose(
+        self,
+        question: str,
+        scoped: ScopedReadings,
+        candidates: RankedCandidates,
+        earlier: Sequence[EarlierQuestion],
+        run: RunReading,
+    ) -> ModelProposal:
+        """Return the reading that the model proposes. It never raises for what the model or its server does."""
+        task = self._make_task(question, scoped, earlier)
+        calls = ModelCalls(self._model, self._options.seconds, self._count_tokens)
+        try:
+            attempt = self._ask(task, calls, scoped, run)
+        except EverholdError as error:
+            logger.warning("the language model %r was asked in vain: %s", self._model.name, type(error).__name__)
+            note = f"the language model {self._model.name!r} was not used: it {_describe_error(error)}"
+            return ModelProposal(None, note, self._make_use(calls, "unavailable"))
+        if attempt.reading is None:
+            note = f"the language model {self._model.name!r} gave no statement that can be used"
+            return ModelProposal(None, note, self._make_use(calls, "unusable" if attempt.failure else "declined"))
+        if candidates.problems and attempt.reading.confidence <= EMPTY_CONFIDENCE:
+            note = f"the statement of the language model {self._model.name!r} has no rows"
+            return ModelProposal(None, note, self._make_use(calls, "empty"))
+        lines = [f"the language model {self._model.name!r} wrote the statement", *attempt.reading.assumptions]
+        lines += [f"not understood by the rules: {problem}" for problem in candidates.problems]
+        return ModelProposal(replace(attempt.reading, assumptions=tuple(lines)), "", self._make_use(calls, "proposed"))
+
+    def _make_task(self, question: str, scoped: ScopedReadings, earlier: Sequence[EarlierQuestion]) -> ModelTask:
+        return ModelTask(
+            question,
+            scoped.today,
+            scoped.reader.dialect,
+            scoped.reader.schema,
+            scoped.readings.readings,
+            self._find_notes(scoped.tables),
+            self._find_examples(question),
+            [ConfirmedExample(item.text, item.sql or "") for item in earlier if item.sql],
+            self._options.sends_values,
+        )
+
+    def _make_use(self, calls: ModelCalls, outcome: str) -> ModelUse:
+        return ModelUse(self._model.name, tuple(calls.prompts), self._options.sends_values, outcome)
+
+    def _ask(self, task: ModelTask, calls: ModelCalls, scoped: ScopedReadings, run: RunReading) -> _Attempt:
+        """Return what the model's answer comes to; an answer that failed may be repaired once."""
+        prompt = make_prompt(task, self._count_tokens, self._options.prompt_tokens)
+        attempt = self._try(calls.ask(prompt), task, scoped, run, CONFIDENCE)
+        if attempt.failure is None:
+            return attempt
+        repair = make_repair_prompt(prompt, attempt.sql, attempt.failure, task.schema)
+        return self._try(calls.ask(repair), task, scoped, run, REPAIRED_CONFIDENCE)
+
+    def _try(self, text: str, task: ModelTask, scoped: ScopedReadings, run: RunReading, confidence: float) -> _Attempt:
+        answer = read_answer(text, task.dialect)
+        if answer.is_none:
+            return _Attempt()
+        if answer.problem:
+            return _Attempt(failure=FailedStatement(answer.problem))
+        sql = answer.sql
+        try:
+            frame, sql = _read_statement(answer, task)
+            reading = _make_reading(frame, sql, scoped, confidence)
+            result = run(reading)
+        except (InvalidInput, QueryFailed) as error:
+            failure = describe_failure(error, sql, task.schema, sends_values=task.sends_values)
+            return _Attempt(sql, failure=failure)
+        except QueryError:  # at a limit of time or memory, or without the data: another statement would not help
+            return _Attempt(sql)
+        if not result.rows:
+            reading = replace(reading, confidence=EMPTY_CONFIDENCE)
+        return _Attempt(sql, reading)
+
+
+def _read_statement(answer: ModelAnswer, task: ModelTask) -> tuple[QueryFrame | None, str]:
+    if answer.frame is None:
+        return None, correct_quotes(answer.sql, task.dialect, task.schema)
+    frame = read_frame(answer.frame, task.schema)
+    return frame, write_sql(task.schema, frame, task.dialect)
+
+
+def _make_reading(frame: QueryFrame | None, sql: str, scoped: ScopedReadings, confidence: float) -> QuestionReading:
+    """Return the reading of a statement that passes the guard; raise StatementRefused otherwise."""
+    schema = scoped.reader.schema
+    reading = QuestionReading(frame, sql, "", confidence, origin=ReadingOrigin.MODEL)
+    scoped.check(reading)  # before anything else reads the statement: the guard limits its size
+    statement = prepare_statement(sql, scoped.reader.dialect, schema, scoped.reader.values)
+    if statement.assumptions:  # a value was spelled otherwise, and the frame still has the old spelling
+        frame = None
+    words = statement.words if frame is None else describe_frame(schema, frame)
+    return replace(reading, frame=frame, sql=statement.sql, words=words, assumptions=statement.assumptions)
+
+
+def _follows_statement(scoped: ScopedReadings, earlier: Sequence[EarlierQuestion]) -> bool:
+    """Say whether the question before was answered by a statement that the rules did not write."""
+    last = earlier[-1].sql if earlier else None
+    if last is None or scoped.previous is None:
+        return last is not None
+    return write_sql(scoped.reader.schema, scoped.previous, scoped.reader.dialect) != last
+
+
+def _describe_error(error: EverholdError) -> str:
+    """Return what a model did, in words that name neither its address nor what was sent."""
+    if isinstance(error, ModelUnavailable):
+        return "did not answer in time"
+    return "refused the key" if isinstance(error, InvalidSettings) else "refused the request"
+
+
+def drop_rejected(proposal: ModelProposal, rejected: Collection[str]) -> ModelProposal:
+    """Return a proposal without its reading if users rejected the statement as an answer to the question."""
+    if proposal.reading is None or proposal.reading.sql not in rejected:
+        return proposal
+    return ModelProposal(None, "the statement of the language model was rejected before", proposal.use)
+
+
+def add_proposal(candidates: RankedCandidates, proposal: ModelProposal) -> RankedCandidates:
+    """Return the candidates with a model's reading among them, or with a note why there is none."""
+    readings = candidates.readings
+    if proposal.reading is None:
+        noted = [replace(each, assumptions=(*each.assumptions, proposal.note)) for each in readings.readings]
+        return candidates._replace(readings=replace(readings, readings=tuple(noted))) if proposal.note else candidates
+    known = () if candidates.problems else readings.readings
+    return RankedCandidates(replace(readings, readings=rank_together(known, [proposal.reading])), ())
+
+
+def read_offered(sql: str, scoped: ScopedReadings, readings: Readings) -> QuestionReading:
+    """Return the reading of a statement that an earlier answer offered; StatementRefused if it may not run any more."""
+    known = [reading for reading in (*readings.readings, *scoped.readings.readings) if reading.sql == sql]
+    return known[0] if known else _make_reading(None, sql, scoped, CONFIDENCE)

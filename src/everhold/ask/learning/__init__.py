@@ -1,0 +1,1 @@
+"""What confirmed answers teach: query patterns, aliases, metrics and preferred joins."""

@@ -1,0 +1,111 @@
+"""Answers from what a scope has learned: readings that patterns and lessons propose, ranked with those of the rules."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from everhold.ask.candidates import rank_together
+from everhold.ask.frame import QueryFrame
+from everhold.ask.frame_parts import list_tables
+from everhold.ask.language.tokens import tokenize
+from everhold.ask.learning.frames import read_frame
+from everhold.ask.learning.memory import PatternMatch, PatternMemory
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
+from everhold.ask.learning.slots import MaskedQuestion
+from everhold.ask.lessons import Lessons, contains_phrase
+from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
+from everhold.ask.wording.frames import describe_frame
+
+_MOST_PROPOSALS = 3
+_TAUGHT = 0.01  # what a reading that uses a lesson leads by, if the rules alone are as sure of another one
+
+
+@dataclass(frozen=True)
+class LearnedMemory:
+    """What a scope has learned: query patterns and lessons, and the questions whose answers users rejected."""
+
+    patterns: PatternMemory = field(default_factory=lambda: PatternMemory(()))
+    lessons: Lessons = field(default_factory=Lessons)
+    rejected: tuple[LearnedPattern, ...] = ()
+
+
+def find_rejected(context: QuestionContext, memory: LearnedMemory, question: str) -> set[str]:
+    """Return the statements that users rejected for this question, or for one that differs in its values only."""
+    if not memory.rejected:
+        return set()
+    statements: set[str] = set()
+    for masked in context.mask(question):
+        concepts = context.find_concepts(masked)
+        same = [pattern for pattern in memory.rejected if pattern.masked.text == masked.text]
+        statements.update(sql for pattern in same if (sql := pattern.fill(masked, concepts)) is not None)
+    return statements
+
+
+def propose_readings(
+    context: QuestionContext,
+    memory: LearnedMemory,
+    question: str,
+    by_rules: Readings,
+    *,
+    masks: Sequence[MaskedQuestion] | None = None,
+    meanings: Mapping[str, float] | None = None,
+    previous: QueryFrame | None = None,
+) -> list[QuestionReading]:
+    """Return the readings that memory proposes for a question, beside those of the rules.
+
+    A question that follows another one is no match for a pattern: its words do not say all that is asked.
+    """
+    taught = read_with_lessons(context, memory.lessons, question, by_rules, previous)
+    if previous is not None:
+        return taught
+    matches = memory.patterns.propose(context, question if masks is None else masks, meanings)
+    return [*taught, *(_make_reading(context, match) for match in matches[:_MOST_PROPOSALS])]
+
+
+def rank_readings(
+    context: QuestionContext, memory: LearnedMemory, question: str, by_rules: Readings,
+    masks: Sequence[MaskedQuestion] | None = None,
+) -> tuple[QuestionReading, ...]:  # fmt: skip
+    """Return the readings of a question by the rules and by memory, best first."""
+    return rank_together(by_rules.readings, propose_readings(context, memory, question, by_rules, masks=masks))
+
+
+def read_with_lessons(
+    context: QuestionContext, lessons: Lessons, question: str, by_rules: Readings, previous: QueryFrame | None = None
+) -> list[QuestionReading]:
+    """Return the best reading of a reader that was taught, if a lesson applies and changes the statement."""
+    relevant = choose_lessons(lessons, question, by_rules)
+    if not relevant:
+        return []
+    reading = context.reader.teach(relevant).read(question, context.today, previous).best
+    best = by_rules.best
+    if reading is None or (best is not None and reading.sql == best.sql):
+        return []
+    joins = tuple(join.lesson_id for join in relevant.joins)
+    lead = reading.confidence if best is None else max(reading.confidence, min(best.confidence + _TAUGHT, 1.0))
+    return [replace(reading, confidence=round(lead, 4), lesson_ids=(*reading.lesson_ids, *joins))]
+
+
+def choose_lessons(lessons: Lessons, question: str, by_rules: Readings) -> Lessons:
+    """Return the lessons whose phrase stands in a question, and joins if the question needs any."""
+    tokens = tokenize(question)
+    names = tuple(name for name in lessons.names if contains_phrase(tokens, name.phrase))
+    conditions = tuple(condition for condition in lessons.conditions if contains_phrase(tokens, condition.phrase))
+    frame = by_rules.best.frame if by_rules.best is not None else None
+    has_joins = bool(names or by_rules.unconnected or frame is None or len(set(list_tables(frame))) > 1)
+    return Lessons(names, conditions, lessons.joins if has_joins else ())
+
+
+def _make_reading(context: QuestionContext, match: PatternMatch) -> QuestionReading:
+    """Return a match as a reading, in the words of its frame if the statement has one."""
+    template = match.pattern.template
+    schema = context.reader.schema
+    frame = read_frame(schema, match.sql, template.dialect)
+    return QuestionReading(
+        frame,
+        match.sql,
+        match.words if frame is None else describe_frame(schema, frame),
+        match.confidence,
+        assumptions=("answered like a question that was confirmed",),
+        origin=ReadingOrigin.PATTERN,
+        pattern_id=match.pattern.id,
+    )

@@ -1,0 +1,71 @@
+"""What a masked question asks for besides its slots: two questions with different concepts rarely mean the same."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from everhold.ask.frame import Function
+from everhold.ask.language.cues import FILLERS, Cue, match_cue
+from everhold.ask.language.lexicon import SIZES
+from everhold.ask.language.stems import stem
+
+Concepts = tuple[str, ...]
+"""The cues and the stems of the words of a masked question, in their order."""
+
+# Codes of cues that say nothing about the statement: show, of, in, is, have, who, and.
+_NEUTRAL = frozenset("Lfi=hr&y~")
+_LONGEST_CUE = 10  # words
+# How likely two questions still mean the same for each concept that only one of them has: a cue such as "lowest", a
+# word of a name in the schema, another word. `everhold eval learning` shows what they are worth.
+_CUE, _NAME, _WORD = 0.5, 0.5, 0.8
+_OTHER_ORDER = 0.7  # the same concepts in another order: "the area of the state with the lowest density"
+_CUE_PREFIX = "cue "
+
+
+def find_concepts(masked: str, is_name: Callable[[str], bool]) -> Concepts:
+    """Return the concepts of a masked question. Slots, articles and fillers are none.
+
+    `is_name` says whether a stem is a word of a name in the schema; such a word is no cue: "state" may be a table.
+    """
+    words = masked.split()
+    concepts: list[str] = []
+    place = 0
+    while place < len(words):
+        matched = match_cue(words[place : place + _LONGEST_CUE])
+        if matched is not None and not (matched[1] == 1 and is_name(stem(words[place]))):
+            concepts.extend(_name_cue(matched[0]))
+            place += matched[1]
+            continue
+        word = words[place]
+        if not word.startswith("<") and word not in FILLERS and word not in ("the", "a", "an"):
+            concepts.append(stem(word))
+        place += 1
+    return tuple(concepts)
+
+
+def _name_cue(cue: Cue) -> Iterator[str]:
+    """Yield the concepts of a cue. "Maximum", "highest" and "largest" are the same one."""
+    if cue.code in "sm":
+        yield f"{_CUE_PREFIX}most {cue.value in (True, Function.MAXIMUM)}"
+    elif cue.code not in _NEUTRAL:
+        yield f"{_CUE_PREFIX}{cue.code} {cue.value}"
+    if cue.adjective and cue.adjective not in SIZES:
+        yield stem(cue.adjective)
+
+
+def list_words(concepts: Concepts) -> set[str]:
+    """Return the concepts that are words, not cues."""
+    return {concept for concept in concepts if not concept.startswith(_CUE_PREFIX)}
+
+
+def compare_concepts(first: Concepts, second: Concepts, is_name: Callable[[str], bool]) -> float:
+    """Return a factor from 0 to 1: 1 if both questions have the same concepts in the same order."""
+    if first == second:
+        return 1.0
+    left, right = Counter(first), Counter(second)
+    factor = _OTHER_ORDER if left == right else 1.0
+    for concept, count in ((left - right) + (right - left)).items():
+        if concept.startswith(_CUE_PREFIX):
+            factor *= _CUE**count
+        else:
+            factor *= (_NAME if is_name(concept) else _WORD) ** count
+    return factor

@@ -1,0 +1,123 @@
+"""A statement back to a frame, where a frame can say it: then its answer has titles, units and a restatement."""
+
+from collections.abc import Iterator, Mapping
+
+from sqlglot import exp
+
+from everhold.ask.frame import Expression, Function, Literal, Ordering, Predicate, QueryFrame
+from everhold.ask.guard import parse_query
+from everhold.ask.learning.templates import resolve_column
+from everhold.ask.schema import AskSchema, ColumnRef
+from everhold.errors import StatementRefused
+
+_CLAUSES = frozenset({"kind", "expressions", "from_", "joins", "where", "group", "order", "limit", "distinct"})
+_FUNCTIONS: Mapping[type[exp.Expr], Function] = {
+    exp.Count: Function.COUNT, exp.Sum: Function.SUM, exp.Avg: Function.AVERAGE, exp.Min: Function.MINIMUM,
+    exp.Max: Function.MAXIMUM,
+}  # fmt: skip
+_COMPARISONS: Mapping[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "!=", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=", exp.Like: "like"
+}  # fmt: skip
+
+
+class _NoFrame(Exception):
+    """Raised for a part of a statement that no frame has."""
+
+
+def read_frame(schema: AskSchema, sql: str, dialect: str) -> QueryFrame | None:
+    """Return the frame of a statement; None if it has subqueries, expressions or clauses that no frame has."""
+    try:
+        tree = parse_query(sql, dialect)  # a caller may have written it, and parsing must end
+        return _FrameParser(schema, tree).read() if isinstance(tree, exp.Select) else None
+    except (StatementRefused, ValueError, _NoFrame):
+        return None
+
+
+class _FrameParser:
+    """Reads one SELECT."""
+
+    def __init__(self, schema: AskSchema, tree: exp.Select) -> None:
+        self._schema, self._tree = schema, tree
+
+    def read(self) -> QueryFrame:
+        tree = self._tree
+        if {name for name, value in tree.args.items() if value} - _CLAUSES or len(list(tree.find_all(exp.Select))) > 1:
+            raise _NoFrame
+        tables = self._read_tables()
+        group = tree.args.get("group")
+        order = tree.args.get("order")
+        return QueryFrame(
+            tables[0],
+            tuple(self._read_selected()),
+            bool(tree.args.get("distinct")),
+            tuple(self._read_conditions()),
+            tuple(Expression(self._read_column(item)) for item in (group.expressions if group else ())),
+            (),
+            tuple(self._read_ordering(item) for item in (order.expressions if order else ())),
+            self._read_limit(),
+            tuple(tables[1:]),
+        )
+
+    def _read_tables(self) -> list[str]:
+        names = {table.name.lower(): table.name for table in self._schema.tables}
+        tables = [names.get(table.name.lower(), "") for table in self._tree.find_all(exp.Table)]
+        if not tables or not all(tables) or len(set(tables)) < len(tables):
+            raise _NoFrame
+        if any(join.side or join.args.get("using") for join in self._tree.args.get("joins") or ()):
+            raise _NoFrame
+        return tables
+
+    def _read_selected(self) -> Iterator[Expression]:
+        if [type(item) for item in self._tree.expressions] == [exp.Star]:
+            return
+        yield from (self._read_expression(item) for item in self._tree.expressions)
+
+    def _read_expression(self, node: exp.Expr) -> Expression:
+        node = node.this if isinstance(node, exp.Alias) else node
+        function = _FUNCTIONS.get(type(node))
+        if function is None:
+            return Expression(self._read_column(node))
+        inner = node.this
+        if isinstance(inner, exp.Star):
+            return Expression(function=function)
+        is_distinct = isinstance(inner, exp.Distinct)
+        column = self._read_column(inner.expressions[0] if is_distinct else inner)
+        return Expression(column, function, distinct=is_distinct)
+
+    def _read_column(self, node: exp.Expr) -> ColumnRef:
+        ref = resolve_column(self._schema, node) if isinstance(node, exp.Column) else None
+        if ref is None:
+            raise _NoFrame
+        return ref
+
+    def _read_conditions(self) -> Iterator[Predicate]:
+        where = self._tree.args.get("where")
+        for node in (
+            where.this.flatten() if where and isinstance(where.this, exp.And) else [where.this] if where else []
+        ):
+            yield self._read_condition(node)
+
+    def _read_condition(self, node: exp.Expr) -> Predicate:
+        if isinstance(node, exp.Between):
+            bounds = (_read_literal(node.args["low"]), _read_literal(node.args["high"]))
+            return Predicate(Expression(self._read_column(node.this)), "between", bounds)
+        if isinstance(node, exp.In) and node.expressions:
+            values = tuple(_read_literal(item) for item in node.expressions)
+            return Predicate(Expression(self._read_column(node.this)), "in", values)
+        operator = _COMPARISONS.get(type(node))
+        if operator is None or not isinstance(node, exp.Binary):
+            raise _NoFrame
+        return Predicate(Expression(self._read_column(node.this)), operator, (_read_literal(node.expression),))
+
+    def _read_ordering(self, node: exp.Expr) -> Ordering:
+        return Ordering(self._read_expression(node.this), bool(node.args.get("desc")))
+
+    def _read_limit(self) -> int | None:
+        limit = self._tree.args.get("limit")
+        return int(limit.expression.name) if limit is not None else None
+
+
+def _read_literal(node: exp.Expr) -> Literal:
+    if not isinstance(node, exp.Literal):
+        raise _NoFrame
+    return node.name if node.is_string else float(node.name) if "." in node.name else int(node.name)

@@ -1,0 +1,93 @@
+"""What was learned, as a user sees it, and how it is revoked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from everhold import clock
+from everhold.ask.learning.loading import list_lessons, list_patterns
+from everhold.errors import NotFound, Remedy, Verb
+from everhold.model import QueryLesson, QueryPattern, Scope
+from everhold.model.announcement import make_announcement
+from everhold.ports.records import Records
+from everhold.schema.operations import Hide, Operation, Put
+
+PATTERN = "pattern"
+
+
+@dataclass(frozen=True)
+class LearnedItem:
+    """A query pattern, an alias, a metric or a join that was learned.
+
+    `text` is the masked question or the phrase, `meaning` the statement or what the phrase means. `why` says what the
+    replay gate decided, `query` is the query whose verdict taught it. With a `user`, it is used for that user only.
+    """
+
+    id: str
+    kind: str
+    text: str
+    meaning: str
+    status: str
+    origin: str
+    wins: int
+    losses: int
+    why: str
+    query: str | None
+    author: str | None
+    user: str | None
+    created_at: datetime
+    last_used: datetime | None = None
+
+
+def describe_pattern_row(row: QueryPattern) -> LearnedItem:
+    """Return the row of a pattern as a user sees it."""
+    return _describe(row, PATTERN, row.masked_question, row.sql)
+
+
+def describe_lesson_row(row: QueryLesson) -> LearnedItem:
+    """Return the row of a lesson as a user sees it."""
+    return _describe(row, row.kind, row.phrase, _word_meaning(row))
+
+
+def _describe(row: QueryPattern | QueryLesson, kind: str, text: str, meaning: str) -> LearnedItem:
+    return LearnedItem(
+        row.id,
+        kind,
+        text,
+        meaning,
+        row.status,
+        row.origin,
+        row.wins,
+        row.losses,
+        str(row.metadata.get("why") or ""),
+        row.metadata.get("query"),
+        row.created_by_id,
+        row.user_id,
+        row.created_at,
+        row.last_used,
+    )
+
+
+def _word_meaning(row: QueryLesson) -> str:
+    meaning = row.meaning
+    name = ".".join(str(meaning[part]) for part in ("table", "column") if meaning.get(part))
+    if row.kind == "join":
+        return row.phrase
+    if row.kind == "metric":
+        return f"{name} {meaning.get('operator')} {meaning.get('value')!r}"
+    return f"{name} = {meaning['value']!r}" if meaning.get("value") is not None else name
+
+
+def forget_learned(records: Records, scope: Scope, item_id: str, log_line: Put) -> LearnedItem:
+    """Delete what was learned, so that it is not used any more; NotFound if the scope has no such row."""
+    patterns = [row for row in list_patterns(records, scope) if row.id == item_id]
+    lessons = [row for row in list_lessons(records, scope) if row.id == item_id]
+    if not patterns and not lessons:
+        remedy = Remedy("{} lists what was", Verb("learned"))
+        raise NotFound(f"nothing was learned with the id {item_id!r}", value=item_id, remedy=remedy)
+    now, deletion_id = clock.now(), clock.make_id("del")
+    rows: Sequence[QueryPattern | QueryLesson] = [*patterns, *lessons]
+    operations: list[Operation] = [Hide(type(row), (row.organization_id, row.id), deletion_id, now) for row in rows]
+    operations.extend(Put(make_announcement(row, "delete")) for row in patterns)
+    records.commit([*operations, log_line])
+    return describe_pattern_row(patterns[0]) if patterns else describe_lesson_row(lessons[0])

@@ -1,0 +1,123 @@
+"""The memory of a scope, built from its rows and kept while they and the tables are unchanged."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from everhold.ask.learning.answering import LearnedMemory
+from everhold.ask.learning.memory import PatternMemory
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
+from everhold.ask.learning.rows import read_lesson, read_pattern
+from everhold.ask.lessons import Lessons, TaughtCondition, TaughtJoin, TaughtName
+from everhold.ask.reading import QuestionReader
+from everhold.ask.sources.cache import WeightedCache
+from everhold.ask.sources.lookup import find_project
+from everhold.model import QueryLesson, QueryPattern, QueryRun, Scope
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Where
+
+REJECTED = "rejected"
+_MOST_REJECTED = 200
+
+RowVersions = frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class LoadedMemory:
+    """The memory of a scope and the rows that it was built from, by their ids."""
+
+    memory: LearnedMemory
+    patterns: dict[str, QueryPattern] = field(default_factory=dict)
+    lessons: dict[str, QueryLesson] = field(default_factory=dict)
+
+
+class MemoryCache:
+    """The memories of the scopes that were asked last. It may be shared by threads."""
+
+    def __init__(self, entries: WeightedCache[tuple[str, str | None, str | None], Any]) -> None:
+        self._entries = entries
+
+    def load(
+        self, records: Records, scope: Scope, context: QuestionContext, revalidate: Callable[[LoadedMemory], bool]
+    ) -> LoadedMemory:
+        """Return the memory of a scope, from the cache if no row of it and no table has changed.
+
+        `revalidate` is called with a memory that was read again; it returns whether it changed rows of it.
+        """
+        key = scope.organization, find_project(scope), scope.user
+        versions = _read_versions(records, scope)
+        entry: tuple[RowVersions, QuestionReader, LoadedMemory] | None = self._entries.get(key)
+        if entry is not None and entry[0] == versions and entry[1] is context.reader:
+            return entry[2]
+        loaded = load_memory(records, scope, context)
+        if revalidate(loaded):
+            versions, loaded = _read_versions(records, scope), load_memory(records, scope, context)
+        self._entries.put(key, (versions, context.reader, loaded), 1 + len(loaded.patterns))
+        return loaded
+
+
+def load_memory(records: Records, scope: Scope, context: QuestionContext) -> LoadedMemory:
+    """Return the memory of a scope: what was taught for its project, and by its user for that user."""
+    patterns = {row.id: row for row in list_patterns(records, scope)}
+    lessons = {row.id: row for row in list_lessons(records, scope)}
+    learned = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
+    taught = [lesson for row in lessons.values() if (lesson := read_lesson(context.reader.schema, row)) is not None]
+    memory = LearnedMemory(
+        PatternMemory(learned),
+        Lessons(
+            tuple(lesson for lesson in taught if isinstance(lesson, TaughtName)),
+            tuple(lesson for lesson in taught if isinstance(lesson, TaughtCondition)),
+            tuple(lesson for lesson in taught if isinstance(lesson, TaughtJoin)),
+        ),
+        tuple(_read_rejected(records, scope, context)),
+    )
+    return LoadedMemory(memory, patterns, lessons)
+
+
+def list_patterns(records: Records, scope: Scope) -> list[QueryPattern]:
+    """Return the rows of patterns that a scope uses, oldest first."""
+    rows = records.scan(QueryPattern, scope.organization, _limit(scope), order="created_at")
+    return [row for row in rows if row.user_id in (None, scope.user)]
+
+
+def list_lessons(records: Records, scope: Scope) -> list[QueryLesson]:
+    """Return the rows of lessons that a scope uses, oldest first."""
+    rows = records.scan(QueryLesson, scope.organization, _limit(scope), order="created_at")
+    return [row for row in rows if row.user_id in (None, scope.user)]
+
+
+def _limit(scope: Scope) -> list[Where]:
+    """Return the condition on rows: what was taught in one project is used in that project only."""
+    return [Where("project_id", Op.EQ, find_project(scope))]
+
+
+def _limit_rejected(scope: Scope) -> list[Where]:
+    return [*_limit(scope), Where("feedback", Op.EQ, REJECTED)]
+
+
+def _read_versions(records: Records, scope: Scope) -> RowVersions:
+    names = ("id", "version")
+    rows = [
+        *records.columns(QueryPattern, scope.organization, names, _limit(scope)),
+        *records.columns(QueryLesson, scope.organization, names, _limit(scope)),
+        *records.columns(QueryRun, scope.organization, names, _limit_rejected(scope)),
+    ]
+    return frozenset((str(row_id), int(version)) for row_id, version in rows)
+
+
+def _read_rejected(records: Records, scope: Scope, context: QuestionContext) -> Sequence[LearnedPattern]:
+    """Return the rejected questions with their statements as patterns that are never proposed."""
+    runs = records.scan(
+        QueryRun, scope.organization, _limit_rejected(scope), order="created_at", descending=True, limit=_MOST_REJECTED
+    )
+    rows = [
+        QueryPattern(
+            id=run.id, organization_id=run.organization_id, created_at=run.created_at, updated_at=run.updated_at,
+            question=run.question, masked_question="", sql=run.sql, dialect=context.reader.dialect, fingerprint="",
+            origin="seed",
+        )
+        for run in runs
+        if run.sql is not None and run.metadata.get("user") in (None, scope.user)
+    ]  # fmt: skip
+    patterns = [pattern for row in rows if (pattern := read_pattern(context, row)) is not None]
+    return [replace(pattern, is_active=False) for pattern in patterns]

@@ -1,0 +1,162 @@
+"""The query patterns of a scope: which of them answer a question, and how likely."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+from everhold.ask.language.tokens import fold_text
+from everhold.ask.learning.concepts import Concepts, compare_concepts
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
+from everhold.ask.learning.similarity import TextIndex, Vector, compare_vectors
+from everhold.ask.learning.slots import MaskedQuestion
+
+_VOTERS = 7
+_POWER = 4  # of the similarity that a vote counts: near questions decide
+_OTHER_SIGNATURE = 0.5
+_MOST_RECENT = 32
+_LEAST_WORDS = 0.2
+_MOST_COMPARED = 25  # patterns whose concepts are compared
+_SAME_VALUES, _LEAST_VALUES = 0.4, 2  # questions with the same two values rarely ask for different things
+_EMBEDDED = 0.5  # the share of the similarity by meaning, where it is known and greater
+# Similarity is not yet a chance: at 0.6, about nine of ten statements are right on GeoQuery.
+_STEEPNESS, _EVEN = 14.0, 0.5
+_LEAST_SIMILARITY = 0.3
+
+
+@dataclass(frozen=True)
+class PatternMatch:
+    """A statement that patterns propose for a question. `confidence` is the chance that it is right.
+
+    `words` are those of the nearest pattern's question, with the values of the question that was asked.
+    """
+
+    sql: str
+    confidence: float
+    similarity: float
+    pattern: LearnedPattern
+    words: str
+
+
+@dataclass(frozen=True)
+class _Vote:
+    similarity: float
+    pattern: LearnedPattern
+    masked: MaskedQuestion
+
+
+class PatternMemory:
+    """Patterns with an index of their masked questions. It is not changed: `put` returns another one."""
+
+    def __init__(self, patterns: Iterable[LearnedPattern]) -> None:
+        self._all = {pattern.id: pattern for pattern in patterns}
+        self._indexed = [pattern for pattern in self._all.values() if pattern.is_active]
+        self._index = TextIndex([pattern.masked.text for pattern in self._indexed])
+        # Patterns that were added after the index was built, as it weighs them.
+        self._recent: dict[str, tuple[Vector, ...]] = {}
+
+    @property
+    def patterns(self) -> tuple[LearnedPattern, ...]:
+        return tuple(self._all.values())
+
+    def get(self, pattern_id: str) -> LearnedPattern | None:
+        return self._all.get(pattern_id)
+
+    def put(self, pattern: LearnedPattern) -> "PatternMemory":
+        """Return the memory with a pattern added or replaced. A few are compared one by one; then all are indexed."""
+        if len(self._recent) >= _MOST_RECENT:
+            return PatternMemory({**self._all, pattern.id: pattern}.values())
+        changed = copy(self)
+        changed._all = {**self._all, pattern.id: pattern}
+        known = self._all.get(pattern.id)
+        if pattern.is_active and (known is None or not known.is_active):
+            changed._recent = {**self._recent, pattern.id: self._index.weigh(pattern.masked.text)}
+        return changed
+
+    def propose(
+        self,
+        context: QuestionContext,
+        question: str | Sequence[MaskedQuestion],
+        meanings: Mapping[str, float] | None = None,
+    ) -> list[PatternMatch]:
+        """Return the statements that patterns propose for a question, best first.
+
+        `meanings` has, by the id of a pattern, how similar it is to the question by its embedding.
+        """
+        masks = context.mask(question) if isinstance(question, str) else question
+        votes: dict[str, list[_Vote]] = defaultdict(list)
+        count = 0
+        concepts = {masked: context.find_concepts(masked) for masked in masks}
+        for similarity, pattern, masked in self._rank(context, concepts, meanings or {}):
+            sql = pattern.fill(masked, concepts[masked])
+            if sql is not None:
+                votes[sql].append(_Vote(similarity, pattern, masked))
+                count += 1
+            if count == _VOTERS:
+                break
+        total = sum(vote.similarity**_POWER for cast in votes.values() for vote in cast)
+        matches = [_make_match(sql, cast, total) for sql, cast in votes.items()]
+        likely = [match for match in matches if match.similarity >= _LEAST_SIMILARITY]
+        return sorted(likely, key=lambda match: -match.confidence)
+
+    def _rank(
+        self, context: QuestionContext, concepts: Mapping[MaskedQuestion, Concepts], meanings: Mapping[str, float]
+    ) -> list[tuple[float, LearnedPattern, MaskedQuestion]]:
+        """Return the patterns that resemble a question, most similar first, each with the mask that fits it best."""
+        best: dict[str, tuple[float, MaskedQuestion]] = {}
+        for masked in concepts:
+            for pattern, words in self._measure(masked):
+                meaning = meanings.get(pattern.id, 0.0)
+                if words < _LEAST_WORDS and not meaning:
+                    continue
+                similarity = max(words, (1 - _EMBEDDED) * words + _EMBEDDED * meaning)
+                similarity *= 1.0 if pattern.masked.signature == masked.signature else _OTHER_SIGNATURE
+                if pattern.id not in best or best[pattern.id][0] < similarity:
+                    best[pattern.id] = similarity, masked
+        nearest = sorted(best.items(), key=lambda item: -item[1][0])[:_MOST_COMPARED]
+        ranked = []
+        for pattern_id, (similarity, masked) in nearest:
+            pattern = self._all[pattern_id]
+            factor = compare_concepts(concepts[masked], pattern.concepts, context.reader.is_name)
+            bonus = _SAME_VALUES if _have_same_values(pattern.masked, masked) else 0.0
+            likeness = similarity * factor + bonus * (1 - similarity * factor)
+            ranked.append((likeness * pattern.trust, pattern, masked))
+        return sorted(ranked, key=lambda item: (-item[0], item[1].id))
+
+    def find_similar(self, context: QuestionContext, pattern: LearnedPattern, least: float) -> list[LearnedPattern]:
+        """Return the active patterns that a question of this pattern may be taken for, most similar first."""
+        similar = []
+        for other, words in self._measure(pattern.masked):
+            if words >= least and other.id != pattern.id:
+                factor = compare_concepts(pattern.concepts, other.concepts, context.reader.is_name)
+                if words * factor >= least:
+                    similar.append((words * factor, other))
+        return [other for _, other in sorted(similar, key=lambda item: (-item[0], item[1].id))]
+
+    def _measure(self, masked: MaskedQuestion) -> Iterator[tuple[LearnedPattern, float]]:
+        """Yield the active patterns whose masked question is similar, with the similarity of the words."""
+        vectors = self._index.weigh(masked.text)
+        for place, similarity in self._index.measure(vectors).items():
+            pattern = self._all[self._indexed[place].id]
+            if pattern.is_active and pattern.id not in self._recent:
+                yield pattern, similarity
+        for pattern_id, other in self._recent.items():
+            if self._all[pattern_id].is_active:
+                yield self._all[pattern_id], compare_vectors(vectors, other)
+
+
+def _have_same_values(first: MaskedQuestion, second: MaskedQuestion) -> bool:
+    """Say whether two questions name the same values, and at least two: by chance that is rare."""
+    values = [sorted(fold_text(slot.text) for slot in masked.slots) for masked in (first, second)]
+    return len(values[0]) >= _LEAST_VALUES and values[0] == values[1]
+
+
+def _make_match(sql: str, votes: Sequence[_Vote], total: float) -> PatternMatch:
+    """Return a statement with the similarity of its nearest pattern times its share of the votes."""
+    nearest = max(votes, key=lambda vote: vote.similarity)
+    share = sum(vote.similarity**_POWER for vote in votes) / total if total else 0.0
+    similarity = min(nearest.similarity, 1.0) * share
+    confidence = 1 / (1 + math.exp(-_STEEPNESS * (similarity - _EVEN)))
+    words = nearest.pattern.word(nearest.masked)
+    return PatternMatch(sql, round(confidence, 4), similarity, nearest.pattern, words)

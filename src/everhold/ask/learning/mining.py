@@ -1,0 +1,140 @@
+"""Candidates for lessons: what a confirmed statement uses that the rules did not find in its question."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+
+import sqlglot
+from sqlglot import exp
+
+from everhold.ask.frame import Expression, Predicate
+from everhold.ask.frame_parts import list_columns, list_tables
+from everhold.ask.language.cues import FILLERS, match_cue
+from everhold.ask.language.tokens import Token, fold_text, tokenize
+from everhold.ask.learning.patterns import LearnedPattern
+from everhold.ask.learning.templates import find_compared_column, list_literals, resolve_column
+from everhold.ask.lessons import TaughtCondition, TaughtJoin, TaughtName
+from everhold.ask.reading import QuestionReading
+from everhold.ask.schema import AskSchema, ColumnRef
+
+_LONGEST_PHRASE = 3  # words
+_MOST_CANDIDATES = 16
+_OPERATORS = {exp.EQ: "=", exp.NEQ: "!=", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+Lesson = TaughtName | TaughtCondition | TaughtJoin
+
+
+@dataclass(frozen=True)
+class _UsedElements:
+    """The tables, the columns and the conditions on constants of a statement."""
+
+    tables: tuple[str, ...]
+    columns: tuple[ColumnRef, ...]
+    conditions: tuple[Predicate, ...]
+
+
+def list_joins(schema: AskSchema, sql: str, dialect: str) -> list[tuple[ColumnRef, ColumnRef]]:
+    """Return the pairs of columns by which a statement joins different tables, also by IN and by subqueries."""
+    tree = sqlglot.parse_one(sql, read=dialect)
+    pairs = []
+    for node in tree.find_all(exp.EQ, exp.In):
+        sides = [node.this, node.args.get("query") or node.args.get("expression")]
+        refs = [ref for side in sides if (ref := _find_joined(schema, side)) is not None]
+        if len(refs) == 2 and refs[0].table != refs[1].table:
+            pairs.append((min(refs), max(refs)))
+    return list(dict.fromkeys(pairs))
+
+
+def _find_joined(schema: AskSchema, side: exp.Expr | None) -> ColumnRef | None:
+    """Return the column that one side of a comparison is, or the only one that a subquery on this side selects."""
+    if isinstance(side, exp.Subquery):
+        side = side.this
+    if isinstance(side, exp.Select):
+        side = side.expressions[0] if len(side.expressions) == 1 else None
+    return resolve_column(schema, side) if isinstance(side, exp.Column) else None
+
+
+def mine_lessons(schema: AskSchema, pattern: LearnedPattern, reading: QuestionReading | None) -> list[Lesson]:
+    """Return what would have to be taught so that the rules may read a question as its statement says.
+
+    Words that nothing explains are paired with what the statement uses and the reading does not. Which of the
+    candidates is true is for the replay to tell.
+    """
+    used = _list_used(schema, pattern)
+    known_columns = set(list_columns(reading.frame)) if reading and reading.frame else set()
+    known_tables = set(list_tables(reading.frame)) if reading and reading.frame else set()
+    phrases = list(_list_phrases(pattern.question, reading))
+    columns = [column for column in used.columns if column not in known_columns]
+    tables = [table for table in used.tables if table not in known_tables]
+    # A condition needs the noun if it can: "major rivers" and "major cities" mean different ones.
+    told = [pair for pair in product(reversed(phrases), used.conditions) if _may_mean(pattern.question, *pair)]
+    conditions = (TaughtCondition("", phrase, item) for phrase, item in told if not _is_value(item))
+    names = (TaughtName("", phrase, ref.table, ref.column) for phrase, ref in product(phrases, columns))
+    entities = (TaughtName("", phrase, table) for phrase, table in product(phrases, tables))
+    values = (
+        TaughtName("", phrase, item.left.column.table, item.left.column.column, str(item.values[0]))
+        for phrase, item in told
+        if _is_value(item) and item.left.column is not None
+    )
+    return [
+        *islice(conditions, _MOST_CANDIDATES),
+        *islice(values, _MOST_CANDIDATES),
+        *islice(names, _MOST_CANDIDATES),
+        *islice(entities, _MOST_CANDIDATES),
+    ]
+
+
+def _is_value(condition: Predicate) -> bool:
+    return condition.operator == "=" and isinstance(condition.values[0], str)
+
+
+def _may_mean(question: str, phrase: str, condition: Predicate) -> bool:
+    """Say whether a phrase may mean a constant: one that the question says is meant by its own words only."""
+    text = fold_text(str(condition.values[0]))
+    return f" {text} " not in f" {fold_text(question)} " or text == fold_text(phrase)
+
+
+def _list_used(schema: AskSchema, pattern: LearnedPattern) -> _UsedElements:
+    tree = sqlglot.parse_one(pattern.template.sql, read=pattern.template.dialect)
+    columns = [ref for column in tree.find_all(exp.Column) if (ref := resolve_column(schema, column)) is not None]
+    names = {table.name.lower(): table.name for table in schema.tables}
+    tables = [names[table.name.lower()] for table in tree.find_all(exp.Table) if table.name.lower() in names]
+    filled = {use.place for use in pattern.template.uses}
+    conditions = [
+        predicate
+        for place, node in enumerate(list_literals(tree))
+        if place not in filled and (predicate := _read_condition(schema, node)) is not None
+    ]
+    return _UsedElements(*(tuple(dict.fromkeys(items)) for items in (tables, columns, conditions)))  # type: ignore[arg-type]
+
+
+def _read_condition(schema: AskSchema, node: exp.Literal) -> Predicate | None:
+    """Return the comparison of a column with a constant, if that is what a literal stands in."""
+    parent, column = node.parent, find_compared_column(schema, node)
+    operator = _OPERATORS.get(type(parent)) if isinstance(parent, exp.Binary) else None
+    if operator is None or column is None or parent is None:
+        return None
+    if parent.this is node:
+        operator = _MIRRORED.get(operator, operator)
+    value = node.name if node.is_string else float(node.name) if "." in node.name else int(node.name)
+    return Predicate(Expression(column), operator, (value,))
+
+
+def _list_phrases(question: str, reading: QuestionReading | None) -> Iterator[str]:
+    """Yield runs of words that nothing explains, single words first: they occur in most other questions."""
+    tokens = tokenize(question)
+    unexplained = None if reading is None else {text.lower() for text in (*reading.unexplained, *reading.unused)}
+    free = [_is_free(token, unexplained) for token in tokens]
+    for length in range(1, _LONGEST_PHRASE + 1):
+        for start in range(len(tokens) - length + 1):
+            if all(free[start : start + length]):
+                yield " ".join(token.lower for token in tokens[start : start + length])
+
+
+def _is_free(token: Token, unexplained: Sequence[str] | set[str] | None) -> bool:
+    if token.kind != "word" or not token.lower.isalpha():
+        return False
+    if unexplained is not None:
+        return token.text.lower() in unexplained
+    return token.lower not in FILLERS and match_cue([token.lower]) is None

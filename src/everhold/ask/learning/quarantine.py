@@ -1,0 +1,81 @@
+"""What was learned on tables that have changed since is not used until its statement runs on them again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from everhold.ask.learning.gate import RunStatement
+from everhold.ask.learning.rows import (
+    list_column_types,
+    list_lesson_columns,
+    list_lesson_tables,
+    list_used_tables,
+    make_fingerprint,
+    read_meaning,
+)
+from everhold.ask.learning.teaching import LearnedStatus
+from everhold.ask.schema import AskSchema
+from everhold.model import QueryLesson, QueryPattern
+from everhold.schema.operations import Patch
+
+_MOST_RUN = 50  # statements that are run after one change of the schema; the others wait for the next question
+_USABLE = (LearnedStatus.ACTIVE, LearnedStatus.QUARANTINED)
+
+
+@dataclass(frozen=True)
+class _RowCheck:
+    """A row, the fingerprint of its tables now, and whether all that it uses is as it was."""
+
+    row: QueryPattern | QueryLesson
+    fingerprint: str
+    is_unchanged: bool
+
+
+def revalidate(
+    schema: AskSchema,
+    run: RunStatement,
+    patterns: Sequence[QueryPattern],
+    lessons: Sequence[QueryLesson],
+    now: datetime,
+) -> list[Patch]:
+    """Return the changes of rows whose tables have changed: used again if they still work, quarantined otherwise.
+
+    A pattern must use columns of the same types, and its statement must pass the guard and run. A lesson must be about
+    columns that exist with the same types. Rows whose tables are not here are left as they are, and are not used.
+    """
+    checks = [*_check_patterns(schema, run, patterns), *_check_lessons(schema, lessons)]
+    return [_make_patch(check, now) for check in checks]
+
+
+def _check_patterns(schema: AskSchema, run: RunStatement, rows: Sequence[QueryPattern]) -> Iterator[_RowCheck]:
+    count = 0
+    for row in rows:
+        current = make_fingerprint(schema, list_used_tables(row.sql, row.dialect))
+        if not _is_due(row, current) or count == _MOST_RUN:
+            continue
+        is_same = list_column_types(schema, row.sql, row.dialect) == row.metadata.get("columns")
+        count += is_same
+        yield _RowCheck(row, current, is_same and run(row.sql) is not None)
+
+
+def _check_lessons(schema: AskSchema, rows: Sequence[QueryLesson]) -> Iterator[_RowCheck]:
+    for row in rows:
+        lesson = read_meaning(row)
+        current = "" if lesson is None else make_fingerprint(schema, list_lesson_tables(lesson))
+        if lesson is not None and _is_due(row, current):
+            yield _RowCheck(row, current, list_lesson_columns(schema, lesson) == row.metadata.get("columns"))
+
+
+def _is_due(row: QueryPattern | QueryLesson, current: str) -> bool:
+    is_stale = row.fingerprint != current or row.status == LearnedStatus.QUARANTINED
+    return bool(current) and row.status in _USABLE and is_stale and row.metadata.get("tried") != current
+
+
+def _make_patch(check: _RowCheck, now: datetime) -> Patch:
+    row = check.row
+    values: dict[str, object] = {"updated_at": now, "metadata": {**row.metadata, "tried": check.fingerprint}}
+    if check.is_unchanged:
+        values |= {"fingerprint": check.fingerprint, "status": LearnedStatus.ACTIVE.value}
+    else:
+        values |= {"status": LearnedStatus.QUARANTINED.value}
+    return Patch(type(row), (row.organization_id, row.id), values, version=row.version)

@@ -1,0 +1,75 @@
+"""How similar masked questions are: words and their pairs, and groups of characters, weighted by their rarity."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+_WORD_SIZES = (1, 2)
+_LETTER_SIZES = (2, 3, 4)
+
+
+Vector = Mapping[str, float]
+"""The parts of a text with their weights. Its length is 1."""
+
+
+class TextIndex:
+    """Texts by their parts. A part is a run of words or of characters; it counts the more, the fewer texts have it."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._kinds = [_PartIndex(texts, _list_word_runs), _PartIndex(texts, _list_letter_runs)]
+
+    def weigh(self, text: str) -> tuple[Vector, ...]:
+        """Return a text as this index compares it."""
+        return tuple(kind.weigh(text) for kind in self._kinds)
+
+    def measure(self, vectors: Sequence[Vector]) -> dict[int, float]:
+        """Return the similarity of the texts that share a part with this one, from 0 to 1, by their places."""
+        similarities: dict[int, float] = defaultdict(float)
+        for kind, vector in zip(self._kinds, vectors, strict=True):
+            for part, weight in vector.items():
+                for place, other in kind.postings.get(part, ()):
+                    similarities[place] += weight * other / len(self._kinds)
+        return similarities
+
+
+def compare_vectors(first: Sequence[Vector], second: Sequence[Vector]) -> float:
+    """Return the similarity of two texts that an index has weighed, from 0 to 1."""
+    shared = (sum(w * b[part] for part, w in a.items() if part in b) for a, b in zip(first, second, strict=True))
+    return sum(shared) / len(first)
+
+
+class _PartIndex:
+    """An inverted index of one kind of parts."""
+
+    def __init__(self, texts: Sequence[str], split: Callable[[str], Iterator[str]]) -> None:
+        self._split = split
+        counts = [Counter(split(text)) for text in texts]
+        documents = Counter(part for count in counts for part in count)
+        self._weights = {part: math.log((1 + len(texts)) / (1 + number)) + 1 for part, number in documents.items()}
+        self._unknown = math.log(1 + len(texts)) + 1
+        self.postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for place, count in enumerate(counts):
+            for part, weight in self._weigh(count).items():
+                self.postings[part].append((place, weight))
+
+    def weigh(self, text: str) -> dict[str, float]:
+        return self._weigh(Counter(self._split(text)))
+
+    def _weigh(self, count: Mapping[str, int]) -> dict[str, float]:
+        weighted = {part: number * self._weights.get(part, self._unknown) for part, number in count.items()}
+        length = math.sqrt(sum(weight * weight for weight in weighted.values()))
+        return {part: weight / length for part, weight in weighted.items()} if length else {}
+
+
+def _list_word_runs(text: str) -> Iterator[str]:
+    words = text.split()
+    for size in _WORD_SIZES:
+        for start in range(len(words) - size + 1):
+            yield " ".join(words[start : start + size])
+
+
+def _list_letter_runs(text: str) -> Iterator[str]:
+    padded = f" {text} "
+    for size in _LETTER_SIZES:
+        for start in range(len(padded) - size + 1):
+            yield padded[start : start + size]

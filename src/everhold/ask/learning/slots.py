@@ -1,0 +1,158 @@
+"""The slots of a question: values, numbers and periods that another question of the same kind replaces."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from enum import StrEnum
+from itertools import islice, product
+
+from everhold.ask.frame import Literal
+from everhold.ask.language.periods import TimeInterval
+from everhold.ask.language.tokens import Token, split_words
+from everhold.ask.linking.mention import NUMBER, PERIOD, VALUE, Mention
+from everhold.ask.reading import QuestionReader
+from everhold.ask.schema import ColumnRef
+
+_YEARS = range(1800, 2200)
+_LEAST_SCORE = 0.5  # of the mention of a value
+_MOST_MASKS = 6  # ways to mask a question whose values are in several domains
+_NUMBER_LABEL, _PERIOD_LABEL, _TEXT_LABEL = "number", "period", "text"
+
+
+class SlotForm(StrEnum):
+    """How a statement writes the value of a slot."""
+
+    VALUE = "value"
+    LOWER = "lower"
+    UPPER = "upper"
+    NUMBER = "number"
+    START = "start"
+    END = "end"
+    LAST = "last day"
+    YEAR = "year"
+
+
+@dataclass(frozen=True)
+class QuestionSlot:
+    """Words of a question that name a value, a number or a period.
+
+    `stored` has the value as each column stores it that has it. `labels` are the domains that it may be of.
+    """
+
+    start: int
+    end: int
+    text: str
+    labels: tuple[str, ...]
+    stored: Mapping[ColumnRef, str] = field(default_factory=dict, hash=False)
+    number: int | float | None = None
+    period: TimeInterval | None = None
+
+    def write(self, form: SlotForm, column: ColumnRef | None = None) -> Literal | None:
+        """Return the literal of a form, None if the slot has none. A value must be one that the column stores."""
+        if form in (SlotForm.VALUE, SlotForm.LOWER, SlotForm.UPPER):
+            text = self._find_stored(column)
+            if text is None or form is SlotForm.VALUE:
+                return text
+            return text.lower() if form is SlotForm.LOWER else text.upper()
+        if form is SlotForm.NUMBER:
+            return self.number
+        interval = self._find_interval()
+        if interval is None:
+            return None
+        return _write_date(interval, form)
+
+    def _find_stored(self, column: ColumnRef | None) -> str | None:
+        if column is not None and column in self.stored:
+            return self.stored[column]
+        if column is not None or self.number is not None or self.period is not None:
+            return None
+        return next(iter(self.stored.values()), self.text)
+
+    def _find_interval(self) -> TimeInterval | None:
+        if self.period is not None:
+            return self.period
+        if not isinstance(self.number, int) or self.number not in _YEARS:
+            return None
+        return TimeInterval(date(self.number, 1, 1), date(self.number + 1, 1, 1))
+
+
+def _write_date(interval: TimeInterval, form: SlotForm) -> Literal | None:
+    if form is SlotForm.START:
+        return interval.start.isoformat()
+    if form is SlotForm.END:
+        return interval.end.isoformat()
+    if form is SlotForm.LAST:
+        return (interval.end - timedelta(days=1)).isoformat()
+    is_year = interval == TimeInterval(date(interval.start.year, 1, 1), date(interval.start.year + 1, 1, 1))
+    return str(interval.start.year) if is_year else None
+
+
+@dataclass(frozen=True)
+class MaskedQuestion:
+    """A question in which each slot is replaced by a label. `labels` are those of `slots`, in their order."""
+
+    text: str
+    slots: tuple[QuestionSlot, ...]
+    labels: tuple[str, ...]
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """The kinds of slots, in any order: two questions of one kind have the same."""
+        return tuple(sorted(self.labels))
+
+
+def mask_question(tokens: Sequence[Token], slots: Sequence[QuestionSlot], labels: Sequence[str]) -> MaskedQuestion:
+    """Return a question with labels in the places of its slots."""
+    starts = {slot.start: (slot, label) for slot, label in zip(slots, labels, strict=True)}
+    words, place = [], 0
+    while place < len(tokens):
+        if place in starts:
+            slot, label = starts[place]
+            words.append(f"<{label}>")
+            place = slot.end
+            continue
+        if tokens[place].kind != "mark":
+            words.append(tokens[place].lower)
+        place += 1
+    return MaskedQuestion(" ".join(words), tuple(slots), tuple(labels))
+
+
+def list_masks(tokens: Sequence[Token], slots: Sequence[QuestionSlot]) -> Iterator[MaskedQuestion]:
+    """Yield the ways to mask a question: a value of several domains, such as "Washington", has several labels."""
+    for labels in islice(product(*(slot.labels for slot in slots)), _MOST_MASKS):
+        yield mask_question(tokens, slots, labels)
+
+
+def find_slots(reader: QuestionReader, tokens: Sequence[Token], today: date) -> tuple[QuestionSlot, ...]:
+    """Return the slots of a question, in their order. Of spans that overlap, the longest is taken."""
+    kinds = {VALUE: 0, PERIOD: 1, NUMBER: 2}
+    mentions = [
+        mention
+        for mention in reader.find_mentions(tokens, today)
+        if mention.kind in kinds and (mention.kind != VALUE or mention.score >= _LEAST_SCORE)
+    ]
+    mentions.sort(key=lambda mention: (mention.start - mention.end, kinds[mention.kind], mention.start))
+    taken: set[int] = set()
+    slots = []
+    for mention in mentions:
+        span = range(mention.start, mention.end)
+        if taken.isdisjoint(span):
+            taken.update(span)
+            slots.append(_make_slot(reader, tokens, mention))
+    return tuple(sorted(slots, key=lambda slot: slot.start))
+
+
+def _make_slot(reader: QuestionReader, tokens: Sequence[Token], mention: Mention) -> QuestionSlot:
+    text = " ".join(token.text for token in tokens[mention.start : mention.end])
+    if mention.kind == NUMBER:
+        number = mention.value if isinstance(mention.value, int | float) else None
+        return QuestionSlot(mention.start, mention.end, text, (_NUMBER_LABEL,), number=number)
+    if mention.kind == PERIOD:
+        return QuestionSlot(mention.start, mention.end, text, (_PERIOD_LABEL,), period=mention.period)
+    stored: dict[ColumnRef, str] = {}
+    for match in reader.values.find_exact(split_words(text)):
+        stored.setdefault(match.value.ref, str(match.value.raw))
+    if not stored and mention.column is not None:
+        stored[mention.column] = str(mention.value)
+    labels = tuple(dict.fromkeys(reader.domains.find(ref) for ref in stored)) or (_TEXT_LABEL,)
+    return QuestionSlot(mention.start, mention.end, text, labels, stored)

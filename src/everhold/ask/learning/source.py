@@ -1,0 +1,79 @@
+"""The memory of a scope as a source of candidates for its questions."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from everhold import clock
+from everhold.ask.asking import run_checked
+from everhold.ask.candidates import ScopedReadings
+from everhold.ask.learning.answering import find_rejected, propose_readings
+from everhold.ask.learning.gate import RunStatement
+from everhold.ask.learning.loading import LoadedMemory, MemoryCache
+from everhold.ask.learning.patterns import QuestionContext
+from everhold.ask.learning.quarantine import revalidate
+from everhold.ask.reading import QuestionReading
+from everhold.ask.results import Rows
+from everhold.ask.sources.deps import DataDeps
+from everhold.errors import QueryError, StaleVersion, StatementRefused
+from everhold.model import Scope
+from everhold.ports.data_engine import DataEngine
+
+FindMeanings = Callable[[str], Mapping[str, float]]
+"""Returns how similar query patterns are to a question by their embedding, by their ids."""
+
+
+@dataclass(frozen=True)
+class LearnedSource:
+    """What a scope has learned, as candidates for its questions."""
+
+    deps: DataDeps
+    engine: DataEngine
+    cache: MemoryCache
+    scope: Scope
+    find_meanings: FindMeanings
+
+    def propose(self, question: str, scoped: ScopedReadings) -> Sequence[QuestionReading]:
+        """Return readings by patterns and lessons. Those learned on tables that have changed are tried first."""
+        loaded = self.load(scoped)
+        memory = loaded.memory
+        if not memory.patterns.patterns and not memory.lessons:
+            return []
+        meanings = self.find_meanings(question) if memory.patterns.patterns else {}
+        context = make_context(scoped)
+        return propose_readings(context, memory, question, scoped.readings, meanings=meanings, previous=scoped.previous)
+
+    def find_rejected(self, question: str, scoped: ScopedReadings) -> Collection[str]:
+        """Return the statements that users of the scope rejected for a question."""
+        return find_rejected(make_context(scoped), self.load(scoped).memory, question)
+
+    def load(self, scoped: ScopedReadings) -> LoadedMemory:
+        """Return the memory of the scope, after what was learned on changed tables was tried again."""
+
+        def try_again(loaded: LoadedMemory) -> bool:
+            run = make_runner(self.deps, self.engine, scoped)
+            rows = list(loaded.patterns.values()), list(loaded.lessons.values())
+            patches = revalidate(scoped.reader.schema, run, *rows, clock.now())
+            if patches:
+                with suppress(StaleVersion):  # another caller tried them at the same time
+                    self.deps.records.commit(patches)
+            return bool(patches)
+
+        return self.cache.load(self.deps.records, self.scope, make_context(scoped), try_again)
+
+
+def make_context(scoped: ScopedReadings) -> QuestionContext:
+    """Return what questions are masked with in a scope."""
+    return QuestionContext(scoped.reader, scoped.today)
+
+
+def make_runner(deps: DataDeps, engine: DataEngine, scoped: ScopedReadings) -> RunStatement:
+    """Return a function that runs a statement on the tables of a scope after the guard."""
+
+    def run(sql: str) -> Rows | None:
+        try:
+            return run_checked(deps, engine, scoped, sql).rows
+        except (StatementRefused, QueryError):
+            return None
+
+    return run

@@ -1,0 +1,139 @@
+"""What a verdict on an answer changes in the memory of a scope. Nothing here knows a store."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from everhold.ask.language.tokens import fold_text
+from everhold.ask.learning.answering import LearnedMemory
+from everhold.ask.learning.gate import GateReport, ReplayGate, add_lesson
+from everhold.ask.learning.mining import Lesson, list_joins, mine_lessons
+from everhold.ask.learning.patterns import LearnedPattern, has_same_shape, make_pattern
+from everhold.ask.lessons import Lessons, TaughtJoin
+
+_MOST_TRIED = 10  # lessons that are tried for one verdict
+
+
+class LearnedStatus(StrEnum):
+    """Whether a learned thing is used.
+
+    HELD_BACK did not pass the gate; its question is still replayed. QUARANTINED waits until its statement runs on the
+    changed schema. RETIRED lost as often as it won.
+    """
+
+    ACTIVE = "active"
+    HELD_BACK = "held back"
+    QUARANTINED = "quarantined"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True)
+class TaughtPattern:
+    """A pattern that was added or changed, its status, and what the gate said."""
+
+    pattern: LearnedPattern
+    status: LearnedStatus
+    report: GateReport | None = None
+
+
+@dataclass(frozen=True)
+class TaughtLesson:
+    """A lesson that passed the gate, or that was used once more."""
+
+    lesson: Lesson
+    report: GateReport
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """The memory after a verdict, and what changed in it."""
+
+    memory: LearnedMemory
+    patterns: tuple[TaughtPattern, ...] = ()
+    lessons: tuple[TaughtLesson, ...] = ()
+
+
+def teach_pair(
+    gate: ReplayGate, memory: LearnedMemory, question: str, sql: str, dialect: str, make_id: Callable[[str], str]
+) -> Teaching:
+    """Return what a confirmed question and its statement teach.
+
+    A pattern for the same question with another result is contradicted and loses. A pattern of the same shape wins
+    instead of being learned twice.
+    """
+    pattern = make_pattern(gate.context, make_id("qpt"), question, sql, dialect)
+    changed = list(_contradict(gate, memory, pattern))
+    patterns = memory.patterns
+    for item in changed:
+        patterns = patterns.put(item.pattern)
+    known = next((other for other in patterns.patterns if other.is_active and has_same_shape(other, pattern)), None)
+    if known is not None:
+        added = TaughtPattern(replace(known, wins=known.wins + 1), LearnedStatus.ACTIVE)
+    else:
+        report = gate.check_pattern(patterns, pattern)
+        status = LearnedStatus.ACTIVE if report.is_passed else LearnedStatus.HELD_BACK
+        added = TaughtPattern(replace(pattern, is_active=report.is_passed), status, report)
+    patterns = patterns.put(added.pattern)
+    freed = list(_reconsider(gate, replace(memory, patterns=patterns))) if changed else []
+    for item in freed:
+        patterns = patterns.put(item.pattern)
+    memory = replace(memory, patterns=patterns)
+    lessons, taught = _teach_lessons(gate, memory, pattern, make_id)
+    return Teaching(replace(memory, lessons=lessons), (*changed, added, *freed), tuple(taught))
+
+
+def _contradict(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> Iterator[TaughtPattern]:
+    """Yield the patterns of the same question with another result, after their loss."""
+    text = fold_text(pattern.question)
+    for other in memory.patterns.patterns:
+        if fold_text(other.question) == text and not gate.is_right(pattern.template.sql, other.template.sql):
+            yield lose(other)
+
+
+def lose(pattern: LearnedPattern) -> TaughtPattern:
+    """Return a pattern after a loss: retired if it has not won more often than it lost."""
+    losses = pattern.losses + 1
+    is_active = pattern.is_active and pattern.wins > losses
+    status = LearnedStatus.ACTIVE if is_active else LearnedStatus.RETIRED
+    return TaughtPattern(replace(pattern, losses=losses, is_active=is_active), status)
+
+
+def _reconsider(gate: ReplayGate, memory: LearnedMemory) -> Iterator[TaughtPattern]:
+    """Yield patterns that were held back and pass the gate now that another one was retired."""
+    patterns = memory.patterns
+    for pattern in patterns.patterns:
+        if not pattern.is_active and pattern.wins > pattern.losses:
+            candidate = replace(pattern, is_active=True)
+            report = gate.check_pattern(patterns, candidate)
+            if report.is_passed:
+                patterns = patterns.put(candidate)
+                yield TaughtPattern(candidate, LearnedStatus.ACTIVE, report)
+
+
+def _teach_lessons(
+    gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern, make_id: Callable[[str], str]
+) -> tuple[Lessons, list[TaughtLesson]]:
+    """Return the lessons with those that let the rules answer a confirmed question that they misread."""
+    lessons, taught = memory.lessons, []
+    pairs = [pair for pair in memory.patterns.patterns if pair.wins > pair.losses]
+    for lesson in _list_candidates(gate, lessons, pattern):
+        if gate.is_right(pattern.template.sql, gate.read_taught(lessons, pattern)):
+            break
+        # By itself first: that is known from earlier calls, and most candidates fail here.
+        alone = gate.read_taught(add_lesson(Lessons(), lesson), pattern)
+        if not gate.is_right(pattern.template.sql, alone):
+            continue
+        report = gate.check_lesson(lessons, lesson, pairs)
+        if report.is_passed:
+            named = replace(lesson, lesson_id=make_id("lsn"))
+            lessons = add_lesson(lessons, named)
+            taught.append(TaughtLesson(named, report))
+    return lessons, taught
+
+
+def _list_candidates(gate: ReplayGate, lessons: Lessons, pattern: LearnedPattern) -> list[Lesson]:
+    schema = gate.context.reader.schema
+    known = {(join.left, join.right) for join in lessons.joins}
+    pairs = list_joins(schema, pattern.template.sql, pattern.template.dialect)
+    joins = [TaughtJoin("", *pair) for pair in pairs if pair not in known]
+    return [*joins, *mine_lessons(schema, pattern, gate.read(pattern.question).best)][:_MOST_TRIED]

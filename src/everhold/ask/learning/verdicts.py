@@ -1,0 +1,258 @@
+"""Verdicts on answers: confirm, correct or reject a query, and keep what that teaches as rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from everhold import clock
+from everhold.ask.candidates import ScopedReadings
+from everhold.ask.learning.frames import read_frame
+from everhold.ask.learning.gate import ReplayGate
+from everhold.ask.learning.items import LearnedItem, describe_lesson_row, describe_pattern_row
+from everhold.ask.learning.loading import REJECTED, LoadedMemory
+from everhold.ask.learning.rows import (
+    describe_meaning,
+    describe_slots,
+    list_column_types,
+    list_lesson_columns,
+    list_lesson_tables,
+    list_used_tables,
+    make_fingerprint,
+)
+from everhold.ask.learning.source import LearnedSource, make_context, make_runner
+from everhold.ask.learning.teaching import LearnedStatus, TaughtLesson, TaughtPattern, Teaching, lose, teach_pair
+from everhold.ask.sources.lookup import find_project
+from everhold.ask.wording.frames import describe_frame
+from everhold.errors import InvalidInput, NotFound, Remedy, StaleVersion, Verb
+from everhold.model import QueryLesson, QueryPattern, QueryRun, Scope
+from everhold.model.announcement import make_announcement
+from everhold.model.validation import validate_row
+from everhold.ports.records import Records
+from everhold.retries import CONFLICTS, TryAgain, retry
+from everhold.schema.operations import Operation, Patch, Put
+
+
+class AnswerVerdict(StrEnum):
+    """What a user said about an answer."""
+
+    CONFIRMED = "confirmed"
+    CORRECTED = "corrected"
+    CHOSEN = "chosen"
+    REJECTED = REJECTED
+
+
+@dataclass(frozen=True)
+class VerdictResult:
+    """The query after a verdict, and what was learned from it or changed by it."""
+
+    query: QueryRun
+    learned: tuple[LearnedItem, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """The operations of a verdict and what they change."""
+
+    operations: list[Operation] = field(default_factory=list)
+    items: list[LearnedItem] = field(default_factory=list)
+
+
+def require_query(records: Records, scope: Scope, query_id: str) -> QueryRun:
+    """Return a query of a scope; NotFound if the scope has none with this id."""
+    row = records.get(QueryRun, scope.organization, [query_id]).get(query_id)
+    is_own = row is not None and row.project_id == find_project(scope)
+    if row is None or not is_own or (scope.session is not None and row.session_id not in (None, scope.session)):
+        remedy = Remedy("pass the query of an answer of {}", Verb("ask"))
+        raise NotFound(f"no query {query_id!r} in this scope", value=query_id, remedy=remedy)
+    return row
+
+
+def find_choice(query: QueryRun, choice: int) -> str:
+    """Return the statement of a choice that the answer to a query offered."""
+    choices = query.metadata.get("choices") or []
+    if not 1 <= choice <= len(choices):
+        remedy = f"pass a number from 1 to {len(choices)}" if choices else "correct it with a statement"
+        raise InvalidInput(f"there is no choice {choice}", value=choice, remedy=remedy)
+    return str(choices[choice - 1]["sql"])
+
+
+def give_verdict(
+    source: LearnedSource,
+    scoped: ScopedReadings,
+    query: QueryRun,
+    verdict: AnswerVerdict,
+    sql: str | None,
+    log_line: Put,
+) -> VerdictResult:
+    """Store a verdict on a query and what it teaches. `sql` is the statement that is right, if one is.
+
+    A question that changed the one before it teaches nothing new: its words do not say all that was asked.
+    """
+    gate = ReplayGate(make_context(scoped), make_runner(source.deps, source.engine, scoped))
+
+    def attempt(_: int) -> VerdictResult:
+        now = clock.now()
+        loaded = source.load(scoped)
+        writer = _VerdictWriter(source, scoped, loaded, query, verdict, now)
+        changes = _Changes()
+        if sql is not None and not query.metadata.get("follows"):
+            teaching = teach_pair(gate, loaded.memory, query.question, sql, scoped.reader.dialect, clock.make_id)
+            writer.add_teaching(changes, teaching)
+        writer.add_record(changes)
+        values = {"feedback": verdict.value, "updated_at": now, "last_updated_by_id": source.scope.actor}
+        key = (query.organization_id, query.id)
+        missing = source.deps.make_missing_rows(source.scope, now)
+        try:
+            source.deps.records.commit([*missing, *changes.operations, Patch(QueryRun, key, values), log_line])
+        except StaleVersion as error:
+            raise TryAgain("another caller changed what was learned") from error
+        return VerdictResult(query.evolve(**values, version=query.version + 1), tuple(changes.items))
+
+    return retry("store a verdict", attempt, CONFLICTS)
+
+
+@dataclass(frozen=True)
+class _VerdictWriter:
+    """Turns what a verdict changes into operations on rows."""
+
+    source: LearnedSource
+    scoped: ScopedReadings
+    loaded: LoadedMemory
+    query: QueryRun
+    verdict: AnswerVerdict
+    now: datetime
+
+    def add_teaching(self, changes: _Changes, teaching: Teaching) -> None:
+        for taught in teaching.patterns:
+            row = self.loaded.patterns.get(taught.pattern.id)
+            if row is None:
+                self._put_pattern(changes, taught)
+            else:
+                self._patch_pattern(changes, row, taught)
+        for lesson in teaching.lessons:
+            self._put_lesson(changes, lesson)
+
+    def add_record(self, changes: _Changes) -> None:
+        """Count a win or a loss for the pattern and the lessons that made the answer or that it taught."""
+        is_right = self.verdict is AnswerVerdict.CONFIRMED
+        known = {item.id for item in changes.items}
+        for row in self._find_patterns():
+            pattern = self.loaded.memory.patterns.get(row.id)
+            if row.id in known or pattern is None:
+                continue
+            won = TaughtPattern(replace(pattern, wins=row.wins + 1), LearnedStatus(row.status))
+            self._patch_pattern(changes, row, won if is_right else lose(pattern))
+        for lesson in self._find_lessons():
+            if lesson.id not in known:
+                self._patch_lesson(changes, lesson, is_right)
+
+    def _find_patterns(self) -> Iterator[QueryPattern]:
+        for row in self.loaded.patterns.values():
+            made_it = row.id == self.query.pattern_id
+            if made_it or (self.verdict is not AnswerVerdict.CONFIRMED and row.metadata.get("query") == self.query.id):
+                yield row
+
+    def _find_lessons(self) -> Iterator[QueryLesson]:
+        used = self.query.metadata.get("lessons") or []
+        for row in self.loaded.lessons.values():
+            is_taught = row.metadata.get("query") == self.query.id
+            if row.id in used or (is_taught and self.verdict is AnswerVerdict.REJECTED):
+                yield row
+
+    def _make_common(self, row_id: str) -> dict[str, Any]:
+        scope = self.source.scope
+        return {
+            "id": row_id,
+            "organization_id": scope.organization,
+            "created_at": self.now,
+            "updated_at": self.now,
+            "created_by_id": scope.actor,
+            "project_id": find_project(scope),
+            "user_id": scope.user,
+            "origin": self.verdict.value,
+            "wins": 1,
+        }
+
+    def _put_pattern(self, changes: _Changes, taught: TaughtPattern) -> None:
+        pattern, schema = taught.pattern, self.scoped.reader.schema
+        sql, dialect = pattern.template.sql, pattern.template.dialect
+        why = "" if taught.report is None else taught.report.describe()
+        row = validate_row(
+            QueryPattern,
+            {
+                **self._make_common(pattern.id),
+                "question": pattern.question,
+                "masked_question": pattern.masked.text,
+                "slots": describe_slots(pattern),
+                "frame": self._describe_frame(sql, dialect),
+                "sql": sql,
+                "dialect": dialect,
+                "fingerprint": make_fingerprint(schema, list_used_tables(sql, dialect)),
+                "status": taught.status.value,
+                "metadata": {
+                    "query": self.query.id,
+                    "why": why,
+                    "columns": list_column_types(schema, sql, dialect),
+                    "asked_on": self.scoped.today.isoformat(),
+                },
+            },
+        )
+        chunks = self.source.deps.make_chunks([row])[0]
+        changes.operations.extend([Put(row), *map(Put, chunks), Put(make_announcement(row))])
+        changes.items.append(describe_pattern_row(row))
+
+    def _describe_frame(self, sql: str, dialect: str) -> dict[str, Any]:
+        """Return what the row keeps of the statement's frame, if it has one; the frame is read again at each use."""
+        schema = self.scoped.reader.schema
+        frame = read_frame(schema, sql, dialect)
+        return {} if frame is None else {"entity": frame.entity, "words": describe_frame(schema, frame)}
+
+    def _patch_pattern(self, changes: _Changes, row: QueryPattern, taught: TaughtPattern) -> None:
+        pattern = taught.pattern
+        values = {
+            "wins": pattern.wins,
+            "losses": pattern.losses,
+            "status": taught.status.value,
+            "last_used": self.now,
+            "updated_at": self.now,
+        }
+        changes.operations.append(Patch(QueryPattern, (row.organization_id, row.id), values, version=row.version))
+        changes.items.append(describe_pattern_row(row.evolve(**values)))
+
+    def _put_lesson(self, changes: _Changes, taught: TaughtLesson) -> None:
+        lesson, schema = taught.lesson, self.scoped.reader.schema
+        kind, phrase, meaning = describe_meaning(lesson)
+        row = validate_row(
+            QueryLesson,
+            {
+                **self._make_common(lesson.lesson_id),
+                "kind": kind,
+                "phrase": phrase,
+                "meaning": meaning,
+                "fingerprint": make_fingerprint(schema, list_lesson_tables(lesson)),
+                "metadata": {
+                    "query": self.query.id,
+                    "why": taught.report.describe(),
+                    "columns": list_lesson_columns(schema, lesson),
+                },
+            },
+        )
+        changes.operations.append(Put(row))
+        changes.items.append(describe_lesson_row(row))
+
+    def _patch_lesson(self, changes: _Changes, row: QueryLesson, is_right: bool) -> None:
+        wins, losses = row.wins + is_right, row.losses + (not is_right)
+        status = row.status if wins > losses else LearnedStatus.RETIRED.value
+        values = {
+            "wins": wins, "losses": losses, "status": status, "last_used": self.now, "updated_at": self.now
+        }  # fmt: skip
+        changes.operations.append(Patch(QueryLesson, (row.organization_id, row.id), values, version=row.version))
+        changes.items.append(describe_lesson_row(row.evolve(**values)))
+
+
+def list_learned(rows: Sequence[QueryPattern], lessons: Sequence[QueryLesson]) -> list[LearnedItem]:
+    """Return what was learned, the latest first."""
+    items = [*map(describe_pattern_row, rows), *map(describe_lesson_row, lessons)]
+    return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)

@@ -1,0 +1,208 @@
+"""How much confirmed answers teach: accuracy on questions that were not confirmed, after more and more that were."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import sqlglot
+
+from everhold.ask.language.tokens import fold_text
+from everhold.ask.learning.answering import LearnedMemory, rank_readings
+from everhold.ask.learning.teaching import teach_pair
+from everhold.ask.learning.templates import list_literals
+from everhold.ask.reading import ReadingOrigin
+from everhold.evaluation.learning_data import DIALECT, LearningDatabase, LearningPair
+
+CHECKPOINTS = (0, 50, 100, 200)
+WRONG_SHARE = 0.1
+_SEED = 11
+_DIGITS = 4
+
+Report = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class LearningOutcome:
+    """What became of one question: whether memory changed the answer, and whether a literal leaked into it.
+
+    A literal leaks if it was in the pattern's own question, but is not in the question that was asked.
+    """
+
+    pair: LearningPair
+    is_right: bool
+    was_right: bool
+    is_seen: bool
+    is_from_memory: bool
+    leaks: bool
+
+
+def teach_all(
+    database: LearningDatabase, memory: LearnedMemory, pairs: Sequence[LearningPair], report: Report
+) -> LearnedMemory:
+    """Return a memory after confirmed pairs, taught one after the other as the verbs do."""
+    numbers = count(len(memory.patterns.patterns) + 1)
+    for pair in pairs:
+        memory = teach_pair(
+            database.gate, memory, pair.question, pair.sql, DIALECT, lambda kind: f"{kind}-{next(numbers):06}"
+        ).memory
+        report(1)
+    return memory
+
+
+def ask_all(
+    database: LearningDatabase, memory: LearnedMemory, pairs: Sequence[LearningPair], taught: Sequence[LearningPair]
+) -> list[LearningOutcome]:
+    """Return the outcome of questions that were not taught."""
+    templates = {pair.template for pair in taught}
+    return [_ask(database, memory, pair, pair.template in templates) for pair in pairs]
+
+
+def _ask(database: LearningDatabase, memory: LearnedMemory, pair: LearningPair, is_seen: bool) -> LearningOutcome:
+    by_rules = database.gate.read(pair.question)
+    ranked = rank_readings(database.context, memory, pair.question, by_rules, database.mask(pair.question))
+    best = next((reading for reading in ranked if database.gate.run(reading.sql) is not None), None)
+    was_right = by_rules.best is not None and database.is_right(pair, by_rules.best.sql)
+    pattern = memory.patterns.get(best.pattern_id or "") if best else None
+    is_pattern = best is not None and best.origin is ReadingOrigin.PATTERN
+    return LearningOutcome(
+        pair,
+        best is not None and database.is_right(pair, best.sql),
+        was_right,
+        is_seen,
+        is_pattern or bool(best and best.lesson_ids),
+        is_pattern and pattern is not None and best is not None and _leaks(best.sql, pattern.question, pair.question),
+    )
+
+
+def _leaks(sql: str, source: str, question: str) -> bool:
+    """Say whether a literal of a statement is in the question that it was learned from, but not in the one asked."""
+    old, new = f" {fold_text(source)} ", f" {fold_text(question)} "
+    literals = [fold_text(node.name) for node in list_literals(sqlglot.parse_one(sql, read=DIALECT))]
+    return any(text and f" {text} " in old and f" {text} " not in new for text in literals)
+
+
+def split_by_question(pairs: Sequence[LearningPair], folds: int) -> list[list[LearningPair]]:
+    """Return the folds of a random split."""
+    shuffled = list(pairs)
+    random.Random(_SEED).shuffle(shuffled)
+    return [shuffled[number::folds] for number in range(folds)]
+
+
+def split_by_template(pairs: Sequence[LearningPair], folds: int) -> list[list[LearningPair]]:
+    """Return folds in which all questions with one template are in the same fold."""
+    templates = sorted({pair.template for pair in pairs})
+    random.Random(_SEED).shuffle(templates)
+    places = {template: number % folds for number, template in enumerate(templates)}
+    return [[pair for pair in pairs if places[pair.template] == number] for number in range(folds)]
+
+
+def _list_rest(folds: Sequence[Sequence[LearningPair]], place: int) -> list[LearningPair]:
+    rest = [pair for number, fold in enumerate(folds) if number != place for pair in fold]
+    random.Random(_SEED + place).shuffle(rest)
+    return rest
+
+
+def measure_curve(database: LearningDatabase, folds: Sequence[Sequence[LearningPair]], report: Report) -> list[Any]:
+    """Return the accuracy on each fold after more and more confirmed pairs of the other folds."""
+    outcomes: dict[int, list[LearningOutcome]] = {}
+    sizes: dict[int, list[int]] = {}
+    for place, fold in enumerate(folds):
+        rest = _list_rest(folds, place)
+        stops = [*(stop for stop in CHECKPOINTS if stop < len(rest)), len(rest)]
+        memory, before = LearnedMemory(), 0
+        for number, stop in enumerate(stops):
+            memory, before = teach_all(database, memory, rest[before:stop], report), stop
+            outcomes.setdefault(number, []).extend(ask_all(database, memory, fold, rest[:stop]))
+            sizes.setdefault(number, []).append(stop)
+    return [{"confirmed": max(sizes[number]), **summarise_outcomes(listed)} for number, listed in outcomes.items()]
+
+
+def measure_split(
+    database: LearningDatabase, folds: Sequence[Sequence[LearningPair]], report: Report
+) -> list[LearningOutcome]:
+    """Return the outcomes of each fold after all confirmed pairs of the other folds."""
+    outcomes = []
+    for place, fold in enumerate(folds):
+        rest = _list_rest(folds, place)
+        outcomes += ask_all(database, teach_all(database, LearnedMemory(), rest, report), fold, rest)
+    return outcomes
+
+
+def measure_noise(
+    database: LearningDatabase, folds: Sequence[Sequence[LearningPair]], report: Report
+) -> dict[str, Any]:
+    """Return what wrong confirmations cost, and what is left of it after one correction of each."""
+    noisy, corrected = [], []
+    wrong_count = wrong_before = recovered = 0
+    for place, fold in enumerate(folds):
+        rest = _list_rest(folds, place)
+        wrong = random.Random(_SEED).sample(range(len(rest)), round(WRONG_SHARE * len(rest)))
+        mistaken = {number: _mistake(database, rest, number) for number in wrong}
+        pairs = [mistaken.get(number, pair) for number, pair in enumerate(rest)]
+        memory = teach_all(database, LearnedMemory(), pairs, report)
+        noisy += ask_all(database, memory, fold, rest)
+        truths = [rest[number] for number in wrong]
+        wrong_count += len(truths)
+        wrong_before += sum(not outcome.is_right for outcome in ask_all(database, memory, truths, rest))
+        memory = teach_all(database, memory, truths, report)
+        recovered += sum(outcome.is_right for outcome in ask_all(database, memory, truths, rest))
+        corrected += ask_all(database, memory, fold, rest)
+    return {
+        "wrong_confirmations": wrong_count,
+        "answered_wrong_before_correction": wrong_before,
+        "recovered_by_one_correction": recovered,
+        "accuracy_with_wrong": summarise_outcomes(noisy)["accuracy"],
+        "accuracy_after_correction": summarise_outcomes(corrected)["accuracy"],
+    }
+
+
+def _mistake(database: LearningDatabase, pairs: Sequence[LearningPair], number: int) -> LearningPair:
+    """Return a question with the SQL of another one that has another result."""
+    pair = pairs[number]
+    others = [other for other in pairs if not database.is_right(pair, other.sql)]
+    chosen = random.Random(_SEED + number).choice(others)
+    return LearningPair(pair.question, chosen.sql, chosen.template, chosen.is_ordered)
+
+
+def summarise_outcomes(outcomes: Sequence[LearningOutcome]) -> dict[str, Any]:
+    """Return the figures of questions that were asked with memory."""
+    seen = [outcome for outcome in outcomes if outcome.is_seen]
+    unseen = [outcome for outcome in outcomes if not outcome.is_seen]
+    learned = [outcome for outcome in outcomes if outcome.is_from_memory]
+    return {
+        "questions": len(outcomes),
+        "accuracy": _share([outcome.is_right for outcome in outcomes]),
+        "accuracy_without": _share([outcome.was_right for outcome in outcomes]),
+        "seen_templates": len(seen),
+        "accuracy_seen": _share([outcome.is_right for outcome in seen]),
+        "accuracy_unseen": _share([outcome.is_right for outcome in unseen]),
+        "from_memory": len(learned),
+        "precision_of_memory": _share([outcome.is_right for outcome in learned]),
+        "literal_leaks": sum(outcome.leaks for outcome in outcomes),
+    }
+
+
+def compare_outcomes(outcomes: Sequence[LearningOutcome]) -> dict[str, Any]:
+    """Return how memory compares with the rules alone, with the p-value of McNemar's exact test."""
+    gained = sum(outcome.is_right and not outcome.was_right for outcome in outcomes)
+    broken = sum(outcome.was_right and not outcome.is_right for outcome in outcomes)
+    return {
+        "gained": gained,
+        "broken": broken,
+        "p_value": round(_test_mcnemar(gained, broken), _DIGITS),
+        "is_worse": broken > gained,
+    }
+
+
+def _test_mcnemar(gained: int, broken: int) -> float:
+    """Return the chance of a difference at least as large if memory made none."""
+    total = gained + broken
+    tail = sum(math.comb(total, number) for number in range(min(gained, broken) + 1))
+    return min(1.0, 2 * tail / float(2**total))
+
+
+def _share(flags: Sequence[bool]) -> float | None:
+    return round(sum(flags) / len(flags), _DIGITS) if flags else None

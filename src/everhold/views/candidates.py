@@ -1,0 +1,55 @@
+"""Chooses which sources propose readings of a question besides the rules."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from everhold.ask.candidates import CandidateSource
+from everhold.ask.language_model.examples import find_examples
+from everhold.ask.language_model.proposing import ModelOptions, ModelSource
+from everhold.ask.language_model.schema_lines import SchemaNotes, make_notes
+from everhold.ask.learning.loading import MemoryCache
+from everhold.ask.learning.source import LearnedSource
+from everhold.ask.sources.content import load_scope
+from everhold.ask.sources.deps import DataDeps
+from everhold.ask.sources.lookup import narrow_to_project
+from everhold.model import Scope, TableMetadata
+from everhold.parts import Parts
+from everhold.recall.pipeline import recall
+from everhold.recall.recipe import MEANING
+from everhold.recall.request import Request
+from everhold.views.data_deps import make_data_deps
+
+_MOST_SIMILAR = 20
+
+
+def make_candidate_sources(parts: Parts, scope: Scope) -> Sequence[CandidateSource]:
+    """Return the sources of a scope's questions, in the order in which they are asked."""
+    return [make_learned_source(parts, scope)]
+
+
+def make_learned_source(parts: Parts, scope: Scope) -> LearnedSource:
+    """Return what a scope has learned as a source of candidates."""
+    find_meanings = partial(_find_meanings, parts, scope)
+    cache = MemoryCache(parts.table_cache.learned)
+    return LearnedSource(make_data_deps(parts), parts.data_engine, cache, scope, find_meanings)
+
+
+def _find_meanings(parts: Parts, scope: Scope, question: str) -> Mapping[str, float]:
+    """Return how similar the scope's query patterns are to a question by their embedding."""
+    request = Request(question, _MOST_SIMILAR, minimum=0.0, among=("pattern",), recipe=MEANING)
+    own = narrow_to_project(scope) if scope.user is None else scope
+    return {hit.record.id: hit.score for hit in recall(parts.recall_deps, own, request)}
+
+
+def make_model_source(parts: Parts, deps: DataDeps, scope: Scope) -> ModelSource | None:
+    """Return the language model that is asked about a scope's questions if nothing else is sure; None without one."""
+    if parts.question_model is None:
+        return None
+    chosen = parts.settings.ask
+    options = ModelOptions(chosen.llm == "always", chosen.send_rows, chosen.llm_seconds, chosen.prompt_tokens)
+
+    def find_notes(tables: Sequence[TableMetadata]) -> SchemaNotes:
+        return make_notes(tables, load_scope(deps, scope).fields, sends_values=options.sends_values)
+
+    examples = partial(find_examples, parts.records, scope)
+    return ModelSource(parts.question_model, options, parts.count_tokens, find_notes, examples)

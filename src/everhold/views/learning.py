@@ -1,0 +1,116 @@
+"""The verbs by which users teach: verdicts on answers about data, and what was learned from them."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import everhold
+from everhold.arguments.checks import ChoiceNumber, Identifier, PageSize, Question
+from everhold.arguments.verbs import check_verbs, log_as
+from everhold.errors import InvalidInput
+from everhold.views.awaited import AsyncFacade, Awaited
+from everhold.views.data import DataVerbs
+
+if TYPE_CHECKING:
+    from everhold.ask.candidates import ScopedReadings
+    from everhold.ask.learning.verdicts import AnswerVerdict
+    from everhold.model import QueryRun
+
+
+@check_verbs
+class LearningVerbs(DataVerbs):
+    """What users teach about the data of a scope."""
+
+    @log_as("update")
+    def confirm(self, query: Identifier) -> "everhold.VerdictResult":
+        """Say that an answer is right. `query` is the answer's. Similar questions are then answered in the same way.
+
+        What is learned belongs to the scope's project, and in a scope with a user to that user. It is used only if it
+        gains a confirmed question and breaks none. NotFound if the scope has no such query.
+        """
+        from everhold.ask.learning.verdicts import AnswerVerdict
+
+        return self._judge(query, AnswerVerdict.CONFIRMED)
+
+    @log_as("update")
+    def correct(
+        self, query: Identifier, *, sql: Question | None = None, choice: ChoiceNumber | None = None
+    ) -> "everhold.VerdictResult":
+        """Say what the right answer is: a SELECT on the scope's tables, or the number of one of the answer's choices.
+
+        StatementRefused for a statement that the guard does not let pass, QueryError for one that does not run.
+        """
+        from everhold.ask.learning.verdicts import AnswerVerdict
+
+        if (sql is None) == (choice is None):
+            raise InvalidInput("a correction has either a statement or a choice", remedy="pass sql or choice")
+        return self._judge(query, AnswerVerdict.CORRECTED if choice is None else AnswerVerdict.CHOSEN, sql, choice)
+
+    @log_as("update")
+    def reject(self, query: Identifier) -> "everhold.VerdictResult":
+        """Say that an answer is wrong. The same question is then read differently, if there is another reading."""
+        from everhold.ask.learning.verdicts import AnswerVerdict
+
+        return self._judge(query, AnswerVerdict.REJECTED)
+
+    @log_as("read")
+    def learned(self, *, limit: PageSize = 1000) -> "Sequence[everhold.LearnedItem]":
+        """Return what the scope has learned from verdicts, the latest first, and why each of it is used or not."""
+        from everhold.ask.learning.loading import list_lessons, list_patterns
+        from everhold.ask.learning.verdicts import list_learned
+
+        records = self._parts.records
+        items = list_learned(list_patterns(records, self.scope), list_lessons(records, self.scope))[:limit]
+        self._note("read", {"learned": len(items)})
+        return items
+
+    @log_as("delete")
+    def forget_learned(self, item: Identifier) -> "everhold.LearnedItem":
+        """Revoke something that was learned, by its id; it is not used any more."""
+        from everhold.ask.learning.items import forget_learned
+
+        line = self._make_line("delete", {"learned": item})
+        return forget_learned(self._parts.records, self.scope, item, line)
+
+    def _judge(
+        self, query_id: str, verdict: "AnswerVerdict", sql: str | None = None, choice: int | None = None
+    ) -> "everhold.VerdictResult":
+        from everhold.ask.asking import run_checked
+        from everhold.ask.learning.verdicts import AnswerVerdict, find_choice, give_verdict, require_query
+        from everhold.views.candidates import make_learned_source
+        from everhold.views.data_deps import require_extra
+
+        require_extra()
+        query = require_query(self._parts.records, self.scope, query_id)
+        if verdict is AnswerVerdict.CONFIRMED and query.sql is None:
+            raise InvalidInput("this question was not answered", value=query_id, remedy="correct it with a statement")
+        source, scoped = make_learned_source(self._parts, self.scope), self._read_again(query)
+        if choice is not None:
+            sql = find_choice(query, choice)
+        if sql is not None:
+            run_checked(source.deps, source.engine, scoped, sql)  # what does not run teaches nothing
+        right = query.sql if verdict is AnswerVerdict.CONFIRMED else sql
+        line = self._make_line("update", {"query": query.id, "verdict": verdict.value})
+        return give_verdict(source, scoped, query, verdict, right, line)
+
+    def _read_again(self, query: "QueryRun") -> "ScopedReadings":
+        """Return the readings of a query's question as of the day on which it was asked."""
+        from everhold.ask.asking import read_in_scope
+        from everhold.views.data_deps import make_data_deps
+
+        zone = ZoneInfo(self._parts.settings.timezone)
+        asked_on = query.metadata.get("asked_on")
+        day = date.fromisoformat(asked_on) if asked_on else query.created_at.astimezone(zone).date()
+        deps = make_data_deps(self._parts)
+        return read_in_scope(deps, self.scope, query.question, day, self._find_question_tables)
+
+
+class AsyncLearningVerbs(AsyncFacade):
+    """The verbs of `LearningVerbs`, awaited."""
+
+    confirm = Awaited(LearningVerbs.confirm)
+    correct = Awaited(LearningVerbs.correct)
+    reject = Awaited(LearningVerbs.reject)
+    learned = Awaited(LearningVerbs.learned)
+    forget_learned = Awaited(LearningVerbs.forget_learned)

@@ -1,0 +1,147 @@
+"""A connected MariaDB: everyday questions, users, limits, changed schemas, and statements that try to escape."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.escape_seeds import MUTATIONS, SEEDS
+from benchmarks.sql_escapes import LIMITS, World, attack, build_world, prepare_mysql
+from everhold import Everhold, View
+from everhold.adapters.data_engine import SandboxedDataEngine, SandboxedProfiler
+from everhold.ask.connections.address import parse_address
+from everhold.errors import DataUnavailable, QueryFailed, QueryTimeout, StatementRefused
+from everhold.ports.data_engine import CheckedStatement
+from everhold.ports.databases import DatabaseTables, ProfileLimits
+from everhold.progress import ignore_progress
+from tests.connection_samples import TABLES, find_wrong_answers
+from tests.servers.mariadb import MariadbServer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MariadbServer]:
+    with MariadbServer() as server:
+        server.execute("CREATE DATABASE shop")
+        server.execute(*TABLES, database="shop")
+        yield server
+
+
+@pytest.fixture
+def url(server: MariadbServer) -> str:
+    return server.create_reader("shop_reader", "shop")
+
+
+@pytest.fixture
+def shop(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[View]:
+    monkeypatch.setenv("SHOP_URL", url)
+    with Everhold.open(str(tmp_path / "memories.db"), connections={"hosts": ["localhost"]}) as engine:
+        yield engine.scope(project="shop")
+
+
+@pytest.fixture
+def engine() -> Iterator[SandboxedDataEngine]:
+    engine = SandboxedDataEngine(LIMITS, cache_megabytes=0)
+    yield engine
+    engine.close()
+
+
+def make_tables(url: str) -> DatabaseTables:
+    return DatabaseTables(parse_address(url), hosts=("localhost",))
+
+
+def test_everyday_questions(shop: View) -> None:
+    connected = shop.connect("shop", url_env="SHOP_URL")
+    assert (connected.connection.server.partition(" ")[0], connected.notes) == ("MariaDB", ())
+    assert {key["to_table"] for key in shop.describe("order_items").table.foreign_keys} == {"orders", "products"}
+    assert find_wrong_answers(shop) == []
+
+
+def test_statements_in_its_own_dialect(shop: View) -> None:
+    shop.connect("shop", url_env="SHOP_URL")
+    rows = shop.sql("SELECT DATE_FORMAT(ordered_on, '%Y-%m') AS `month`, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1")
+    assert rows.rows[0] == ("2024-12", 1)
+    assert shop.sql("SELECT IF(vip, 'yes', 'no'), name FROM customers WHERE name = 'Dan O\\'Hara'").rows == (
+        ("yes", "Dan O'Hara"),
+    )
+
+
+def test_a_changed_schema(shop: View, server: MariadbServer) -> None:
+    server.execute("CREATE TABLE shelves (id int PRIMARY KEY, hall text)", database="shop")
+    shop.connect("shop", url_env="SHOP_URL")
+    server.execute("ALTER TABLE shelves CHANGE hall room text", database="shop")
+    [change] = shop.refresh_connection("shop").changes
+    assert (change.table, change.added, change.removed) == ("shelves", ("room text",), ("hall text",))
+    server.execute("DROP TABLE shelves", database="shop")
+
+
+def test_a_user_that_reaches_files_is_refused(
+    server: MariadbServer, shop: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_URL", server.create_reader("filer", "shop"))
+    server.execute("GRANT FILE ON *.* TO filer")
+    with pytest.raises(QueryFailed, match="role 'filer@%' can read files of the server"):
+        shop.connect("shop", url_env="SHOP_URL")
+
+
+def test_a_user_that_can_write_is_noted_and_cannot(
+    server: MariadbServer, shop: View, engine: SandboxedDataEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = server.create_reader("writer", "shop")
+    monkeypatch.setenv("SHOP_URL", address)
+    server.execute("GRANT ALL ON shop.* TO writer")
+    [note] = shop.connect("shop", url_env="SHOP_URL").notes
+    assert "'writer@%' may also ALTER" in note
+    for statement in ("DELETE FROM orders", "DROP TABLE orders", "CREATE TABLE copied (a int)"):
+        with pytest.raises(StatementRefused):
+            shop.sql(statement)
+        unchecked = CheckedStatement(statement, "mysql", frozenset(), 10)
+        with pytest.raises(QueryFailed, match="READ ONLY transaction"):
+            engine.run(make_tables(address), unchecked)
+
+
+def test_the_server_ends_a_long_query(engine: SandboxedDataEngine, server: MariadbServer, url: str) -> None:
+    sleeping = CheckedStatement("SELECT SLEEP(60)", "mysql", frozenset(), 10)
+    with pytest.raises(QueryTimeout):
+        engine.run(make_tables(url), sleeping, replace(LIMITS, seconds=1))
+    with server.connect() as connection, connection.cursor() as cursor:
+        active = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
+        while cursor.execute(active) and cursor.fetchall() != ((0,),):  # pytest ends a server that never does
+            pass
+
+
+def test_a_wrong_password(engine: SandboxedDataEngine, url: str) -> None:
+    wrong = url.replace("reader-of-the-test", "hunter2secret")
+    with pytest.raises(DataUnavailable, match="Access denied") as refused:
+        engine.run(make_tables(wrong), CheckedStatement("SELECT 1", "mysql", frozenset(), 10))
+    assert "hunter2secret" not in str(refused.value)
+
+
+def test_large_tables_are_sampled(server: MariadbServer, url: str) -> None:
+    server.execute(
+        "CREATE TABLE events AS SELECT seq AS id, seq % 7 AS kind FROM seq_1_to_60000", "ANALYZE TABLE events",
+        database="shop",
+    )  # fmt: skip
+    read = SandboxedProfiler().profile(make_tables(url), ProfileLimits(sample_rows=1000), ignore_progress)
+    [events] = [table for table in read.tables if table.name == "events"]
+    assert 50_000 < events.row_count < 70_000
+    assert "statistics are those of 1,000 of about" in events.notes[0]
+    server.execute("DROP TABLE events", database="shop")
+
+
+@pytest.fixture(scope="module")
+def attacked(server: MariadbServer) -> Iterator[World]:
+    with build_world("mysql", prepare_mysql(server)) as world:
+        yield world
+
+
+def test_the_guard_refuses_what_would_escape(attacked: World, engine: SandboxedDataEngine) -> None:
+    toll = attack(engine, attacked, SEEDS["mysql"][:-2], 20, guarded=True)
+    assert toll.escapes == []
+    assert toll.passed_guard <= 2 * len(MUTATIONS), "only those that ask for nothing but constants"
+
+
+def test_the_server_and_the_sandbox_hold_without_the_guard(attacked: World, engine: SandboxedDataEngine) -> None:
+    toll = attack(engine, attacked, SEEDS["mysql"], 1, guarded=False)
+    assert toll.escapes == []
+    assert toll.longest_seconds <= LIMITS.seconds + 1

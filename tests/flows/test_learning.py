@@ -1,0 +1,252 @@
+"""Verdicts on answers teach: what is learned is used, scoped, revocable, and never used on tables that have changed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from everhold import AnswerStatus, Everhold, View
+from everhold.errors import InvalidInput, NotFound, QueryError, StatementRefused
+from everhold.model import QueryLesson, QueryPattern, QueryRun
+from everhold.schema.operations import Patch
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests.engines import Store, records_of
+
+ORDERS = """order_id,channel,country,amount,ordered_on
+1,web,Spain,20,2025-01-10
+2,web,France,35,2025-02-11
+3,store,Spain,15,2025-02-20
+4,web,Spain,30,2024-12-01
+"""
+QUESTION = "how much moolah came from Spain"
+RIGHT = "SELECT sum(amount) FROM orders WHERE country = 'Spain'"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Everhold]:
+    with Everhold.open("memory://", blobs=str(tmp_path / "blobs"), embedder=FakeEmbedder()) as engine:
+        yield engine
+
+
+@pytest.fixture
+def shop(engine: Everhold, tmp_path: Path) -> View:
+    return upload(engine.scope(project="shop"), tmp_path, ORDERS)
+
+
+def upload(view: View, folder: Path, content: str) -> View:
+    (folder / "orders.csv").write_text(content)
+    view.upload(str(folder / "orders.csv"))
+    return view
+
+
+def teach(view: View, question: str = QUESTION, sql: str = RIGHT) -> str:
+    query = view.ask(question).query
+    view.correct(query, sql=sql)
+    return query
+
+
+def test_a_correction_answers_questions_with_other_values(store: Store, tmp_path: Path) -> None:
+    engine = store.open(blobs=str(tmp_path / "blobs"))
+    shop = upload(engine.scope(project="shop"), tmp_path, ORDERS)
+    teach(shop)
+    answer = shop.ask("how much moolah came from France")
+    assert answer.table.rows == ((35,),)
+    assert answer.restatement == "the total amount of orders in France"
+    assert "Spain" not in answer.sql
+    run = records_of(engine).get(QueryRun, "default", [answer.query])[answer.query]
+    assert run.pattern_id == next(item.id for item in shop.learned() if item.kind == "pattern")
+    for item in shop.learned():
+        shop.forget_learned(item.id)
+    assert shop.learned() == []
+    assert shop.ask("how much moolah came from France").table.rows != ((35,),)
+
+
+def test_learned_says_what_was_learned_and_why(shop: View) -> None:
+    query = teach(shop)
+    items = {item.kind: item for item in shop.learned()}
+    pattern = items["pattern"]
+    assert (pattern.text, pattern.status, pattern.origin) == (
+        "how much moolah came from <country>", "active", "corrected"
+    )  # fmt: skip
+    assert (pattern.wins, pattern.losses, pattern.query) == (1, 0, query)
+    assert pattern.why == f"answers {QUESTION!r}, breaks none of 1 replayed"
+    assert (items["alias"].text, items["alias"].meaning) == ("moolah", "orders.amount")
+
+
+def test_an_alias_serves_questions_of_another_shape(shop: View) -> None:
+    assert shop.ask("moolah per channel").status == AnswerStatus.CANNOT
+    teach(shop)
+    answer = shop.ask("moolah per channel")
+    assert sorted(answer.table.rows) == [(15, "store"), (85, "web")]
+    assert "'moolah' means orders.amount" in answer.assumptions
+
+
+def test_a_confirmation_counts_as_a_win(shop: View) -> None:
+    teach(shop)
+    result = shop.confirm(shop.ask("how much moolah came from France").query)
+    assert result.query.feedback == "confirmed"
+    [pattern] = [item for item in shop.learned() if item.kind == "pattern"]
+    assert pattern.wins == 2
+
+
+def test_an_answer_that_was_only_run_teaches_nothing(shop: View) -> None:
+    shop.ask("What is the total amount?")
+    shop.sql(RIGHT)
+    assert shop.learned() == []
+
+
+def test_a_choice_is_remembered(engine: Everhold, tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("sale_id,day,net_price,gross_price\n1,2025-01-02,10,12\n2,2024-03-04,20,24\n")
+    sales = engine.scope(project="sales")
+    sales.upload(str(tmp_path / "sales.csv"))
+    answer = sales.ask("What is the total price?")
+    assert answer.status == AnswerStatus.CLARIFY
+    result = sales.correct(answer.query, choice=2)
+    assert {item.origin for item in result.learned} == {"chosen"}
+    again = sales.ask("What is the total price?")
+    assert (again.table.rows, again.choices) == (((36,),), ())
+    with pytest.raises(InvalidInput, match="no choice 3"):
+        sales.correct(answer.query, choice=3)
+
+
+def test_a_rejected_reading_comes_last(shop: View) -> None:
+    answer = shop.ask("What is the total amount in 2025?")
+    shop.reject(answer.query)
+    again = shop.ask("What is the total amount in 2025?")
+    assert again.sql != answer.sql or again.confidence < answer.confidence
+    other = shop.ask("What is the total amount in 2024?")
+    assert other.confidence < answer.confidence
+
+
+def test_a_rejection_retires_what_made_the_answer(shop: View) -> None:
+    teach(shop)
+    shop.reject(shop.ask("how much moolah came from France").query)
+    assert {item.status for item in shop.learned() if item.kind == "pattern"} == {"retired"}
+
+
+def test_only_what_was_learned_can_be_revoked(shop: View) -> None:
+    with pytest.raises(NotFound, match="nothing was learned with the id"):
+        shop.forget_learned("qpt_none")
+
+
+def test_nothing_is_learned_across_projects_users_and_tenants(engine: Everhold, shop: View, tmp_path: Path) -> None:
+    ana = engine.scope(project="shop", user="ana")
+    query = teach(ana)
+    others = [
+        engine.scope(project="shop", user="bob"),
+        shop,
+        upload(engine.scope(project="other"), tmp_path, ORDERS),
+        upload(engine.scope(organization="acme", project="shop"), tmp_path, ORDERS),
+    ]
+    assert ana.ask("how much moolah came from France").table.rows == ((35,),)
+    for view in others:
+        assert view.learned() == []
+        assert view.ask("how much moolah came from France").table.rows != ((35,),)
+    for view in others[2:]:
+        with pytest.raises(NotFound, match="no query"):
+            view.confirm(query)
+
+
+def test_what_a_project_learned_serves_its_users(engine: Everhold, shop: View) -> None:
+    teach(shop)
+    assert engine.scope(project="shop", user="bob").ask("how much moolah came from France").table.rows == ((35,),)
+
+
+HOSTILE = (
+    "DROP TABLE orders",
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT 1; SELECT 2",
+    "SELECT * FROM other_tenant",
+    "SELECT no_such_column FROM orders",
+)
+
+
+def test_a_hostile_correction_is_refused(shop: View) -> None:
+    query = shop.ask(QUESTION).query
+    for sql in HOSTILE:
+        with pytest.raises(StatementRefused):
+            shop.correct(query, sql=sql)
+    assert shop.learned() == []
+
+
+def test_a_correction_that_does_not_run_teaches_nothing(shop: View) -> None:
+    query = shop.ask(QUESTION).query
+    with pytest.raises(QueryError):
+        shop.correct(query, sql="SELECT CAST(country AS INTEGER) FROM orders")
+    assert shop.learned() == []
+
+
+def test_wrong_arguments_are_refused(shop: View) -> None:
+    query = shop.ask("purple elephants").query
+    with pytest.raises(InvalidInput, match="this question was not answered"):
+        shop.confirm(query)
+    with pytest.raises(InvalidInput, match="either a statement or a choice"):
+        shop.correct(query)
+    with pytest.raises(NotFound, match="no query 'qry_none'"):
+        shop.reject("qry_none")
+
+
+def test_a_stored_statement_passes_the_guard_at_every_use(engine: Everhold, shop: View) -> None:
+    teach(shop)
+    records = records_of(engine)
+    [row] = records.scan(QueryPattern, "default")
+    for sql in ("SELECT * FROM read_text('/etc/passwd') WHERE 'Spain' = 'Spain'", "not SQL at all ((("):
+        records.commit([Patch(QueryPattern, ("default", row.id), {"sql": sql})])
+        answer = shop.ask("how much moolah came from France")
+        assert "passwd" not in answer.sql
+
+
+def test_a_follow_up_changes_a_learned_answer(shop: View) -> None:
+    teach(shop)
+    answer = shop.ask("how much moolah came from France")
+    assert shop.ask("only in 2024", after=answer.earlier).table.rows != answer.table.rows
+    assert shop.ask("and from Spain?", after=answer.earlier).table.rows == ((65,),)
+
+
+def test_a_fragment_teaches_nothing(engine: Everhold, shop: View) -> None:
+    chat = engine.scope(project="shop", user="ana", session="s1")
+    chat.ask("What is the total amount in 2025?")
+    answer = chat.ask("and in 2024?")
+    assert answer.table.rows == ((30,),)
+    assert chat.confirm(answer.query).learned == ()
+    assert chat.learned() == []
+
+
+DRIFTS = {
+    "renamed": (ORDERS.replace("amount", "total"), "quarantined"),
+    "dropped": ("order_id,country\n1,Spain\n", "quarantined"),
+    "retyped": (ORDERS.replace(",20,", ",twenty,").replace(",35,", ",many,"), "quarantined"),
+    "another column": (ORDERS.replace("ordered_on", "ordered_on,note").replace("-10", "-10,x"), "active"),
+}
+
+
+def test_what_was_learned_waits_until_it_runs_on_a_changed_schema(shop: View, tmp_path: Path) -> None:
+    teach(shop)
+    for name, (content, status) in DRIFTS.items():
+        upload(shop, tmp_path, content)
+        answer = shop.ask("how much moolah came from Spain")
+        learned = [item for item in shop.learned() if item.kind == "pattern"]
+        assert (name, [item.status for item in learned]) == (name, [status])
+        assert (name, answer.table.rows == ((65,),)) == (name, status == "active")
+        upload(shop, tmp_path, ORDERS)
+        assert shop.ask("how much moolah came from Spain").table.rows == ((65,),)
+        assert {item.status for item in shop.learned()} == {"active"}
+
+
+def test_new_rows_are_no_change_of_the_schema(shop: View, tmp_path: Path) -> None:
+    teach(shop)
+    upload(shop, tmp_path, ORDERS + "5,web,Italy,7,2025-03-01\n")
+    assert shop.ask("how much moolah came from Italy").table.rows == ((7,),)
+
+
+def test_what_was_learned_is_exported(engine: Everhold, shop: View, tmp_path: Path) -> None:
+    teach(shop)
+    engine.export(tmp_path / "all.everhold")
+    with Everhold.open("memory://", blobs=str(tmp_path / "others"), embedder=FakeEmbedder()) as other:
+        other.load(tmp_path / "all.everhold")
+        records = records_of(other)
+        assert len(records.scan(QueryPattern, "default")) == 1
+        assert [row.phrase for row in records.scan(QueryLesson, "default")] == ["moolah"]
+        copied = other.scope(project="shop")
+        upload(copied, tmp_path, ORDERS)
+        assert copied.ask("how much moolah came from France").table.rows == ((35,),)

@@ -1,0 +1,60 @@
+"""A language model that hangs: it is waited for only so long, and few questions wait at once."""
+
+import threading
+
+import pytest
+
+from everhold.ask.language_model.calling import BoundedModel, ModelCalls
+from everhold.errors import ModelError, ModelUnavailable
+
+
+class HangingModel:
+    """A model that answers when it is released."""
+
+    name = "hanging"
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.asked = 0
+
+    def complete(self, prompt: str) -> str:
+        self.asked += 1
+        self.released.wait()
+        return prompt.upper()
+
+
+def test_few_questions_wait_at_once() -> None:
+    model = HangingModel()
+    bounded = BoundedModel(model)
+    for _ in range(4):
+        with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.01 seconds"):
+            bounded.complete("a", 0.01)
+    with pytest.raises(ModelUnavailable, match="4 questions wait for the model 'hanging'"):
+        bounded.complete("a", 0.01)
+    assert model.asked == 4
+    model.released.set()
+    while True:  # until the first of the four has ended
+        try:
+            assert bounded.complete("b", 10) == "B"
+            break
+        except ModelUnavailable:
+            continue
+
+
+def test_the_calls_of_a_question_share_its_time() -> None:
+    model = HangingModel()
+    calls = ModelCalls(BoundedModel(model), 0.05, len)
+    for _ in range(2):
+        with pytest.raises(ModelUnavailable):
+            calls.ask("abc")
+    assert [(sent.tokens, sent.answer_tokens) for sent in calls.prompts] == [(3, None), (3, None)]
+    model.released.set()
+
+
+def test_an_error_of_the_model_is_raised() -> None:
+    class Broken(HangingModel):
+        def complete(self, prompt: str) -> str:
+            raise ModelError("refused", remedy="none")
+
+    with pytest.raises(ModelError, match="refused"):
+        BoundedModel(Broken()).complete("a", 1)
