@@ -94,13 +94,14 @@ class MariadbServer(Server):
         options = [
             "--no-defaults", f"--datadir={self._data}", f"--lc-messages-dir={share}",
             f"--plugin-dir={self._programs / 'usr/lib/mysql/plugin'}", f"--character-sets-dir={share / 'charsets'}",
+            f"--tmpdir={self._home}",  # servers that start at the same time would share temporary tables
         ]  # fmt: skip
         if not self._data.exists():
             self._initialise(options, share)
         settings = [
             f"--socket={self.socket}", f"--port={self.port}", "--bind-address=127.0.0.1", "--skip-name-resolve",
             f"--pid-file={self._home / 'pid'}", "--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=0",
-            f"--secure-file-priv={self._home}", "--skip-log-bin", f"--tmpdir={self._home}",
+            f"--secure-file-priv={self._home}", "--skip-log-bin",
         ]  # fmt: skip
         with (self._home / "log").open("ab") as log:
             self._process = subprocess.Popen(
