@@ -19,7 +19,7 @@ from everhold.adapters.sqlite.dialect import list_space_words
 from everhold.adapters.sqlite.words import UNINDEXED
 from everhold.errors import EverholdError
 from everhold.model import AccessLog, Chunk, Memory, Tag
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where

@@ -318,8 +318,8 @@ def layered(folder: Path) -> Path:
                 (2, "timestamp", "2024-03-01T08:00:06+00:00", None, None, None),
             ],
             "embeddings_queue": [
-                (1, None, 0, "t", "doc-1", vectors[0], "FLOAT32", None),
-                (2, None, 0, "t", "doc-2", vectors[1], "FLOAT32", None),
+                (1, None, 0, "persistent://default/default/c1", "doc-1", vectors[0], "FLOAT32", None),
+                (2, None, 0, "persistent://default/default/c1", "doc-2", vectors[1], "FLOAT32", None),
             ],
         },
     )

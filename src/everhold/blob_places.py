@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 
 from everhold.adapters.address import scheme_of
 from everhold.errors import InvalidSettings
-from everhold.model import Blob, SessionArchive
+from everhold.model import SessionArchive
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
-from everhold.sessions.archive_files import ArchiveFiles
-from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
 from everhold.stores import find_blob_place
 
 if TYPE_CHECKING:
+    from everhold.sessions.archive_files import ArchiveFiles
     from everhold.workspaces.contents import Contents
     from everhold.workspaces.deps import MissingScopeRows, WorkspaceDeps
 
 
-def make_archive_files(settings: Settings, records: Records) -> ArchiveFiles | None:
+def make_archive_files(settings: Settings, records: Records) -> "ArchiveFiles | None":
     """Return the files of archived messages; None if the settings name no place for blobs."""
     if settings.blobs == "auto":
         return None
     from everhold.adapters.files import FileBlobs  # takes a while
+    from everhold.sessions.archive_files import ArchiveFiles
 
     # Each store has a folder of its own. Two stores may hold the same archive after a move.
     folder = _name_store(records, b"archives")
@@ -92,6 +92,8 @@ def make_contents(place: str, records: Records) -> "Contents":
 
 def copy_workspace_contents(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
     """Copy the contents of the workspaces of a store that was moved; those that are there stay."""
+    from everhold.model import Blob
+
     if not source[1].count(Blob, None):
         return
     contents = [make_contents(find_blob_place(settings), records) for settings, records in (source, target)]
@@ -100,4 +102,6 @@ def copy_workspace_contents(source: tuple[Settings, Records], target: tuple[Sett
 
 def _name_store(records: Records, purpose: bytes) -> str:
     """Return the name of a store's own folder: two stores may hold the same rows after a move."""
+    from everhold.sessions.secret import load_secret
+
     return hashlib.sha256(purpose + load_secret(records)).hexdigest()[:32]

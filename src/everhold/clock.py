@@ -14,6 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [a + b for a in _DIGITS for b in _DIGITS]
 _SHIFTS = tuple(range(120, -1, -10))
+_TIME_DIGITS = 10  # the other 16 digits are the 80 bits after the time
 
 _RANDOM_BYTES = 10
 _RANDOM_AT_ONCE = 64  # one system call yields the random bits of so many ids
@@ -62,6 +63,11 @@ def make_id(prefix: str, at: datetime | None = None) -> str:
 def least_id(prefix: str, moment: datetime) -> str:
     """Return a text that sorts before every id made at that moment or later, and after all earlier ids."""
     return f"{prefix}_{_base32(micros(moment) // 1000 << 80)}"
+
+
+def begin_id(prefix: str, moment: datetime) -> str:
+    """Return what every id that is made in the millisecond of `moment` begins with."""
+    return f"{prefix}_{_base32(max(micros(moment), 0) // 1000 << 80)[:_TIME_DIGITS]}"
 
 
 def _uuid7() -> int:

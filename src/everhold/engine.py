@@ -312,7 +312,7 @@ class Everhold(AccountVerbs, SqlViewVerbs):
         """
         from everhold.blob_places import copy_files
         from everhold.exchange import moving
-        from everhold.stores import do_all
+        from everhold.stores import add_partitions, do_all
         from everhold.views.data_deps import copy_source_files
 
         chosen = [settings.load(place, **fields) for place in (source, target)]
@@ -322,6 +322,7 @@ class Everhold(AccountVerbs, SqlViewVerbs):
             source_records, target_records = (_open_records(each, opened) for each in chosen)
             stores = list(zip(chosen, (source_records, target_records), strict=True))
             copy = partial(do_all, partial(copy_files, *stores), partial(copy_source_files, *stores))
+            add_partitions(chosen[1], moving.list_months(source_records))
             return moving.move(source_records, target_records, progress or ignore_progress, copy)
 
     @staticmethod

@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 from everhold.access.buffer import AccessBuffer
 from everhold.adapters.address import read_file, scheme_of
 from everhold.adapters.cached_embedder import CachedEmbedder
-from everhold.adapters.head_files import HeadFiles, read_key
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
 from everhold.arguments.protocols import require_protocol
@@ -39,7 +38,6 @@ from everhold.maintenance.serving import find_serving_model, list_retired_models
 from everhold.model import EmbeddingModel, Message
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
-from everhold.ports.log_heads import SignedHeads
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes, VectorIndex, WordIndex
 from everhold.ports.session_cache import SessionCache
@@ -48,12 +46,10 @@ from everhold.ports.tokenizer import Tokenizer
 from everhold.progress import ReportProgress, ignore_progress
 from everhold.recall.request import RecallDeps
 from everhold.remember.chunks import Chunking, make_chunks_for_model, make_chunks_or_words
-from everhold.remember.pipeline import WriteDeps
-from everhold.remember.reading import ReadingOptions
+from everhold.remember.deps import ReadingOptions, WriteDeps
 from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Operation
 from everhold.sessions.deps import SessionDeps
-from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
 from everhold.stores import describe_place, do_all, make_sql_views, open_store
 
@@ -65,6 +61,7 @@ if TYPE_CHECKING:
     from everhold.maintenance.reembedding import Reembedding
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.ports.data_engine import DataEngine
+    from everhold.ports.log_heads import SignedHeads
     from everhold.ports.sql_views import SqlViews
     from everhold.workspaces.deps import WorkspaceDeps
 
@@ -79,7 +76,7 @@ class Parts:
     recall_deps: RecallDeps
     access: AccessBuffer
     session_deps: SessionDeps
-    heads: SignedHeads | None = None
+    heads: "SignedHeads | None" = None
     reembedding: "Reembedding | None" = None
     maintenance: "MaintenanceThread | None" = None
     language_model: LanguageModel | None = None
@@ -283,12 +280,11 @@ def _connect_sessions(parts: Parts) -> None:
 
 def _make_session_deps(settings: Settings, records: Records, scope_rows: ScopeRows) -> SessionDeps:
     sessions = make_session_cache(settings, records)
-    find_files = cache(partial(make_archive_files, settings, records))
-    limit, interface = settings.text_bytes, settings.interface
-    return SessionDeps(records, scope_rows, sessions, limit, interface, find_archive_files=find_files)
+    find = cache(partial(make_archive_files, settings, records))
+    return SessionDeps(records, scope_rows, sessions, settings.text_bytes, settings.interface, find_archive_files=find)
 
 
-def _make_access_buffer(settings: Settings, records: Records, heads: SignedHeads | None) -> AccessBuffer:
+def _make_access_buffer(settings: Settings, records: Records, heads: "SignedHeads | None") -> AccessBuffer:
     def seal_log() -> None:
         from everhold.access.chain import seal
 
@@ -328,8 +324,12 @@ def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], 
         model.filling.start()
 
 
-def make_heads(settings: Settings) -> SignedHeads | None:
+def make_heads(settings: Settings) -> "SignedHeads | None":
     """Return the signed heads of the access log; None without a key."""
+    if settings.log.key is None and settings.log.key_file is None:
+        return None
+    from everhold.adapters.head_files import HeadFiles, read_key
+
     secret = settings.log.key.get_secret_value() if settings.log.key is not None else None
     key = read_key(settings.log.key_file, secret)
     return None if key is None else HeadFiles(settings.log.heads or _choose_heads_folder(settings), key)
@@ -385,6 +385,7 @@ def make_session_cache(settings: Settings, records: Records) -> SessionCache:
     if settings.sessions == "auto":
         return InProcessSessions(ttl_seconds=chosen.ttl_seconds, history=chosen.history)
     from everhold.adapters.redis import RedisOptions, RedisSessions  # needs an extra
+    from everhold.sessions.secret import load_secret
 
     options = {**chosen.model_dump(), **({"prefix": ""} if settings.layout == "julep" else {})}
     return RedisSessions(RedisOptions(settings.sessions, **options), partial(load_secret, records))

@@ -1,8 +1,9 @@
 """Open the store that the settings name, with its search indexes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from everhold.adapters.files import FileBlobs
     from everhold.ports.sql_views import SqlViews
+    from everhold.ports.time_partitions import TimePartitions
 
 
 def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
@@ -198,6 +200,22 @@ def _make_postgres_views(records: Records) -> "SqlViews | None":
     from everhold.adapters.postgres.views import PostgresViews
 
     return PostgresViews(records) if isinstance(records, PostgresRecords) else None
+
+
+def add_partitions(settings: Settings, months: Collection[datetime]) -> None:
+    """Create the partitions that memories of these months need, if the store is in partitions."""
+    partitions = _make_time_partitions(settings)
+    if partitions is not None:
+        partitions.add_months(months)
+
+
+def _make_time_partitions(settings: Settings) -> "TimePartitions | None":
+    if scheme_of(settings.storage) not in ("postgresql", "postgres"):
+        return None
+    from everhold.adapters.postgres import PostgresOptions
+    from everhold.adapters.postgres.time_partitions import PostgresTimePartitions
+
+    return PostgresTimePartitions(PostgresOptions(url=settings.storage, **settings.postgres.model_dump()))
 
 
 SQL_VIEWS: dict[str, "Callable[[Records], SqlViews | None]"] = {

@@ -158,6 +158,11 @@ def test_skill_states(engine: Everhold) -> None:
 # other files with the same names
 
 
+def test_another_time_zone_imports_nothing_again(engine: Everhold, tmp_path: Path) -> None:
+    loaded = engine.load(tmp_path / "export.json", timezone="Asia/Bangkok")
+    assert (loaded.added, loaded.quarantined) == (0, 0)
+
+
 def test_json_lines(sqlite_store: Store, tmp_path: Path) -> None:
     path = tmp_path / "export.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in (SESSION, CONTEXT, USER)))

@@ -178,6 +178,28 @@ def test_ids_are_encoded_reversibly(name: str) -> None:
     assert (encoded == name) == (is_id(name) and not name.startswith("encoded:"))
 
 
+def test_the_id_of_a_memory_begins_with_its_time(engine: Everhold, tmp_path: Path) -> None:
+    moment = datetime(2024, 3, 1, 0, 0, 0, 1000, UTC)
+    names = ("zebra", "new\nline", "0", "ü")
+    rows = [{"id": name, "memory": name, "created_at": moment.isoformat()} for name in names]
+    engine.load(samples.make_json(tmp_path / "mem0.json", rows))
+    ids = [memory.id for memory in engine.scope().list().memories]
+    assert {decode_id(name) for name in ids} == set(names)
+    first, after = (clock.least_id("mem", moment + timedelta(milliseconds=later)) for later in (0, 1))
+    assert all(first < name < after for name in ids)
+    assert [engine.scope().get(name).text for name in ("zebra", "encoded:new%0Aline")] == ["zebra", "new\nline"]
+
+
+def test_a_later_memory_replaces_an_imported_one(engine: Everhold, tmp_path: Path) -> None:
+    row = {"id": "m-1", "memory": "Ann lives in Oslo", "user_id": "ann", "created_at": "2024-03-01T08:00:00Z"}
+    engine.load(samples.make_json(tmp_path / "mem0.json", [row]))
+    ann = engine.scope(user="ann")
+    assert (ann.get("m-1").original_id, ann.get("m-1").has_own_key) == ("m-1", False)
+    ann.remember("Ann lives in Rome", kind="fact")
+    engine.maintain(jobs=["consolidate"])
+    assert ann.get("m-1").superseded_by is not None
+
+
 def test_an_id_that_is_too_long_is_hashed_and_kept(engine: Everhold, tmp_path: Path) -> None:
     name = "ü\n" * 300
     row = {"id": name, "memory": "The kettle is old", "user_id": "ann\n"}

@@ -161,7 +161,7 @@ def test_the_orchestrators_tables(engine: Everhold, folder: Path) -> None:
     assert memory.created_at == memory.occurred_at == local(2024, 3, 1, 8, 0)
     assert hugo.tags() == {"bees": 1}
     assert hugo.get("mem-2").kind == "preference"
-    assert [related.memory.id for related in hugo.relations("mem-2")] == ["mem-0a1b2c3d"]
+    assert [related.memory.original_id for related in hugo.relations("mem-2")] == ["mem-0a1b2c3d"]
     assert engine.get_user("hugo").preferences == {"units": "metric"}
     assert engine.get_user("hugo").created_at == local(2024, 1, 1)
     session = engine.scope(user="hugo", session="s-9").session().session
@@ -189,26 +189,10 @@ def test_documents_of_chroma_that_copy_facts_are_one_memory(sqlite_store: Store,
     loaded = engine.load(samples.layered(folder))
     assert (loaded.vectors_kept, loaded.vectors_replaced) == (2, 0)
     assert {row.reason for row in loaded.left_out} == {"the document is the copy of a fact"}
-    memories = {memory.id: memory for memory in engine.scope().list().memories}
+    memories = {memory.original_id: memory for memory in engine.scope().list().memories}
     assert memories.keys() == {"fact-1", "doc-2"}
     assert (memories["fact-1"].kind, memories["doc-2"].kind, memories["doc-2"].confidence) == ("fact", "context", 0.95)
     assert not Path("/tmp/everhold-was-here").exists()
-
-
-def test_a_real_chroma_folder(engine: Everhold, folder: Path) -> None:
-    chromadb = pytest.importorskip("chromadb")
-    client = chromadb.PersistentClient(str(folder / "chromadb"))
-    collection = client.create_collection("julep_memories")
-    vector = samples.make_vector("The allotment gate code is on the fridge")
-    collection.add(
-        ids=["a"],
-        documents=["The allotment gate code is on the fridge"],
-        embeddings=[vector],
-        metadatas=[{"type": "fact", "session_id": "s"}],
-    )
-    loaded = engine.load(folder / "chromadb")
-    assert (loaded.source, loaded.added, loaded.quarantined) == ("layered", 1, 0)
-    assert texts(engine.scope(), "gate code") == ["The allotment gate code is on the fridge"]
 
 
 def test_an_agent_of_letta(engine: Everhold, folder: Path) -> None:
@@ -232,6 +216,19 @@ def test_relations_of_server_memory_may_come_first(engine: Everhold, folder: Pat
     assert (related.memory.id, related.relationship.relationship_type) == ("entity/Harbor Choir", "sings_in")
 
 
+def test_users_in_the_ids_of_contextual_sessions(engine: Everhold, folder: Path) -> None:
+    names = ("ann_lee_2024-03-01", "ann_lee_my_robot", "bob_my_robot", "cy_x_y_z", "dan", "_odd")
+    rows = [{"timestamp": 1709316060.5, "type": "user_query", "content": "Hello"}]
+    path = samples.make_json(folder / "contextual_memory_store.json", {"sessions": dict.fromkeys(names, rows)})
+    engine.load(path, users={"cy_x": "cy"})
+    sessions = {session.id: session for session in engine.scope().sessions()}
+    assert {name: session.user_id for name, session in sessions.items()} == {
+        "ann_lee_2024-03-01": "ann_lee", "ann_lee_my_robot": "ann_lee", "bob_my_robot": "bob", "cy_x_y_z": "cy",
+        "dan": None, "_odd": None,
+    }  # fmt: skip
+    assert sessions["bob_my_robot"].metadata["project"] == "my_robot"
+
+
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
@@ -240,6 +237,10 @@ def test_relations_of_server_memory_may_come_first(engine: Everhold, folder: Pat
         ("[31.12.23, 21:15:33] ", "[01.02.24, 00:01:00] ", (2024, 2, 1, 0, 1)),
         ("2023-12-31, 21:15 - ", "2024-02-01, 00:01 - ", (2024, 2, 1, 0, 1)),
         ("\u200e[1/2/24, 9:15:00\u202fPM] ", "[1/3/24, 9:15:00\u202fPM] ", (2024, 1, 3, 21, 15)),
+        ("31/12/23, 9:15 p. m. - ", "1/2/24, 12:01 a. m. - ", (2024, 2, 1, 0, 1)),
+        ("31/12/2023 à 21:15 - ", "01/02/2024 à 00:01 - ", (2024, 2, 1, 0, 1)),
+        ("31.12.2023 klo 21.15 - ", "1.2.2024 klo 0.01 - ", (2024, 2, 1, 0, 1)),
+        ("2023/12/31 下午9:15 - ", "2024/2/1 上午12:01 - ", (2024, 2, 1, 0, 1)),
     ],
 )
 def test_dates_of_whatsapp(engine: Everhold, folder: Path, first: str, second: str, expected: tuple[int, ...]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.errors import EmptyQuery, NotFound
-from everhold.recall.judging import ONE_ANSWER
+from everhold.recall.judging import ONE_AMONG_FEW
 from everhold.recall.recipe import HYBRID, Recipe
 from tests.engines import Store, texts
 
@@ -173,7 +173,7 @@ def test_why_not_what_is_too_low(alice: View) -> None:
     far = alice.remember("The engine of the boat is broken")
     question = "tea and cake with Mia on the porch"
     found = alice.why_not(far.id, question)
-    assert found.reasons == (f"its score {found.score:.3f} is below the minimum of {ONE_ANSWER.minimum:.3f}",)
+    assert found.reasons == (f"its score {found.score:.3f} is below the minimum of {ONE_AMONG_FEW.minimum:.3f}",)
     assert found.place == 2
     assert found.winner is not None
     assert (found.winner.memory.id, found.behind) == (near.id, pytest.approx(found.winner.score - found.score))

@@ -52,7 +52,7 @@ def test_figures_are_one_line_of_json(run: Run, life: str, tmp_path: Path) -> No
     ran = run("eval", "questions", life, "--json")
     assert (ran.code, ran.out.count("\n")) == (0, 1)
     document = ran.document
-    assert list(document) == ["files", "fold", "questions", *FIGURES, "by_type", "by_life", "reliability"]
+    assert list(document) == ["files", "fold", "few", "questions", *FIGURES, "by_type", "by_life", "reliability"]
     assert (document["files"], document["fold"], document["questions"]) == ([life], None, 4)
     assert (document["top1"], document["recall"], document["silence"]) == (0.667, 0.667, 1.0)
     assert (document["stale_on_top"], document["lookalike"]) == (0.0, 0.0)

@@ -7,8 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from everhold.facts import Statement, read_statements
 from everhold.facts.conflicts import compare_statements, is_near_duplicate
+from everhold.facts.reading import read_statements
+from everhold.facts.statement import Statement
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.fuzz_values import TEXTS
 from everhold.errors import InvalidInput
-from everhold.facts import read_statements
+from everhold.facts.reading import read_statements
 from everhold.recall.cursor import decode_hit_place, decode_page
 from everhold.recall.filters import make_filter
 from everhold.recall.question import read_question

@@ -7,19 +7,21 @@ import pytest
 
 from everhold.recall.intent import Intent
 from everhold.recall.judging import (
-    AMONG_FEW,
     FEW_CANDIDATES,
     MAX_JUDGED,
+    ONE_AMONG_FEW,
     ONE_ANSWER,
+    SEVERAL_AMONG_FEW,
     SEVERAL_ANSWERS,
     WEIGHTS,
     Judgement,
     Verdict,
-    compute_judging_weight,
+    choose_chance,
     find_bounds,
     judge,
 )
 from everhold.recall.measures import GROUPS, Candidates, QuestionProfile, measure_chance, measure_shares
+from everhold.recall.question import Question
 from everhold.recall.signals import DAY
 from everhold.recall.text_features import CHANGE
 
@@ -47,7 +49,7 @@ def make_candidates(**changed: Any) -> Candidates:
     made = Candidates(
         totals=totals, signal_log_odds=totals, explicit=nothing, similarity=similarity, dates=nothing,
         features=features,
-        when=when, asks=nothing, vectors=vectors, anchor=nothing,
+        when=when, asks=nothing, vectors=vectors, anchor=nothing, contrary=nothing, preference=nothing,
         evidence=np.zeros((SIZE, 4)), rare=np.full(SIZE, frozenset(), object), holds=holds,
     )  # fmt: skip
     return made._replace(**changed)
@@ -123,24 +125,41 @@ def test_a_question_that_repeats_a_memory_means_that_memory() -> None:
 
 def test_explicit_evidence_lifts_no_higher_than_the_signals() -> None:
     explicit, signal_log_odds = np.zeros(SIZE), make_candidates().totals.copy()
-    explicit[7], signal_log_odds[7] = 9.0, 0.5
-    plain, lifted = (
-        judge(make_candidates(**given), make_profile())
-        for given in ({}, {"explicit": explicit, "signal_log_odds": signal_log_odds})
-    )
+    totals = make_candidates().totals.copy()
+    explicit[7], signal_log_odds[7], totals[7] = 9.0, 0.5, 2.0
+    plain = judge(make_candidates(totals=totals), make_profile())
+    lifted = judge(make_candidates(totals=totals, explicit=explicit, signal_log_odds=signal_log_odds), make_profile())
     assert lifted.totals[7] == pytest.approx(0.5)
     assert plain.totals[7] < 0.5
 
 
+def test_what_is_linked_to_the_best_stays_behind_it() -> None:
+    explicit, signal_log_odds, totals = np.zeros(SIZE), np.full(SIZE, 5.0), make_candidates().totals.copy()
+    explicit[7], totals[7] = 9.0, totals[0] - 1.0
+    linked = judge(make_candidates(totals=totals, explicit=explicit, signal_log_odds=signal_log_odds), make_profile())
+    alone = judge(make_candidates(totals=totals, signal_log_odds=signal_log_odds), make_profile())
+    assert alone.totals[7] <= linked.totals[7] < linked.totals[0]
+
+
 @pytest.mark.parametrize("size", [1, 2, FEW_CANDIDATES, FEW_CANDIDATES + 4, MAX_JUDGED])
-def test_the_fewer_candidates_the_more_the_signals_decide(size: int) -> None:
+def test_the_weights_depend_on_the_number_of_candidates(size: int) -> None:
     candidates = Candidates(*(column[:size] for column in make_candidates()[:-1]), make_candidates().holds[:, :size])
     judgement = judge(candidates, make_profile())
-    assert judgement.weight == compute_judging_weight(size)
-    if size <= FEW_CANDIDATES:
-        assert judgement.weight == 0.0
-        assert judgement.totals == judgement.signal_log_odds.tolist()
-        assert size == 1 or int(np.argmax(judgement.totals)) == 1, "the update comes first all the same"
+    assert judgement.chance == choose_chance(WEIGHTS, size)
+    low, high = sorted((WEIGHTS.chance.base, WEIGHTS.chance_among_few.base))
+    expected = {FEW_CANDIDATES: WEIGHTS.chance_among_few.base, MAX_JUDGED: WEIGHTS.chance.base}
+    assert judgement.chance.base == expected.get(size, judgement.chance.base)
+    assert low <= judgement.chance.base <= high
+    assert size == 1 or int(np.argmax(judgement.totals)) == 1, "the update comes first with every number"
+
+
+def test_a_newer_candidate_about_another_thing_outdates_nothing() -> None:
+    contrary = np.zeros(SIZE)
+    contrary[1] = 1.0
+    vectors = make_candidates().vectors.copy()
+    vectors[1] = 0.5 * vectors[0] + 0.85 * vectors[2]
+    assert judge(make_candidates(vectors=vectors), make_profile()).chain == [0, 1]
+    assert judge(make_candidates(vectors=vectors, contrary=contrary), make_profile()).chain == [0]
 
 
 @pytest.mark.parametrize("similarity_of_newer", [0.5, 0.1])
@@ -153,23 +172,35 @@ def test_explanations_add_up(similarity_of_newer: float) -> None:
     assert judgement.update_shift.any() == (similarity_of_newer < 0.5)
     for place in range(SIZE):
         parts = Verdict(judgement, place, [""] * SIZE).explain()
-        assert sum(parts.values()) + judgement.weight * WEIGHTS.base == pytest.approx(judgement.totals[place])
+        assert sum(parts.values()) + judgement.chance.base == pytest.approx(judgement.totals[place])
 
 
 def test_every_measure_has_a_weight_and_a_group() -> None:
     candidates, profile = make_candidates(), make_profile()
     measures = measure_chance(candidates, profile, measure_shares(candidates, profile), candidates.totals, [0, 1], 0.4)
-    assert set(measures) == set(WEIGHTS.chance) == set(GROUPS)
+    weights = {*WEIGHTS.chance.weights, *WEIGHTS.chance_among_few.weights}
+    assert set(measures) == weights == set(GROUPS)
+
+
+def ask(times: tuple[tuple[int, int], ...] = (), **intent: bool) -> Question:
+    return Question((), None, times=times, intent=Intent(**intent))
 
 
 def test_bounds() -> None:
-    one, several = Intent(), Intent(lists=True)
+    one, several = ask(), ask(lists=True)
     assert find_bounds(one, MAX_JUDGED, 0.9) == ONE_ANSWER
     assert find_bounds(several, MAX_JUDGED, 0.9) == SEVERAL_ANSWERS
     assert find_bounds(several, MAX_JUDGED, 0.2) == ONE_ANSWER, "the best must be good enough"
-    assert find_bounds(several, FEW_CANDIDATES, 0.9) == AMONG_FEW
+    assert find_bounds(ask(((0, DAY),), lists=True), MAX_JUDGED, 0.9) == ONE_ANSWER, "the time is what they share"
     assert ONE_ANSWER.find_minimum(0.9) == pytest.approx(0.36)
     assert ONE_ANSWER.find_minimum(0.4) == ONE_ANSWER.minimum
+
+
+def test_bounds_among_few() -> None:
+    assert find_bounds(ask(), FEW_CANDIDATES, 0.9) == ONE_AMONG_FEW
+    assert find_bounds(ask(lists=True), FEW_CANDIDATES, 0.9) == SEVERAL_AMONG_FEW
+    assert find_bounds(ask(past=True), FEW_CANDIDATES, 0.9) == SEVERAL_AMONG_FEW, "the old fact and its successor"
+    assert find_bounds(ask(past=True), FEW_CANDIDATES, 0.2) == ONE_AMONG_FEW
 
 
 def test_judgement_is_of_one_candidate_too() -> None:

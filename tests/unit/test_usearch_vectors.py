@@ -15,7 +15,7 @@ from everhold.adapters.usearch import UsearchVectors, index
 from everhold.adapters.usearch.rows import IndexSpace
 from everhold.clock import make_id, now
 from everhold.model import Memory, Scope, User
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.ports.embedder import Vector
 from everhold.ports.search_space import SearchSpace
 from everhold.remember.chunks import Chunking

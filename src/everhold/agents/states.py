@@ -17,7 +17,7 @@ from everhold.model.access import LoggedOperation
 from everhold.model.agent import make_state_id
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Entity
-from everhold.model.housekeeping import FeedOperation
+from everhold.model.change_feed import FeedOperation
 from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.retries import CONFLICTS, TryAgain, retry

@@ -24,6 +24,7 @@ from everhold.model.fields import (
     walk_json,
 )
 from everhold.model.fields import check_time as check_field_time
+from everhold.values import Value
 
 # Takes a value and the argument's name; returns the value to use, or raises InvalidInput.
 Check = Callable[[Any, str], Any]
@@ -295,8 +296,8 @@ def _check_content(value: Any, name: str) -> bytes:
         ) from None
 
 
-@dataclass(frozen=True)
-class Checked:
+@dataclass(frozen=True, eq=False, repr=False)
+class Checked(Value):
     """The check that an annotation carries: `Annotated[str, Checked(…)]`."""
 
     check: Check

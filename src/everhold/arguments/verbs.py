@@ -16,6 +16,7 @@ from everhold.arguments.checks import SEQUENCE_LENGTH, Check, Checked
 from everhold.errors import EverholdError, InvalidInput, UnknownField
 from everhold.model.access import LoggedOperation
 from everhold.model.validation import suggest_name
+from everhold.values import Value
 
 _OPERATION = "logged_operation"
 _SUBJECTS = ("memory_id", "source_id")
@@ -106,8 +107,8 @@ def _make_mismatch_check(alternatives: Sequence[Any]) -> Check:
     return check
 
 
-@dataclass(frozen=True)
-class _Signature:
+@dataclass(frozen=True, eq=False, repr=False)
+class _Signature(Value):
     """The checks of a verb's arguments, by position and by name."""
 
     positional: tuple[tuple[str, Check], ...]

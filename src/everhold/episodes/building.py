@@ -8,7 +8,7 @@ from everhold.episodes.boundaries import EpisodeMessage
 from everhold.episodes.ids import make_episode_id
 from everhold.episodes.periods import list_periods
 from everhold.episodes.quotes import Quote, render_episode
-from everhold.facts import read_statements
+from everhold.facts.reading import read_statements
 from everhold.model import Episode, Message, Session
 from everhold.model.episode import EPISODE, SESSION
 from everhold.text.summaries import CountTokens, Extract, summarise

@@ -1,6 +1,8 @@
 """Fit the weights by which the best memories are judged to lives whose answers are known.
 
 lives → the candidates of every question → weights of topic, update and chance, in that order
+
+The chance is fitted twice: to whole lives, and to small scopes cut out of them (small_scopes.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from everhold.engine import Everhold
 from everhold.evaluation.lives import Life
 from everhold.recall import judging
-from everhold.recall.judging import Weights
+from everhold.recall.judging import Chance, Weights
 from everhold.recall.measures import (
     Candidates,
     Measures,
@@ -77,17 +79,22 @@ def _ask(engine: Everhold, life: Life) -> Iterator[Example]:
             )
 
 
-def fit(examples: Sequence[Example]) -> dict[str, Any]:
-    """Return weights as answers.json has them."""
+def fit(examples: Sequence[Example], among_few: Sequence[Example]) -> dict[str, Any]:
+    """Return weights as answers.json has them. `among_few` are examples with few memories."""
     names = judging.FITTED
     by_hand = judging.SET_BY_HAND
     topic = _fit_topic(examples, tuple(names["topic"]))
     whole_topic = {**topic, **by_hand["topic"]}
     update = _fit_update(examples, whole_topic, tuple(names["update"]))
-    chance, base = _fit_chance(examples, whole_topic, {**update, **by_hand["update"]}, tuple(names["chance"]))
-    parts: dict[str, Mapping[str, float]] = {"topic": topic, "update": update, "chance": chance}
+    whole_update = {**update, **by_hand["update"]}
+    chance, base = _fit_chance(examples, whole_topic, whole_update, tuple(names["chance"]))
+    few, few_base = _fit_chance(among_few, whole_topic, whole_update, tuple(names["chance_among_few"]))
+    parts: dict[str, Mapping[str, float]] = {
+        "topic": topic, "update": update, "chance": chance, "chance_among_few": few
+    }  # fmt: skip
     rounded = {part: {name: round(value, 4) for name, value in own.items()} for part, own in parts.items()}
-    return {"made_by": names["made_by"], **rounded, "base": round(base, 4), "set_by_hand": by_hand}
+    bases = {"base": round(base, 4), "base_among_few": round(few_base, 4)}
+    return {"made_by": names["made_by"], **rounded, **bases, "set_by_hand": by_hand}
 
 
 # topic: right and outdated memories rank above the others
@@ -126,7 +133,8 @@ def _fit_chance(
     examples: Sequence[Example], topic: Mapping[str, float], update: Mapping[str, float], names: Sequence[str]
 ) -> tuple[dict[str, float], float]:
     rows, right = [], []
-    neutral = Weights(topic, update, dict.fromkeys(names, 0.0), 0.0)
+    no_chance = Chance(dict.fromkeys(names, 0.0), 0.0)
+    neutral = Weights(topic, update, no_chance, no_chance)
     for example in examples:
         measures = judging.judge(example.candidates, example.profile, neutral).measures
         table = _stack(measures, names)

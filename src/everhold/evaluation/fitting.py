@@ -21,10 +21,10 @@ from everhold.recall.request import Request
 KTH = (4, 10, 24)
 STEPS = 200
 # How strongly weights are held near 0.
-PULL = 1e-2
+PULL = 0.08
 RATE = 0.05
 # How many turns of a conversation are looked at for each question: its evidence, and those that fit next best.
-HARDEST = 150
+HARDEST = 250
 # How many questions about each other conversation are asked of one.
 STRANGE = 40
 NAMES = tuple(FITTED["weights"])

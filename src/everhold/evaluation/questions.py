@@ -5,6 +5,7 @@ settings. A second round of questions without a minimum score fills the reliabil
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -105,11 +106,11 @@ class QuestionsReport:
 
 def evaluate(
     lives: Sequence[Life],
-    open_engine: Callable[[], Everhold],
+    open_engine: Callable[[], AbstractContextManager[Everhold]],
     progress: Callable[[int], None] = lambda _: None,
     prepare: Callable[[Everhold], object] = lambda _: None,
 ) -> QuestionsReport:
-    """Load each life into an engine of its own, which must be empty, and ask its questions.
+    """Load each life into an engine, in which its persona has no memories, and ask its questions.
 
     `progress` is called with the number of steps done since the last call; `count_steps` says how many there are.
     `prepare` is called with each engine after its life was loaded and before the first question.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from everhold.model.announcement import ENTITY_NAMES
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 
 EventOperation = Literal["put", "delete", "restore", "gap"]
 

@@ -7,7 +7,8 @@ the second pass adds the missing rows.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from everhold.exchange.bundle import Header, read_row_count, read_rows
 from everhold.exchange.checking import BundleChecks
 from everhold.exchange.comparing import Comparison, RowVerdict
 from everhold.import_results import ImportResult
-from everhold.model import Chunk, Outbox
+from everhold.model import Chunk, Memory, Outbox
 from everhold.model.announcement import is_announced, make_announcement
 from everhold.model.base import Row
 from everhold.ports.records import Records
+from everhold.ports.time_partitions import find_month
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.catalog import OWNER_TABLES
 from everhold.schema.operations import Ensure, Operation, Put
@@ -31,15 +33,24 @@ NumberedRow = tuple[int, Row]
 
 
 def import_bundle(
-    records: Records, path: Path, header: Header, organization: str, report: ReportProgress = ignore_progress
+    records: Records,
+    path: Path,
+    header: Header,
+    organization: str,
+    report: ReportProgress = ignore_progress,
+    prepare: Callable[[Collection[datetime]], None] = lambda months: None,
 ) -> ImportResult:
     """Add the rows of a bundle that `organization` does not hold yet.
+
+    `prepare` is called before the first write, with the months of the bundle's memories.
 
     Raise InvalidInput for a bundle that an export never writes, and AlreadyExists if the organization holds something
     else under the id of one of its rows. In both cases nothing is written.
     """
     checking = StepCounter(report, "checking", read_row_count(path))
-    empty = _examine(records, path, header, organization, checking)
+    months: set[datetime] = set()
+    empty = _examine(records, path, header, organization, checking, months)
+    prepare(months)
     importing = StepCounter(report, "importing", checking.done)
     counts: Counter[RowVerdict] = Counter()
     log_lines = 0
@@ -55,8 +66,13 @@ def import_bundle(
     return ImportResult(counts[RowVerdict.ADD], counts[RowVerdict.EXISTING], counts[RowVerdict.SKIP], log_lines)
 
 
-def _examine(records: Records, path: Path, header: Header, organization: str, counter: StepCounter) -> frozenset[str]:
-    """Refuse the bundle if anything is wrong with it; return the tables in which the organization has no rows."""
+def _examine(
+    records: Records, path: Path, header: Header, organization: str, counter: StepCounter, months: set[datetime]
+) -> frozenset[str]:
+    """Refuse the bundle if anything is wrong with it; return the tables in which the organization has no rows.
+
+    The months of its memories are added to `months`.
+    """
     comparison = Comparison(records, organization)
     checks = BundleChecks(records, organization)
     collisions: list[str] = []
@@ -65,6 +81,8 @@ def _examine(records: Records, path: Path, header: Header, organization: str, co
         rows = [(number, row) for number, row in batch if row is not None]
         for number, row in rows:
             checks.check(number, row)
+            if isinstance(row, Memory):
+                months.add(find_month(row.created_at))
         for (number, row), verdict in zip(rows, comparison.judge(rows), strict=True):
             if verdict is RowVerdict.COLLIDE:
                 count += 1

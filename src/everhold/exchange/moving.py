@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 
 from everhold import clock
 from everhold.errors import AlreadyExists, Conflict, InvalidInput
-from everhold.model import EmbeddingModel, LogHead, MoveMark, Organization
+from everhold.model import EmbeddingModel, LogHead, Memory, MoveMark, Organization
 from everhold.model.base import Row
 from everhold.ports.records import Records
+from everhold.ports.time_partitions import find_month
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.catalog import CATALOG, TABLES, get_key
 from everhold.schema.operations import Delete, Ensure, Op, Patch, Put, Where
@@ -97,6 +98,11 @@ def move(
     tables = compare(source, target, report)
     target.commit([Delete(MoveMark, (name,)) for name in _list_tables()])
     return Moved(copied, tables)
+
+
+def list_months(records: Records) -> set[datetime]:
+    """Return the months of a store's memories."""
+    return {find_month(moment) for (moment,) in records.columns(Memory, None, ("created_at",), deleted=True)}
 
 
 def is_unfinished(records: Records) -> bool:

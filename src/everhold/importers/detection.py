@@ -52,7 +52,9 @@ def take_sample(files: ForeignFiles) -> Sample:
                 tables |= _read_columns(files, member)
         conversations = next(filter(is_conversations_file, members), None)
         head = _decode(files.read_head(conversations)) if conversations else None
-        return Sample(name, outline=parse_outline(head) if head else None, members=members, tables=tables)
+        texts = [member for member in members if Path(member).suffix == ".txt"]
+        text = _decode(files.read_head(texts[0])) if len(texts) == 1 and not conversations else None
+        return Sample(name, text, parse_outline(head) if head else None, members=members, tables=tables)
     if files.is_database():
         return Sample(name, tables=_read_columns(files, ""))
     head = _decode(files.read_head())

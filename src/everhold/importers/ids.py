@@ -1,9 +1,17 @@
-"""Ids of other systems: kept as they are where our rules allow it, and encoded otherwise."""
+"""Ids of other systems: kept as they are where our rules allow it, and encoded otherwise.
+
+The id of a memory begins with the memory's original time, so that it sorts by that time among the engine's own ids, and
+a store in partitions finds its partition: `mem_01hqx5k2v8:mem-0a1b2c3d`. What follows the colon is also the memory's
+key, by which every verb finds it.
+"""
 
 import hashlib
+import re
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote, unquote
 
+from everhold import clock
 from everhold.model.fields import ID_LENGTH, is_id
 
 # An id that begins like this was encoded. One that is valid and begins like this is encoded, too, so that decoding
@@ -11,6 +19,8 @@ from everhold.model.fields import ID_LENGTH, is_id
 _ENCODED = "encoded:"
 _HASHED = "hashed:"
 _DIGEST_BYTES = 16
+_OWN_ID = re.compile(r"mem_[0-7][0-9a-hjkmnp-tv-z]{25}")
+_TIME_AND_COLON = re.compile(r"mem_[0-7][0-9a-hjkmnp-tv-z]{9}:")
 
 
 def encode_id(value: Any) -> str | None:
@@ -32,8 +42,22 @@ def encode_id(value: Any) -> str | None:
     return encoded if is_id(encoded) and len(encoded) <= ID_LENGTH else _HASHED + hash_texts(text)
 
 
+def name_memory(key: str, moment: datetime) -> dict[str, str]:
+    """Return the key and the id of an imported memory. The id is its time, a colon and the key.
+
+    An id that the engine has made is kept, and there is no key, because the id has a time already.
+    """
+    if _OWN_ID.fullmatch(key):
+        return {"id": key}
+    # A colon sorts after every digit "0" and before the next millisecond, so no bound of a partition lies between an
+    # id and its time.
+    start = f"{clock.begin_id('mem', moment)}:"
+    return {"id": start + (key if len(start) + len(key) <= ID_LENGTH else _HASHED + hash_texts(key)), "key": key}
+
+
 def decode_id(name: str) -> str:
     """Return the id that another system had for a row; a hashed id stays as it is."""
+    name = _TIME_AND_COLON.sub("", name, count=1) if _TIME_AND_COLON.match(name) else name
     return unquote(name[len(_ENCODED) :], errors="surrogatepass") if name.startswith(_ENCODED) else name
 
 

@@ -48,6 +48,9 @@ class RecordWriter(Protocol):
     def find_fault(self, record: Record) -> str | None:
         """Return why a record cannot be stored; None if it can, as far as that is known without writing."""
 
+    def prepare(self) -> None:
+        """Prepare the store for the records that were checked."""
+
     def write(self, records: Sequence[Record]) -> Sequence[Outcome]:
         """Store records and return what became of each, in their order."""
 
@@ -100,6 +103,7 @@ class ForeignImport:
         if quarantine_path is not None and not overwrite and quarantine_path.exists():
             raise AlreadyExists(f"{quarantine_path} exists", remedy="name another file for rows that are not imported")
         total = self.check().added  # raises before anything is written if the input is damaged
+        self.writer.prepare()
         counts, quarantine = ImportCounts(), Quarantine(self.source.name)
         counter = StepCounter(self.report, "importing", total)
         try:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any
 
-from everhold.importers.ids import encode_id, hash_texts
+from everhold.importers.ids import encode_id, hash_texts, name_memory
 from everhold.importers.source import BadRow, RecordKind, RowDraft
 from everhold.importers.times import parse_time
-from everhold.importers.values import describe, read_object, read_tags, read_vector
+from everhold.importers.values import describe, read_number, read_object, read_tags, read_vector
 
 _TIMES = ("created_at", "updated_at", "ended_at", "expires_at", "occurred_at")
 _OBJECTS = ("metadata", "context", "profile", "preferences")
+_NUMBERS = ("priority", "importance", "confidence")
 _REFERENCES = ("user", "session", "agent", "source", "target", "conversation")
 _LONGEST_NAME = 255
 # The fields that tell two rows without an id apart.
@@ -70,6 +71,9 @@ class RecordReader:
         for name in _TIMES:
             if name in values and (moment := parse_time(values.pop(name), self.zone)) is not None:
                 values[name] = moment
+        for name in _NUMBERS:
+            if isinstance(values.get(name), str):
+                values[name] = read_number(name, values[name])
         for name in _OBJECTS:
             if name in values:
                 values[name] = read_object(values[name])
@@ -147,6 +151,7 @@ class RecordReader:
         # When it was stored is not when it happened: only the original time may answer "last night".
         if "created_at" in values:
             values.setdefault("occurred_at", values["created_at"])
+            values.update(name_memory(values["id"], values["created_at"]))
         values.setdefault("created_at", self.undated)
         values.pop("updated_at", None)
         values["vector"] = read_vector(values.get("vector"))

@@ -4,6 +4,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, NamedTuple, TextIO
 
 from everhold.errors import InvalidInput
@@ -106,10 +107,10 @@ def iterate_json_lines(files: ForeignFiles, member: str = "") -> Iterator[FileRo
             yield FileRow(f"line {number}", None, str(error), line[:1000])
 
 
-def iterate_csv(files: ForeignFiles) -> Iterator[FileRow]:
+def iterate_csv(files: ForeignFiles, member: str = "") -> Iterator[FileRow]:
     """Yield the rows of a CSV file by the names in its first line."""
     csv.field_size_limit(_MAX_CELL)
-    with files.open() as file, open_text(file) as text:
+    with files.open(member) as file, open_text(file) as text:
         try:
             header_line = text.readline(_MAX_CELL)
             names = [name.strip() for name in _split_header(header_line)]
@@ -173,12 +174,43 @@ class JsonTables:
         return sum(1 for _ in self.read_rows(table))
 
 
+@dataclass(frozen=True)
+class CsvTables:
+    """CSV files, used like a database. Rows come in the order of their file."""
+
+    files: ForeignFiles
+    members: Mapping[str, str]
+    """The file of each table."""
+
+    @property
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        return dict.fromkeys(self.members, ())
+
+    def read_rows(self, table: str, order: Sequence[str] = ()) -> Iterator[Mapping[str, Any]]:
+        for row in iterate_csv(self.files, self.members[table]):
+            yield {"": row.value} if row.fields is None else row.fields
+
+    def count_rows(self, table: str) -> int:
+        return sum(1 for _ in self.read_rows(table))
+
+
+def list_csv_tables(members: Sequence[str]) -> dict[str, str]:
+    """Return the CSV files of a folder or archive by the names of their tables."""
+    return {PurePath(member).stem: member for member in members if PurePath(member).suffix.lower() == ".csv"}
+
+
 @contextmanager
-def open_tables(files: ForeignFiles) -> Iterator[ForeignTables]:
-    """Open a SQLite database, or a JSON object of lists, as tables."""
+def open_tables(files: ForeignFiles, table: str) -> Iterator[ForeignTables]:
+    """Open a SQLite database, a JSON object of lists, or CSV files as tables. A single CSV file is `table`."""
     if files.is_database():
         with files.open_database() as tables:
             yield tables
+        return
+    if files.members:
+        yield CsvTables(files, list_csv_tables(files.members))
+        return
+    if files.read_head().removeprefix(b"\xef\xbb\xbf").lstrip()[:1] != b"{":
+        yield CsvTables(files, {table: ""})
         return
     with files.open_json() as stream:
         names = []

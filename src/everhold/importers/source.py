@@ -1,11 +1,12 @@
 """What a source is: how a file of another system is recognised, and the drafts that it is read as."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any, Literal, NamedTuple
 
 from everhold.importers.files import ForeignFiles
+from everhold.ports.foreign_tables import ForeignTables
 
 RecordKind = Literal["user", "session", "message", "memory", "relationship", "state", "agent"]
 RECORD_KINDS: tuple[RecordKind, ...] = ("user", "session", "message", "memory", "relationship", "state", "agent")
@@ -44,6 +45,13 @@ class LeftOut(NamedTuple):
 SourceItem = RowDraft | BadRow | LeftOut
 
 
+def report_unread(tables: ForeignTables, *read: str) -> Iterator[LeftOut]:
+    """Yield the tables of a database that hold rows and are not read, except those that number its versions."""
+    for table in tables.columns:
+        if table not in read and "migration" not in table and (count := tables.count_rows(table)):
+            yield LeftOut(table, "the system is not known to have this table", count)
+
+
 @dataclass(frozen=True)
 class Sample:
     """The beginning of an input, by which its source is recognised."""
@@ -74,6 +82,8 @@ class ImportInput:
     files: ForeignFiles
     modified_at: datetime
     """When the input was last changed: the time of messages that have none."""
+    known_users: Collection[str] = ()
+    """Users that the caller names. Some systems have ids that begin with a user of unknown length."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,15 @@ def read_object(value: Any) -> dict[str, Any]:
     return loaded if isinstance(loaded, dict) else {"value": loaded}
 
 
+def read_number(name: str, text: str) -> int | float | None:
+    """Return the number that a text of a CSV file or a loosely typed column spells; None for a blank one."""
+    try:
+        number = float(text) if text.strip() else None
+    except ValueError:
+        raise ValueError(f"{name} is {text!r:.60}, which is not a number") from None
+    return int(number) if number is not None and number.is_integer() else number
+
+
 def read_tags(value: Any) -> tuple[list[str], list[str]]:
     """Return the tags of a list, of a JSON text or of words separated by commas, and those that are too long."""
     loaded = load_json(value)

@@ -2,7 +2,9 @@
 
 from everhold.model.agent import Agent, AgentState, Block, BlockAgent, Tool, ToolAgent
 from everhold.model.base import Entity, Row
+from everhold.model.change_feed import Outbox, OutboxMark
 from everhold.model.dataset import Connection, FieldMetadata, QueryLesson, QueryPattern, QueryRun, Source, TableMetadata
+from everhold.model.embedding_model import EmbeddingModel
 from everhold.model.episode import Episode
 from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execution
 from everhold.model.housekeeping import (
@@ -10,14 +12,11 @@ from everhold.model.housekeeping import (
     ArchiveFile,
     Counter,
     DataKey,
-    EmbeddingModel,
     Job,
     Lease,
     LogHead,
     MaintenanceRun,
     MoveMark,
-    Outbox,
-    OutboxMark,
     ProjectionState,
     SchemaVersion,
     Secret,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from everhold.model.base import Row
-from everhold.model.housekeeping import FeedOperation, Outbox
+from everhold.model.change_feed import FeedOperation, Outbox
 from everhold.model.searchable import KIND_OF_TABLE, SEARCHABLE_BY_CLASS_NAME
 
 # The tables of entities that are announced but not searched, by the name of the entity's class.

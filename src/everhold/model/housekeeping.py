@@ -7,39 +7,6 @@ from pydantic import Field
 from everhold.model.base import Entity, Row
 from everhold.model.fields import Count, Flag, Id, Integer, JsonSnapshot, Label, Name, Sha256, Text, Texts, Time, Word64
 
-FeedOperation = Literal["put", "delete", "restore", "reindex"]
-
-
-class Outbox(Row):
-    """One line of the change feed, which every projection follows. The store assigns `sequence`.
-
-    The columns of the scope are those of the changed record, so that a line can be shown to the scopes that may read
-    the record even after it was purged. `user_id` is empty if the record has no user. An idempotency key is unique per
-    user. Deleting or restoring a container, such as a session, also deletes or restores what belongs to it. "reindex"
-    means that only the search entries of a record changed.
-    """
-
-    sequence: Integer = 0
-    organization_id: Id
-    user_id: Text = ""
-    project_id: Id | None = None
-    agent_id: Id | None = None
-    session_id: Id | None = None
-    namespace: Label | None = None
-    entity: Label
-    entity_id: Id
-    operation: FeedOperation
-    generation: Integer = 0
-    idempotency_key: Name | None = None
-    digest: bytes | None = None
-
-
-class OutboxMark(Row):
-    """The last line of the outbox on a day, written as `2026-11-16`. Trimming needs it: lines have no time."""
-
-    day: Label
-    last_sequence: Integer
-
 
 class ProjectionState(Row):
     """One generation of a projection: how far it has followed the change feed, and when it last reached its end."""
@@ -49,21 +16,6 @@ class ProjectionState(Row):
     status: Literal["building", "serving", "retired"]
     applied_sequence: Integer = 0
     caught_up_at: Time | None = None
-
-
-class EmbeddingModel(Row):
-    """An embedding model of the store's chunks.
-
-    One model serves, and others may be kept beside it. A model that is building gets chunks but answers no query yet;
-    the chunks of one that is leaving are being deleted. `generation` numbers the models in the order in which they
-    began to serve; it is 0 before that.
-    """
-
-    name: Name
-    dimensions: Count
-    status: Literal["building", "serving", "beside", "leaving"]
-    generation: Count = 0
-    version: Integer = 1
 
 
 class Lease(Row):

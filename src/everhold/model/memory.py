@@ -156,6 +156,19 @@ class Memory(Entity):
         return tuple(dict.fromkeys(message_id for message_id in ids if isinstance(message_id, str)))
 
     @property
+    def original_id(self) -> str:
+        """The id that the memory had in the system that it was imported from; its own id if it was not imported."""
+        return self.key if self.key is not None and self._has_imported_key() else self.id
+
+    @property
+    def has_own_key(self) -> bool:
+        """Whether a caller chose a key for the memory. The key of an imported memory is its original id."""
+        return self.key is not None and not self._has_imported_key()
+
+    def _has_imported_key(self) -> bool:
+        return self.id.startswith("mem_") and self.id.endswith(f":{self.key}")
+
+    @property
     def pattern(self) -> str | None:
         """What a reflection of maintenance is about; None for every other memory."""
         pattern = self.provenance.get("pattern")

@@ -12,6 +12,7 @@ from typing import Any, get_args
 from everhold import model
 from everhold.model.base import Entity
 from everhold.model.memory import DEFAULT_PRIORITY, OwnerKind, compute_importance
+from everhold.values import Value
 
 OWNER_COLUMNS = (
     "id", "kind", "reach", "project_id", "user_id", "agent_id", "session_id", "importance", "strength", "created_at",
@@ -21,8 +22,8 @@ OWNER_COLUMNS = (
 _DEFAULTS: Mapping[str, Any] = {"importance": compute_importance(DEFAULT_PRIORITY), "strength": 1.0}
 
 
-@dataclass(frozen=True)
-class Searchable:
+@dataclass(frozen=True, eq=False, repr=False)
+class Searchable(Value):
     """How search reads one kind of entity.
 
     `table` is the entity's table and the name of its lines in the change feed. `text` returns what is indexed.

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from everhold import clock
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.ports.records import Records
 
 PAGE = 1000

@@ -11,10 +11,11 @@ from typing import Protocol
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
+from everhold.values import Value
 
 
-@dataclass(frozen=True)
-class Statistics:
+@dataclass(frozen=True, eq=False, repr=False)
+class Statistics(Value):
     """The number of chunks in a search space, and how many of them contain each term: what term weights depend on."""
 
     chunks: int
@@ -49,8 +50,8 @@ def _ignore_model(model: str, dimensions: int) -> None:
     pass
 
 
-@dataclass(frozen=True)
-class SearchIndexes:
+@dataclass(frozen=True, eq=False, repr=False)
+class SearchIndexes(Value):
     """The word index and the vector index of a store, with the functions that run and inspect them.
 
     `follow` starts the background work for a model and its number of dimensions; `close` stops it. `report` and

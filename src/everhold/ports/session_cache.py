@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from everhold.model import Message, Session
+from everhold.values import Value
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class SessionKey:
     session: str
 
 
-@dataclass(frozen=True)
-class Stamp:
+@dataclass(frozen=True, eq=False, repr=False)
+class Stamp(Value):
     """The state of a session that a cache entry was made from: equal stamps mean equal sessions and messages.
 
     `row` identifies the version of the session's row, which every message changes. `owners` are the versions of the
@@ -42,8 +43,8 @@ class Stamp:
         return Stamp(step.stamp.row, {**self.owners, **owners})
 
 
-@dataclass(frozen=True)
-class WorkingMemory:
+@dataclass(frozen=True, eq=False, repr=False)
+class WorkingMemory(Value):
     """The working memory of a session: its row at the time of the stamp, and its last messages, newest first."""
 
     session: Session
@@ -83,8 +84,8 @@ class WorkingMemory:
         return self.session.last_active
 
 
-@dataclass(frozen=True)
-class Step:
+@dataclass(frozen=True, eq=False, repr=False)
+class Step(Value):
     """A change from one state of a session to the next: the row after it, and the new message, if there is one."""
 
     before: str
@@ -93,8 +94,8 @@ class Step:
     message: Message | None = None
 
 
-@dataclass(frozen=True)
-class Usage:
+@dataclass(frozen=True, eq=False, repr=False)
+class Usage(Value):
     """The bytes that a cache uses now, and the most that it has used."""
 
     used: int

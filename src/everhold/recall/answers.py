@@ -4,19 +4,21 @@ A memory is plain if it is neither a turn of a conversation nor a fact derived f
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import neg
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
 from everhold.ports.search_indexes import Statistics
+from everhold.recall.alternatives import find_alternatives
 from everhold.recall.asked_attribute import NO_EVIDENCE, measure_evidence
 from everhold.recall.image import Image
-from everhold.recall.intent import Intent
 from everhold.recall.judging import MAX_JUDGED, ONE_ANSWER, Bounds, Verdict, find_bounds, judge
 from everhold.recall.measures import Candidates, Numbers, QuestionProfile, find_terms, profile_question
+from everhold.recall.question import Question
 from everhold.recall.recipe import SCORE_DECIMALS, Recipe
 from everhold.recall.request import Request
 from everhold.recall.scoring import (
@@ -34,6 +36,7 @@ from everhold.recall.signals import Signal, find_similar_rows
 from everhold.recall.text_reading import read_text
 
 _NO_TERMS: frozenset[str] = frozenset()
+_USUAL_IMPORTANCE = compute_importance(DEFAULT_PRIORITY)
 # Readings that an image keeps: a few kilobytes each.
 _MAX_READINGS = 4096
 
@@ -77,14 +80,14 @@ def _split_plain(scored: list[Scored], image_views: Sequence[ImageView]) -> tupl
     ]
 
 
-def choose_bounds(ranked: Sequence[Scored], request: Request, intent: Intent) -> Bounds:
+def choose_bounds(ranked: Sequence[Scored], request: Request, question: Question) -> Bounds:
     """Return the lowest score that a ranked candidate must have to be returned."""
     if not request.min_score or not ranked:
         return Bounds(-math.inf, 0.0)
     verdict = ranked[0].verdict
     if request.minimum is not None or verdict is None:
         return Bounds(request.min_score, request.share)
-    return find_bounds(intent, len(verdict.ids), ranked[0].score)
+    return find_bounds(question, len(verdict.ids), ranked[0].score, wants_past=request.superseded)
 
 
 class JudgingInput(NamedTuple):
@@ -193,6 +196,8 @@ def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: Prepa
         _take(signals, "asking", rows),
         image.vectors.take(rows, axis=0),
         _compute_held_share(prepared.question.anchor, rows, image),
+        _find_contrary(prepared.question.terms, rows, image),
+        _sum_preferences(pool, rows),
         *_measure_attribute(image, rows, prepared),
         find_terms(rows, pool.words, lambda term: find_similar_rows(image, term, prepared.thesaurus)),
     )
@@ -223,6 +228,30 @@ def _measure_attribute(
 
 def _take(signals: Mapping[str, Signal], name: str, rows: NDArray[np.int32]) -> Numbers:
     return signals[name].take(rows).astype(np.float64, copy=False) if name in signals else np.zeros(len(rows))
+
+
+def _find_contrary(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:
+    """Return 1 for each row that names an alternative to something that the question names, and not that itself."""
+    contrary = np.zeros(len(rows), np.bool_)
+    for named, others in find_alternatives(terms):
+        contrary |= _has_any(others, rows, image) & ~_has_any(named, rows, image)
+    return contrary.astype(np.float64)
+
+
+def _sum_preferences(pool: Pool, rows: NDArray[np.int32]) -> Numbers:
+    """Return what each row gains by its session and by an importance above the usual one."""
+    total: Numbers = np.zeros(len(rows))
+    for name, usual in (("importance", _USUAL_IMPORTANCE), ("session", 0.0)):
+        if pool.weights.get(name) and name in pool.signals:
+            total += pool.weights[name] * (pool.signals[name][rows] - usual)
+    return total
+
+
+def _has_any(terms: Iterable[str], rows: NDArray[np.int32], image: Image) -> NDArray[np.bool_]:
+    has_any = np.zeros(len(rows), np.bool_)
+    for term in terms:
+        has_any |= np.isin(rows, image.postings.find(term).rows)
+    return has_any
 
 
 def _compute_held_share(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:

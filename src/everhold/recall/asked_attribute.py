@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from operator import itemgetter
 from typing import NamedTuple
 
-from everhold.recall.lexicon import expand_contractions, get_lexicon, matches
+from everhold.recall.lexicon import expand_contractions, find_phrases_at, get_lexicon
 from everhold.recall.text_reading import (
     POSSESSIVE,
     RELATIVES,
@@ -57,10 +58,11 @@ def read_asked_attribute(query: str, names: frozenset[str], general_terms: froze
     best, attributes = 0, 0
     allowed = _find_allowed(query)
     own: set[str] = set()
-    for start in range(len(words)):
-        for phrase in get_lexicon().asks.get(words[start].stem, ()):
-            if phrase.attribute & allowed and matches(words, start + 1, phrase.rest):
-                stems = (words[start].stem, *phrase.rest)
+    asks = get_lexicon().asks
+    for start, word in enumerate(words):
+        for phrase in find_phrases_at(words, start, asks.get(word.stem, ())):
+            if phrase.attribute & allowed:
+                stems = (word.stem, *phrase.rest)
                 length = sum(part not in _STOP_STEMS for part in stems) * 10 + len(stems)
                 if length >= best:
                     attributes = phrase.attribute | (attributes if length == best else 0)
@@ -75,11 +77,17 @@ def read_asked_attribute(query: str, names: frozenset[str], general_terms: froze
 
 def _find_allowed(query: str) -> int:
     """Return the mask of the attributes whose values fit the question word; all if there is none."""
-    lexicon = get_lexicon()
     for pattern, types in _QUESTION_WORDS:
         if pattern.search(query):
-            return sum(bit for bit, own_types in lexicon.values.items() if not own_types.isdisjoint(types))
-    return sum(lexicon.values)
+            return _mask_attributes(types)
+    return _mask_attributes(None)
+
+
+@cache
+def _mask_attributes(types: tuple[str, ...] | None) -> int:
+    """Return the mask of the attributes with a value of one of these types; all for None."""
+    values = get_lexicon().values.items()
+    return sum(bit for bit, own_types in values if types is None or not own_types.isdisjoint(types))
 
 
 class AttributeEvidence(NamedTuple):

@@ -22,6 +22,7 @@ from everhold.schema.catalog import get_table
 from everhold.schema.conditions import list_fields
 from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
 from everhold.schema.table import Column, Kind
+from everhold.values import Value
 
 _MEMORIES = ("memory",)
 _TAGS = ("tags", "tag")
@@ -35,8 +36,8 @@ _MAX_PATH_LENGTH = 1_000
 _WIDER = ("user", "agent", "session", "project", "organization")
 
 
-@dataclass(frozen=True)
-class Filter:
+@dataclass(frozen=True, eq=False, repr=False)
+class Filter(Value):
     """Conditions on memories: by field, by tag (all of them), by kind, by when they were made.
 
     A tag inside `conditions` is written `Where("tags", Op.CONTAINS, tag)`, for which `resolve_tags` puts ids.

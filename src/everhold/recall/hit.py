@@ -10,12 +10,13 @@ from everhold.model.base import Entity, cut_text
 from everhold.model.page import ResultPage
 from everhold.model.searchable import SEARCHABLE
 from everhold.recall.cursor import HitPlace, encode_hit_place
+from everhold.values import Value
 
 E = TypeVar("E", bound=Entity)
 
 
-@dataclass(frozen=True)
-class Why:
+@dataclass(frozen=True, eq=False, repr=False)
+class Why(Value):
     """What each retriever contributed to a score.
 
     `base` and the `contributions` add up to the sum from which the recipe computes the score: for `hybrid` the log odds

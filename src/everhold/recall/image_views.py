@@ -10,7 +10,6 @@ from everhold import clock
 from everhold.model import Scope
 from everhold.model.memory import LONG_TERM
 from everhold.model.searchable import SEARCHABLE
-from everhold.ports.block_access import read_block_access
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
@@ -18,7 +17,6 @@ from everhold.recall.eligible import filter_rows, find_valid_rows, resolve_filte
 from everhold.recall.filters import mask_covered_rows
 from everhold.recall.image import Image, Mask
 from everhold.recall.images import SHARED, ImageCache, read_entries, read_related
-from everhold.recall.linked import mask_seen_blocks
 from everhold.recall.question import Question
 from everhold.recall.request import RecallDeps, Request
 from everhold.recall.scoring import ImageView
@@ -82,6 +80,8 @@ def _mask_scope(
     records: Records, image: Image, scope: Scope, request: Request, *, own: bool, closed: bool = False
 ) -> Mask | None:
     if SEARCHABLE[image.kind].has_links:
+        from everhold.recall.linked import mask_seen_blocks  # few recalls are about blocks
+
         return mask_seen_blocks(image, records, scope, request.filter)
     return mask_covered_rows(image, scope, request.include, own=own, closed=closed)
 
@@ -157,6 +157,8 @@ def _read_matching(records: Records, scope: Scope, request: Request, space: Sear
 def _within(records: Records, scope: Scope, space: SearchSpace) -> Sequence[Condition]:
     """Return the conditions for the rows of a scope. If the kind lacks a column of the scope, no row matches."""
     if space.owner.has_links:
+        from everhold.ports.block_access import read_block_access
+
         return read_block_access(records, scope).conditions
     conditions = make_equalities(scope.confine_to(space.namespace).limits)
     return (

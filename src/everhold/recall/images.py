@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from everhold.errors import EverholdError
 from everhold.model import Chunk, Relationship
 from everhold.model.announcement import affects_descendants
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.model.memory import LONG_TERM, SHARED_NAME
 from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.feed_follower import FeedFollower

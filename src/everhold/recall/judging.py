@@ -8,7 +8,8 @@ attribute, what the texts state (asked_attribute.py), so it is fast and gives th
 conversation are not judged: the weights of their signals are fitted to conversations.
 
 The weights are fitted to test data ("lives", docs/evaluation.md), except those of attributes, which are set by hand.
-They are in answers.json, with the command that made them.
+They are in answers.json, with the command that made them. The chance has two sets of weights: for large scopes, and for
+scopes with few memories.
 """
 
 import json
@@ -20,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.recall.intent import Intent
 from everhold.recall.measures import (
     APART,
     CHANGED,
@@ -36,11 +36,13 @@ from everhold.recall.measures import (
     measure_topic,
     measure_update,
 )
+from everhold.recall.question import Question
 
 # How many of the best candidates are judged together.
 MAX_JUDGED = 24
 
-# With this many candidates or fewer, being the best means little, and only their signals count.
+# With this many candidates or fewer, the weights that are fitted to small scopes count alone: being the best of few
+# means little. From MAX_JUDGED on, those fitted to large scopes do. Between the two, both count.
 FEW_CANDIDATES = 16
 
 # How many updates of one fact are followed, each replacing the one before.
@@ -54,16 +56,12 @@ _MIN_UPDATE_LOGIT = math.log(MIN_UPDATE_CHANCE / (1 - MIN_UPDATE_CHANCE))
 # A question this similar to a candidate repeats its text, so it asks for that candidate, not for a later version.
 VERBATIM_SIMILARITY = 0.9
 
-# What a newer candidate loses, in log odds, if it tells of another person, a plan or the past. It is set by hand: the
-# lives have few texts that look like an update and are none.
-APART_LOSS = 4.0
+# What a newer candidate loses, in log odds, if it tells of another person or thing, a plan or the past. It is set by
+# hand: the lives have few texts that look like an update and are none.
+APART_LOSS = 5.0
 
 # The minimum distance, in log odds, of an outdated candidate from the newest version.
 OUTDATED_GAP = 1.0
-
-
-# What a candidate gains among few if it clearly states the attribute asked for, in log odds.
-ATTRIBUTE_LIFT = 2.5
 
 
 class Bounds(NamedTuple):
@@ -80,17 +78,25 @@ class Bounds(NamedTuple):
 ONE_ANSWER = Bounds(0.24, 0.4)
 # For questions with several answers. The best of them must still reach the minimum of ONE_ANSWER.
 SEVERAL_ANSWERS = Bounds(0.065, 0.09)
-# For few candidates, whose signals alone decide.
-AMONG_FEW = Bounds(0.24, 0.7)
+# The same among few candidates.
+ONE_AMONG_FEW = Bounds(0.35, 0.8)
+SEVERAL_AMONG_FEW = Bounds(0.25, 0.4)
+
+
+class Chance(NamedTuple):
+    """The weights of the chance that a candidate is an answer; `base` is added to the sum of every candidate."""
+
+    weights: Mapping[str, float]
+    base: float
 
 
 class Weights(NamedTuple):
-    """The fitted weights, by the names of the measures. `base` is added to the sum of every candidate."""
+    """The fitted weights, by the names of the measures: for large scopes, and for scopes with few memories."""
 
     topic: Mapping[str, float]
     update: Mapping[str, float]
-    chance: Mapping[str, float]
-    base: float
+    chance: Chance
+    chance_among_few: Chance
 
 
 FITTED = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))
@@ -100,8 +106,11 @@ SET_BY_HAND: Mapping[str, Mapping[str, float]] = FITTED["set_by_hand"]
 
 def make_weights(fitted: Mapping[str, Any]) -> Weights:
     """Return the fitted weights together with those that are set by hand."""
-    topic, update, chance = ({**fitted[part], **SET_BY_HAND[part]} for part in ("topic", "update", "chance"))
-    return Weights(topic, update, chance, fitted["base"])
+    topic, update, chance, among_few = (
+        {**fitted[part], **SET_BY_HAND[part.removesuffix("_among_few")]}
+        for part in ("topic", "update", "chance", "chance_among_few")
+    )
+    return Weights(topic, update, Chance(chance, fitted["base"]), Chance(among_few, fitted["base_among_few"]))
 
 
 WEIGHTS = make_weights(FITTED)
@@ -110,11 +119,9 @@ WEIGHTS = make_weights(FITTED)
 class Judgement(NamedTuple):
     """The result of judging candidates together.
 
-    `totals` are the log odds that each candidate answers the question. `chain` has the indexes of the candidates that
-    are versions of one fact, the newest last. A total is the mean of two parts: `weight` is the share of the first,
-    which is computed from `measures` and `explicit`; the second is `signal_log_odds`. `explicit` evidence raises a
-    candidate at most to its `signal_log_odds`. `update_shift` is how much was added to a candidate's first part to put
-    the newest of the chain first.
+    `totals` are the log odds that each candidate answers the question: the weighted `measures`, the `update_shift` that
+    puts the newest version of a fact first, and `explicit` evidence. `chain` has the indexes of the candidates that are
+    versions of one fact, the newest last. `chance` has the weights.
     """
 
     totals: list[float]
@@ -122,8 +129,7 @@ class Judgement(NamedTuple):
     measures: Measures
     update_shift: Numbers
     explicit: Numbers
-    signal_log_odds: Numbers
-    weight: float
+    chance: Chance
 
 
 class Verdict(NamedTuple):
@@ -157,15 +163,11 @@ class Verdict(NamedTuple):
     def explain(self) -> dict[str, float]:
         """Return the parts of the total, without the base. Measures of the same group are added up."""
         judgement, index = self.judgement, self.position
-        parts = {
-            "explicit": judgement.weight * float(judgement.explicit[index]),
-            "signals": (1 - judgement.weight) * float(judgement.signal_log_odds[index]),
-            "update": judgement.weight * float(judgement.update_shift[index]),
-        }
-        for name, weight in WEIGHTS.chance.items():
+        parts = {"explicit": float(judgement.explicit[index]), "update": float(judgement.update_shift[index])}
+        for name, weight in judgement.chance.weights.items():
             measure = judgement.measures[name]
             value = measure if isinstance(measure, float) else float(measure[index])
-            parts[GROUPS[name]] = parts.get(GROUPS[name], 0.0) + judgement.weight * weight * value
+            parts[GROUPS[name]] = parts.get(GROUPS[name], 0.0) + weight * value
         return parts
 
 
@@ -175,30 +177,64 @@ def judge(candidates: Candidates, profile: QuestionProfile, weights: Weights = W
     topic = sum_weighted(measure_topic(candidates, profile, shares), weights.topic) + candidates.explicit
     chain, still_valid = _follow_updates(candidates, profile, shares, topic, weights.update)
     measures = measure_chance(candidates, profile, shares, topic, chain, still_valid)
-    weighed = sum_weighted(measures, weights.chance) + weights.base
+    chance = choose_chance(weights, len(topic))
+    weighed = sum_weighted(measures, chance.weights) + chance.base
     judged = _put_in_order(weighed, chain)
-    signal_log_odds = _put_in_order(candidates.signal_log_odds + ATTRIBUTE_LIFT * candidates.attribute, chain)
-    explicit = np.minimum(candidates.explicit, np.maximum(signal_log_odds - judged, 0.0))
-    weight = compute_judging_weight(len(topic))
-    totals = judged + explicit
-    if weight < 1:
-        totals = weight * totals + (1 - weight) * signal_log_odds
-    return Judgement(totals.tolist(), chain, measures, judged - weighed, explicit, signal_log_odds, weight)
+    explicit = _limit_explicit(candidates, judged)
+    return Judgement((judged + explicit).tolist(), chain, measures, judged - weighed, explicit, chance)
 
 
-def compute_judging_weight(size: int) -> float:
-    """Return the weight of judging for this number of candidates, 0 to 1. The rest is the weight of their signals."""
+def _limit_explicit(candidates: Candidates, judged: Numbers) -> Numbers:
+    """Return what each candidate gains by an alias or a link: no more than its signals give it.
+
+    What is linked to the best candidate by signals stays behind it.
+    """
+    gains: Numbers = np.minimum(candidates.explicit, np.maximum(candidates.signal_log_odds - judged, 0.0))
+    best = int(candidates.totals.argmax())
+    behind = candidates.totals[best] - candidates.totals
+    ceiling = judged[best] + gains[best] - behind
+    return np.where(behind > 0, np.minimum(gains, np.maximum(ceiling - judged, 0.0)), gains)
+
+
+def choose_chance(weights: Weights, size: int) -> Chance:
+    """Return the weights of the chance for this number of candidates."""
+    many, few = weights.chance, weights.chance_among_few
+    share = measure_size(size)
+    if share in (0.0, 1.0):
+        return many if share else few
+    mixed = {
+        name: share * many.weights.get(name, 0.0) + (1 - share) * few.weights.get(name, 0.0)
+        for name in {**many.weights, **few.weights}
+    }
+    return Chance(mixed, share * many.base + (1 - share) * few.base)
+
+
+def measure_size(size: int) -> float:
+    """Return how large a number of candidates is: 0 for few, 1 for as many as are judged."""
     return min(max((size - FEW_CANDIDATES) / (MAX_JUDGED - FEW_CANDIDATES), 0.0), 1.0)
 
 
-def find_bounds(intent: Intent, size: int, best: float) -> Bounds:
-    """Return the bounds for `size` judged candidates, the best of which has the score `best`."""
-    if best < ONE_ANSWER.minimum:
-        return ONE_ANSWER
-    usual = SEVERAL_ANSWERS if intent.lists or intent.joins else ONE_ANSWER
-    weight = compute_judging_weight(size)
-    pairs = zip(usual, AMONG_FEW, strict=True)
-    return Bounds(*(weight * usual_bound + (1 - weight) * few_bound for usual_bound, few_bound in pairs))
+def find_bounds(question: Question, size: int, best: float, *, wants_past: bool = False) -> Bounds:
+    """Return the bounds for `size` judged candidates, the best of which has the score `best`.
+
+    With `wants_past`, superseded memories are wanted too.
+    """
+    intent = question.intent
+    one = _mix_bounds(ONE_ANSWER, ONE_AMONG_FEW, size)
+    if best < one.minimum:
+        return one
+    # Of "What happened in May?", the answers share the time and have similar scores.
+    if (intent.lists or intent.joins) and not question.times:
+        return _mix_bounds(SEVERAL_ANSWERS, SEVERAL_AMONG_FEW, size)
+    if wants_past:
+        return SEVERAL_ANSWERS  # an outdated fact has a low score
+    # What was before is told by the old fact or by the one that replaced it.
+    return _mix_bounds(ONE_ANSWER, SEVERAL_AMONG_FEW, size) if intent.past else one
+
+
+def _mix_bounds(many: Bounds, few: Bounds, size: int) -> Bounds:
+    share = measure_size(size)
+    return Bounds(*(share * bound + (1 - share) * few_bound for bound, few_bound in zip(many, few, strict=True)))
 
 
 def sum_weighted(measures: Measures, weights: Mapping[str, float]) -> Numbers:
@@ -221,8 +257,9 @@ def _follow_updates(
     """Return the candidate that fits the topic best, followed by its later versions, and the chance that the first is
     still valid."""
     chain = [int(topic.argmax())]
+    is_verbatim = _find_verbatim(candidates)
     first_still_valid = 1.0
-    while len(chain) <= MAX_UPDATES and candidates.similarity[chain[-1]] < VERBATIM_SIMILARITY:
+    while len(chain) <= MAX_UPDATES and not is_verbatim[chain[-1]]:
         newer = np.flatnonzero(candidates.when > candidates.when[chain[-1]])
         if not len(newer):
             break
@@ -242,6 +279,12 @@ def _follow_updates(
     return chain, first_still_valid
 
 
+def _find_verbatim(candidates: Candidates) -> NDArray[np.bool_]:
+    """Return which candidates the question repeats. A question for an attribute resembles every text that states it."""
+    is_verbatim: NDArray[np.bool_] = (candidates.similarity >= VERBATIM_SIMILARITY) & (candidates.attribute == 0)
+    return is_verbatim
+
+
 def _weigh_updates(
     candidates: Candidates,
     profile: QuestionProfile,
@@ -254,7 +297,7 @@ def _weigh_updates(
     """Return the log odds that each of the newer candidates is an update of the old one, relative to none."""
     logits = sum_weighted(measure_update(candidates, profile, shares, topic, old, newer), weights)
     apart: Numbers = candidates.evidence[newer, APART] * candidates.evidence[old, STATED]
-    return logits - APART_LOSS * apart
+    return logits - APART_LOSS * np.maximum(apart, candidates.contrary[newer])
 
 
 def _find_outdated(
@@ -269,7 +312,7 @@ def _find_outdated(
     if not candidates.evidence[newest, CHANGED]:
         return None
     is_older = (candidates.when < candidates.when[newest]) & (candidates.attribute > 0)
-    is_older &= candidates.similarity < VERBATIM_SIMILARITY
+    is_older &= ~_find_verbatim(candidates)
     if not is_older.any():
         return None
     old = int(np.where(is_older, topic, -np.inf).argmax())

@@ -8,9 +8,9 @@ name and `0` for a number. An attribute is a bit; several attributes are a mask.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import stem
@@ -20,6 +20,7 @@ _MAX_GAP = 3
 # Their stems are those of "account" and "date".
 _UNSTEMMED = frozenset(("accountant", "accountants", "dating"))
 _GAP, _NAME, _NUMBER = "_", "@", "0"
+_WILDCARDS = frozenset((_GAP, _NAME, _NUMBER))
 _WORD = lazy_pattern(r"[^\W_]+(?:[@.+_-]+[^\W_]+)*|[@_]")
 # "Tara's new boss", but not "Tara's moving" or "Tara's a nurse".
 _POSSESSIVE = lazy_pattern(
@@ -60,37 +61,58 @@ class Phrase(NamedTuple):
 PhraseIndex = Mapping[str, Sequence[Phrase]]
 
 
-class Lexicon(NamedTuple):
-    """The phrases by their use, the types of value of each attribute, the attributes by name, and the stems in the
-    phrases that state each attribute."""
+class Lexicon:
+    """The phrases by their use, the attributes by name, and the types of value of each attribute.
 
-    asks: PhraseIndex
-    states: PhraseIndex
-    hints: PhraseIndex
-    changes: PhraseIndex
-    unreal: PhraseIndex
-    values: Mapping[int, frozenset[str]]
-    attributes: Mapping[str, int]
-    stems: Mapping[int, frozenset[str]]
+    Phrases are indexed when their use is first needed: a question needs only those of `asks`.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self.attributes: Mapping[str, int] = {name: 1 << bit for bit, name in enumerate(document["attributes"])}
+        self.values: Mapping[int, frozenset[str]] = {
+            self.attributes[name]: frozenset(entry["values"]) for name, entry in document["attributes"].items()
+        }
+
+    @cached_property
+    def asks(self) -> PhraseIndex:
+        return self._index_use("asks")
+
+    @cached_property
+    def states(self) -> PhraseIndex:
+        return self._index_use("states")
+
+    @cached_property
+    def hints(self) -> PhraseIndex:
+        return self._index_use("hints")
+
+    @cached_property
+    def changes(self) -> PhraseIndex:
+        return _index_phrases({0: self._document["changes"]})
+
+    @cached_property
+    def unreal(self) -> PhraseIndex:
+        return _index_phrases({0: self._document["unreal"]})
+
+    @cached_property
+    def stems(self) -> Mapping[int, frozenset[str]]:
+        """The stems in the phrases that state each attribute."""
+        return {
+            attribute: frozenset(part for phrase in phrases for part in split_phrase(phrase))
+            for attribute, phrases in self._list_phrases("states").items()
+        }
+
+    def _index_use(self, use: str) -> PhraseIndex:
+        return _index_phrases(self._list_phrases(use))
+
+    def _list_phrases(self, use: str) -> Mapping[int, Sequence[str]]:
+        return {self.attributes[name]: entry[use] for name, entry in self._document["attributes"].items()}
 
 
 @cache
 def get_lexicon() -> Lexicon:
     """Return the lexicon, which is read at its first use."""
-    whole = json.loads(Path(__file__).with_name("attributes.json").read_text("utf-8"))
-    document = whole["attributes"]
-    attributes = {name: 1 << index for index, name in enumerate(document)}
-    asks, states, hints = (
-        _index_phrases({attributes[name]: entry[use] for name, entry in document.items()})
-        for use in ("asks", "states", "hints")
-    )
-    changes, unreal = (_index_phrases({0: whole[use]}) for use in ("changes", "unreal"))
-    values = {attributes[name]: frozenset(entry["values"]) for name, entry in document.items()}
-    stems = {
-        attributes[name]: frozenset(part for phrase in entry["states"] for part in split_phrase(phrase))
-        for name, entry in document.items()
-    }
-    return Lexicon(asks, states, hints, changes, unreal, values, attributes, stems)
+    return Lexicon(json.loads(Path(__file__).with_name("attributes.json").read_text("utf-8")))
 
 
 def _index_phrases(phrases: Mapping[int, Sequence[str]]) -> PhraseIndex:
@@ -131,21 +153,27 @@ def find_spans(text: str) -> Iterator[re.Match[str]]:
 def find_phrases(words: Sequence[TextWord], index: PhraseIndex) -> Iterator[Phrase]:
     """Yield the phrases of the index that occur in the words."""
     for start, word in enumerate(words):
-        for phrase in index.get(word.stem, ()):
-            if matches(words, start + 1, phrase.rest):
-                yield phrase
+        yield from find_phrases_at(words, start, index.get(word.stem, ()))
         if word.has_digit:
-            for phrase in index.get(_NUMBER, ()):
-                if matches(words, start + 1, phrase.rest):
-                    yield phrase
+            yield from find_phrases_at(words, start, index.get(_NUMBER, ()))
 
 
-def matches(words: Sequence[TextWord], start: int, rest: Sequence[str]) -> bool:
+def find_phrases_at(words: Sequence[TextWord], start: int, phrases: Sequence[Phrase]) -> Iterator[Phrase]:
+    """Yield those of the phrases whose rest follows the word at `start`."""
+    following = words[start + 1].stem if start + 1 < len(words) else ""
+    for phrase in phrases:
+        rest = phrase.rest
+        # Most phrases differ in their second word already. Comparing it here saves a call.
+        if (not rest or rest[0] == following or rest[0] in _WILDCARDS) and _matches(words, start + 1, rest):
+            yield phrase
+
+
+def _matches(words: Sequence[TextWord], start: int, rest: Sequence[str]) -> bool:
     """Return whether the rest of a phrase is found in the words from `start` on."""
     for index, expected in enumerate(rest):
         if expected == _GAP:
             ends = range(start, min(start + _MAX_GAP, len(words)) + 1)
-            return any(matches(words, end, rest[index + 1 :]) for end in ends)
+            return any(_matches(words, end, rest[index + 1 :]) for end in ends)
         if start >= len(words) or not _is_expected(words[start], expected):
             return False
         start += 1

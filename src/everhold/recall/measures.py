@@ -35,8 +35,9 @@ GROUPS: Mapping[str, str] = {
     "topic": "rank", "behind": "rank", "best_topic": "rank", "total": "rank", "low_total": "rank", "share": "rank",
     "first": "rank", "similarity": "meaning", "core": "words", "terms": "words", "unknown": "words", "names": "names",
     "only_names": "names", "has_value": "values", "lacks_value": "values", "lacks_head": "words", "lists": "list",
-    "date": "time", "anchor": "time", "is_update": "update", "is_outdated": "update", "still_valid": "update",
-    "attribute": "attribute",
+    "date": "time", "lacks_date": "time", "anchor": "time", "is_update": "update", "is_outdated": "update",
+    "still_valid": "update", "contrary": "words", "attribute": "attribute",
+    "preference": "preference",
 }  # fmt: skip
 
 
@@ -46,7 +47,9 @@ class Candidates(NamedTuple):
     `totals` are the weighted sums of their signals, and `signal_log_odds` the log odds that these give. `explicit` is
     what a candidate gains because a user has linked it: by an alias, a supersession or a relationship. `holds` has a
     row for each term of the question: 1 for candidates with the term, less for those with a similar one. For a question
-    with "before" or "after", `anchor` is the share of the following terms that a candidate has.
+    with "before" or "after", `anchor` is the share of the following terms that a candidate has. `contrary` is 1 for a
+    candidate that names an alternative to what the question names (alternatives.py).
+    `preference` is what a candidate gains by its importance and its session, whatever the question is.
     `evidence` has the columns of AttributeEvidence, and `rare` the names, numbers and unusual words of each text; both
     are empty if the question asks for no known attribute.
     """
@@ -61,6 +64,8 @@ class Candidates(NamedTuple):
     asks: Numbers
     vectors: NDArray[np.float32]
     anchor: Numbers
+    contrary: Numbers
+    preference: Numbers
     evidence: Numbers
     rare: NDArray[Any]
     holds: Numbers
@@ -68,7 +73,7 @@ class Candidates(NamedTuple):
     @property
     def attribute(self) -> Numbers:
         """How clearly each candidate states the attribute asked for, of the thing asked about."""
-        attribute: Numbers = self.evidence[:, STATED] * self.evidence[:, THINGS]
+        attribute: Numbers = self.evidence[:, STATED] * self.evidence[:, THINGS] * (1.0 - self.contrary)
         return attribute
 
 
@@ -175,6 +180,7 @@ def measure_topic(candidates: Candidates, profile: QuestionProfile, shares: Shar
         "lacks_value": shares.lacks_value,
         "anchor": candidates.anchor if profile.anchored else 0.0,
         "later": _measure_later(candidates) if profile.anchored else 0.0,
+        "contrary": candidates.contrary,
         "attribute": candidates.attribute,
     }
 
@@ -239,12 +245,9 @@ def measure_chance(
     if len(chain) > 1:
         topic = topic.copy()
         topic[chain[-1]] = max(topic[chain[-1]], topic.max() + 0.01)
-    best_index = int(topic.argmax())
-    best = float(topic[best_index])
+    best = float(topic.max())
     behind = best - topic
     share = np.exp(-behind)
-    first = np.zeros(len(topic))
-    first[best_index] = 1.0
     per_core = 1 / profile.cores if profile.cores else 0.0
     return {
         "topic": topic,
@@ -253,7 +256,7 @@ def measure_chance(
         "total": candidates.totals,
         "low_total": np.minimum(candidates.totals - _LOW_TOTAL, 0.0),
         "share": share / share.sum(),
-        "first": first,
+        "first": (np.arange(len(topic)) == topic.argmax()).astype(np.float64),
         "similarity": candidates.similarity,
         "core": shares.core,
         "terms": shares.terms,
@@ -265,11 +268,14 @@ def measure_chance(
         "lacks_head": 0.0 if profile.head is None else 1.0 - candidates.holds[profile.head],
         "lists": float(profile.intent.lists),
         "date": candidates.dates if profile.timed else 0.0,
+        "lacks_date": 1.0 - candidates.dates if profile.timed else 0.0,
         "anchor": candidates.anchor if profile.anchored else 0.0,
+        "contrary": candidates.contrary,
         "is_update": update,
         "is_outdated": outdated,
         "still_valid": 1.0 - outdated * (1.0 - valid),
         "attribute": candidates.attribute * (1.0 - outdated),
+        "preference": candidates.preference,
     }
 
 

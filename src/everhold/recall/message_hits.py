@@ -7,13 +7,14 @@ from typing import ClassVar
 from everhold.model import Message
 from everhold.model.page import ResultPage
 from everhold.recall.hit import Hit, Hits, Why
+from everhold.values import Value
 
 # Returns the messages before a message and those after it, each oldest first.
 FindNeighbours = Callable[[Message], tuple[tuple[Message, ...], tuple[Message, ...]]]
 
 
-@dataclass(frozen=True)
-class MessageHit:
+@dataclass(frozen=True, eq=False, repr=False)
+class MessageHit(Value):
     """A message that was found, with its neighbours: `before` and `after`, each oldest first."""
 
     hit: Hit

@@ -29,7 +29,6 @@ from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.image import Image
 from everhold.recall.image_views import KeyedImages, list_spaces, make_image_views
 from everhold.recall.judging import Bounds
-from everhold.recall.linked import make_block_check
 from everhold.recall.past import read_as_known
 from everhold.recall.pinned import list_pinned
 from everhold.recall.question import Question, read_question, read_times, rewrite_in_first_person
@@ -60,7 +59,7 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
         while True:
             scored = rank_answers(image_views, prepared, enough, statistics)
             best_score = scored[0].score if scored else 0.0
-            min_score = choose_bounds(scored, request, prepared.question.intent).find_minimum(best_score)
+            min_score = choose_bounds(scored, request, prepared.question).find_minimum(best_score)
             hits, more = _read_hits(deps.records, scope, request, *_split_admitted(scored, min_score, after))
             if more or len(scored) < enough or scored[-1].score < min_score:
                 return hits, more, statistics
@@ -82,7 +81,7 @@ def rank_all(
     image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
     everything = sum(image_view.image.size for image_view in image_views)
     scored = rank_answers(image_views, prepared, everything, statistics)
-    bounds = choose_bounds(scored, request, prepared.question.intent)
+    bounds = choose_bounds(scored, request, prepared.question)
     return scored, bounds, "image" if statistics is None else "candidates"
 
 
@@ -249,6 +248,8 @@ def _read_kind(
     """Return the records of one kind that the scope may see, by id."""
     ids = [candidate.owner_id for candidate in scored]
     if SEARCHABLE[kind].has_links:
+        from everhold.recall.linked import make_block_check  # few recalls are about blocks
+
         is_visible = make_block_check(records, scope, request.filter)
     else:
         is_visible = make_visibility_check(scope, request.include)

@@ -12,10 +12,11 @@ from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.filters import ANY, Filter
 from everhold.recall.images import ImageCache
 from everhold.recall.recipe import HYBRID, Recipe
+from everhold.values import Value
 
 
-@dataclass(frozen=True)
-class RecallDeps:
+@dataclass(frozen=True, eq=False, repr=False)
+class RecallDeps(Value):
     """The parts of the engine that recall uses."""
 
     records: Records

@@ -191,7 +191,7 @@ def split_sentence(sentence: str) -> list[TextWord]:
             )
         else:
             is_name = not has_capitals and len(text) > 3 and _is_unusual(own_stem, text)
-        words.append(TextWord(text, own_stem, is_name, any(map(str.isdigit, text))))
+        words.append(TextWord(text, own_stem, is_name, not text.isalpha() and any(map(str.isdigit, text))))
     return words
 
 

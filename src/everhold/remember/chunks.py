@@ -14,6 +14,7 @@ from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import Span
 from everhold.text.chunking import split_into_chunks as cut_text
 from everhold.text.terms import QUESTION_MARK, extract_terms
+from everhold.values import Value
 
 # The vectors that a caller passes with a text, by model name.
 CallerVectors = Mapping[str, Vector]
@@ -34,8 +35,8 @@ _USUAL_LETTERS = 4
 _SURE_LETTERS = 500
 
 
-@dataclass(frozen=True)
-class Chunking:
+@dataclass(frozen=True, eq=False, repr=False)
+class Chunking(Value):
     """What turns text into chunks for one model; `also` holds the same for each further model of the store."""
 
     embedder: Embedder

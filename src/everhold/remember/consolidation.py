@@ -14,10 +14,10 @@ from functools import partial
 from everhold import clock
 from everhold.errors import AlreadyExists, BrokenReference, NotFound, StaleVersion
 from everhold.remember.contradictions import find_contradictions, settle
+from everhold.remember.deps import WriteDeps
 from everhold.remember.evidence import read_evidence
 from everhold.remember.merge import merge_group, plan_merges
 from everhold.remember.owners import Owner, find_undone_pairs
-from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reflections import plan_reflections, withdraw, write_reflection
 from everhold.remember.shared_names import find_shared_names, relate_pair
 

@@ -18,8 +18,8 @@ from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.scope import SHORT_TERM
 from everhold.ports.records import Records
+from everhold.remember.deps import WriteDeps
 from everhold.remember.owners import Owner, find_related_pairs, find_undone_pairs
-from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import find_event_time, format_attribute, load_statement
 from everhold.remember.relate import relate
 from everhold.remember.resolve import Rival, find_rival_session, find_start, is_contradicted, list_ended_attributes
@@ -116,7 +116,7 @@ def _find_reason(deps: WriteDeps, older: Rival, newer: Rival, undone: Collection
         return "both are of the same time"
     reasons = {
         "the older one is pinned": old.pinned,
-        "the older one has a key": old.key is not None,
+        "the older one has a key": old.has_own_key,
         "the newer one is less certain": new.confidence < old.confidence or new.trust < old.trust,
         "replacing the older one was undone": frozenset((old.id, new.id)) in undone,
         "the setting remember.resolve is off": not deps.reading.resolve,

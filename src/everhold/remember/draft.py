@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 from everhold import clock
 from everhold.arguments.checks import MemoryVector
 from everhold.errors import InvalidInput, UnknownField, format_value
-from everhold.facts import Statement
+from everhold.facts.statement import Statement
 from everhold.model import Memory, Outbox, Scope, Tag
 from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, compute_importance
 from everhold.model.validation import check_created_at, complete_row, suggest_name, validate_row

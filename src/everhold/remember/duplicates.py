@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from everhold.errors import IdempotencyMismatch
 from everhold.model import Memory, Scope
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.ports.records import Records
 from everhold.remember.draft import Draft, compute_content_hash
 from everhold.schema.operations import Op, Operation, Patch, Where

@@ -17,11 +17,11 @@ from everhold.model.fields import is_id
 from everhold.model.validation import explain_errors
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
+from everhold.remember.deps import WriteDeps
 from everhold.remember.erasure import find_absorbed, find_derived, plan_erasure
 from everhold.remember.extracted import drop_messages, find_extracted
 from everhold.remember.journal import make_change
 from everhold.remember.lookup import require_memory
-from everhold.remember.pipeline import WriteDeps
 from everhold.remember.versions import hold_version, report_current_version, require_version
 from everhold.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Where
 

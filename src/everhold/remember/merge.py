@@ -12,10 +12,10 @@ from everhold.model import Memory, Scope, Tag
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
+from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import make_tag
 from everhold.remember.erasure import note_merged, read_merged_entries
 from everhold.remember.journal import make_change
-from everhold.remember.pipeline import WriteDeps
 from everhold.remember.reading import find_event_time, is_extracted
 from everhold.remember.revise import commit_revision, make_revision_operations
 from everhold.remember.similar_pairs import SimilarPair, find_similar_pairs
@@ -96,10 +96,11 @@ def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair])
         # In order of precedence, so that a memory that is merged never receives another one.
         if kept.id not in merged_ids:
             duplicates = [
-                (name, cosine) for name, cosine in near[kept.id] if name not in merged_ids and not memories[name].key
-            ]
-            duplicates = [
-                (name, cosine) for name, cosine in duplicates if _precedence(memories[name]) > _precedence(kept)
+                (name, cosine)
+                for name, cosine in near[kept.id]
+                if name not in merged_ids
+                and not memories[name].has_own_key
+                and _precedence(memories[name]) > _precedence(kept)
             ]
             pairs += [MergedPair(kept, memories[name], cosine) for name, cosine in duplicates]
             merged_ids.update(name for name, _ in duplicates)
@@ -109,7 +110,7 @@ def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair])
 def _precedence(memory: Memory) -> tuple[Any, ...]:
     """Return the sort key of survivors, lowest first."""
     # A memory with a key comes first, because callers look it up by that key.
-    return memory.key is None, not memory.pinned, -memory.importance, memory.created_at, memory.id
+    return not memory.has_own_key, not memory.pinned, -memory.importance, memory.created_at, memory.id
 
 
 def is_duplicate(first: Memory, second: Memory, cosine: float, zone: tzinfo) -> bool:

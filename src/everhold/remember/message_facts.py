@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from everhold import clock
 from everhold.model import Memory, Message, Outbox, Scope
 from everhold.model.validation import validate_row
+from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import Draft
-from everhold.remember.pipeline import WriteDeps, store
+from everhold.remember.pipeline import store
 from everhold.remember.reading import draft_facts
 from everhold.schema.operations import Op, Where
 

@@ -10,7 +10,7 @@ statement replaces. A duplicate of a stored memory reinforces that memory and ad
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -20,16 +20,16 @@ from everhold.errors import AlreadyExists, BrokenReference, NotFound, StaleVersi
 from everhold.model import Change, Chunk, Memory, Scope, Session
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.ports.records import Records
-from everhold.remember.chunks import NO_CALLER_VECTORS, CallerVectors, Chunking, make_chunks, name_models
+from everhold.remember.chunks import NO_CALLER_VECTORS, CallerVectors, make_chunks, name_models
+from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import Draft, compute_content_hash, make_draft, make_tag
 from everhold.remember.duplicates import Duplicates, find_duplicates, release_hashes
 from everhold.remember.journal import make_change
 from everhold.remember.link import make_relationship
-from everhold.remember.reading import ReadingOptions, read_drafts
+from everhold.remember.reading import read_drafts
 from everhold.remember.resolve import WritePlan, find_start, plan_write
-from everhold.remember.scope_rows import ScopeRows
 from everhold.remember.supersession import make_supersession
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_table
@@ -45,22 +45,6 @@ _SESSIONS = get_table(Session).name
 
 # Makes further operations for the commit of a write.
 MakeOperations = Callable[[], Sequence[Operation]]
-
-
-@dataclass(frozen=True)
-class WriteDeps:
-    """The objects and settings that writing memories needs."""
-
-    records: Records
-    chunking: Chunking
-    scope_rows: ScopeRows
-    text_bytes: int
-    interface: str = "library"
-    reading: ReadingOptions = field(default_factory=ReadingOptions)
-    drop_cached_texts: Callable[[], None] = lambda: None
-    """Drops what this process has cached of texts, such as their vectors, after a purge."""
-    run_id: str | None = None
-    """The run of maintenance that writes. All that it changes is journalled, so that `undo_run` can undo it."""
 
 
 def remember(

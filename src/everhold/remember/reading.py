@@ -1,16 +1,17 @@
 """Read what memories state: one statement in a memory, or several in a message, each stored as its own memory."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any
 
 from everhold import clock
-from everhold.facts import Statement, read_statements
 from everhold.facts.conflicts import ONE_TIME
+from everhold.facts.reading import read_statements
+from everhold.facts.statement import Statement
 from everhold.model import Memory
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.validation import validate_row
+from everhold.remember.deps import ReadingOptions
 from everhold.remember.draft import Draft, compute_content_hash
 from everhold.text.dates import EARLIEST
 
@@ -27,19 +28,6 @@ MAX_MESSAGE_LENGTH = 20_000
 _WORDS_AROUND = 4
 _NAME_LENGTH = 255
 _INHERITED = ("organization_id", "project_id", "user_id", "agent_id", "source_agent", "trust", "namespace")
-
-
-@dataclass(frozen=True)
-class ReadingOptions:
-    """How texts are read.
-
-    `resolve`: a newer statement replaces an older one. `extract`: facts are read from messages. `zone`: the time zone
-    of the times in texts.
-    """
-
-    resolve: bool = True
-    extract: bool = True
-    zone: tzinfo = UTC
 
 
 def read_drafts(drafts: Iterable[Draft], reading: ReadingOptions) -> list[Draft]:

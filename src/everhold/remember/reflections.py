@@ -18,12 +18,13 @@ from everhold.model.announcement import make_announcement
 from everhold.model.memory import REFLECTIONS
 from everhold.ports.records import Records
 from everhold.remember.chunks import make_chunks
+from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import make_draft
 from everhold.remember.evidence import REFLECTION, Evidence, Place
 from everhold.remember.journal import find_undone_ids, make_change
 from everhold.remember.link import make_relationship
 from everhold.remember.owners import Owner
-from everhold.remember.pipeline import WriteDeps, make_additions
+from everhold.remember.pipeline import make_additions
 from everhold.schema.operations import Hide, Op, Operation, Put, Where
 from everhold.text.date_words import TRIGGERS
 from everhold.text.terms import extract_terms

@@ -11,11 +11,11 @@ from everhold.model import Memory, Relationship, Scope, Tag
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.ports.records import Records
+from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import make_tag
 from everhold.remember.journal import make_change
 from everhold.remember.link import make_relationship
 from everhold.remember.lookup import require_memory
-from everhold.remember.pipeline import WriteDeps
 from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Put, Where
 

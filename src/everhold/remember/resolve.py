@@ -6,14 +6,15 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
-from everhold.facts import Statement
 from everhold.facts.conflicts import ENDED_BY, ONE_TIME, compare_statements
+from everhold.facts.statement import Statement
 from everhold.model import Memory, Scope
 from everhold.model.scope import SHORT_TERM
 from everhold.ports.records import Records
+from everhold.remember.deps import ReadingOptions
 from everhold.remember.draft import Draft
 from everhold.remember.duplicates import Duplicates, has_ended
-from everhold.remember.reading import ReadingOptions, find_event_time, format_attribute, load_statement
+from everhold.remember.reading import find_event_time, format_attribute, load_statement
 from everhold.remember.supersession import make_ending
 from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where

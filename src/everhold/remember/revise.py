@@ -12,11 +12,12 @@ from everhold.model.announcement import make_announcement
 from everhold.model.memory import DERIVED, KIND_NAMES, REPEATABLE_KINDS, REVISABLE
 from everhold.model.validation import suggest_name, validate_row
 from everhold.remember.chunks import NO_VECTORS, CallerVectors, make_chunks, name_models, rewrite_chunks
+from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import Draft, check_size, compute_content_hash, make_draft, read_importance, read_vectors
 from everhold.remember.duplicates import find_duplicates, release_hashes
 from everhold.remember.journal import make_change
 from everhold.remember.lookup import require_memory
-from everhold.remember.pipeline import WriteDeps, make_additions
+from everhold.remember.pipeline import make_additions
 from everhold.remember.reading import find_attribute
 from everhold.remember.supersession import make_supersession
 from everhold.remember.versions import report_current_version, require_version

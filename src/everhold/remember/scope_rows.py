@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from everhold.errors import NotFound
-from everhold.model import Agent, Organization, Project, Scope, Session, User
+from everhold.model import Organization, Project, Scope, Session, User
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Row
 from everhold.model.session import make_session_not_found
@@ -91,6 +91,8 @@ class ScopeRows:
             user = User(id=scope.user, name=scope.user, timezone=self._timezone, is_implicit=True, **own)
             rows.append((user, "user"))
         if scope.agent:
+            from everhold.model import Agent  # few scopes name an agent
+
             rows.append((Agent(id=scope.agent, name=scope.agent, is_implicit=True, **own), "agent"))
         if scope.project:
             rows.append((Project(id=scope.project, name=scope.project, is_implicit=True, **own), "project"))
@@ -116,6 +118,8 @@ class AddedScopeRows(ScopeRows):
 
 def _require_rows(scope: Scope) -> list[Operation]:
     """Return the operations that require the rows of a scope, in the commit itself and without a query before it."""
+    from everhold.model import Agent  # reading needs none
+
     names: dict[type[Row], str | None] = {
         User: scope.user, Agent: scope.agent, Project: scope.project, Session: scope.session,
     }  # fmt: skip

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from everhold.model.memory import SHARED_NAME
 from everhold.ports.records import Records
+from everhold.remember.deps import WriteDeps
 from everhold.remember.evidence import Evidence
 from everhold.remember.owners import Owner, find_related_pairs, find_undone_pairs
-from everhold.remember.pipeline import WriteDeps
 from everhold.remember.relate import relate
 
 # A name that more memories have says little about each of them.

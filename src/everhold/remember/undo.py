@@ -15,9 +15,9 @@ from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.validation import validate_row
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
+from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import compute_content_hash
 from everhold.remember.lookup import find_by_key
-from everhold.remember.pipeline import WriteDeps
 from everhold.remember.revise import make_revision_operations, read_chunks_at
 from everhold.remember.supersession import ENDING
 from everhold.remember.versions import report_current_version

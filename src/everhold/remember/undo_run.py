@@ -9,7 +9,7 @@ from everhold.batches import split_into_batches
 from everhold.errors import AlreadyExists, NotFound, Remedy, StaleVersion, StoreDamaged, Verb
 from everhold.model import Change, MaintenanceRun, Memory, Scope
 from everhold.ports.records import Records
-from everhold.remember.pipeline import WriteDeps
+from everhold.remember.deps import WriteDeps
 from everhold.remember.undo import UNDOABLE, can_be_undone, find_faults, reverse_change
 from everhold.schema.operations import Op, Patch, Where
 

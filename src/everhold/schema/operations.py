@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from everhold.model.base import Row
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
+from everhold.values import Value
 
 
 class Op(StrEnum):
@@ -23,8 +24,8 @@ class Op(StrEnum):
     CONTAINS = "contains"
 
 
-@dataclass(frozen=True)
-class Where:
+@dataclass(frozen=True, eq=False, repr=False)
+class Where(Value):
     """One condition on one field; `metadata.device.os` looks inside JSON.
 
     CONTAINS matches a part of a text, ignoring case, or a member of a list.
@@ -35,22 +36,22 @@ class Where:
     value: Any
 
 
-@dataclass(frozen=True)
-class AllOf:
+@dataclass(frozen=True, eq=False, repr=False)
+class AllOf(Value):
     """All of the conditions hold."""
 
     conditions: "tuple[Condition, ...]"
 
 
-@dataclass(frozen=True)
-class AnyOf:
+@dataclass(frozen=True, eq=False, repr=False)
+class AnyOf(Value):
     """At least one of the conditions holds."""
 
     conditions: "tuple[Condition, ...]"
 
 
-@dataclass(frozen=True)
-class Not:
+@dataclass(frozen=True, eq=False, repr=False)
+class Not(Value):
     """The condition does not hold. A comparison with None is false, so its negation is true."""
 
     condition: "Condition"
@@ -59,22 +60,22 @@ class Not:
 Condition = Where | AllOf | AnyOf | Not
 
 
-@dataclass(frozen=True)
-class Put:
+@dataclass(frozen=True, eq=False, repr=False)
+class Put(Value):
     """Add a row. AlreadyExists if another row has its key or its values of a unique rule."""
 
     row: Row
 
 
-@dataclass(frozen=True)
-class Ensure:
+@dataclass(frozen=True, eq=False, repr=False)
+class Ensure(Value):
     """Add a row unless a row with its key exists, live or deleted."""
 
     row: Row
 
 
-@dataclass(frozen=True)
-class Patch:
+@dataclass(frozen=True, eq=False, repr=False)
+class Patch(Value):
     """Set fields of the row with this key and increment its version.
 
     StaleVersion if the row does not exist, or if it has another version than `version`.
@@ -86,8 +87,8 @@ class Patch:
     version: int | None = None
 
 
-@dataclass(frozen=True)
-class Increment:
+@dataclass(frozen=True, eq=False, repr=False)
+class Increment(Value):
     """Add to numbers and set fields, without changing the version. Do nothing if the row does not exist."""
 
     entity: type[Row]
@@ -96,8 +97,8 @@ class Increment:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Hide:
+@dataclass(frozen=True, eq=False, repr=False)
+class Hide(Value):
     """Soft-delete a live row and all rows that belong to it, under one deletion id. Do nothing if it is not live."""
 
     entity: type[Row]
@@ -106,16 +107,16 @@ class Hide:
     at: datetime
 
 
-@dataclass(frozen=True)
-class Unhide:
+@dataclass(frozen=True, eq=False, repr=False)
+class Unhide(Value):
     """Restore exactly the rows that one deletion id has hidden."""
 
     organization_id: str
     deletion_id: str
 
 
-@dataclass(frozen=True)
-class Delete:
+@dataclass(frozen=True, eq=False, repr=False)
+class Delete(Value):
     """Purge a row and all rows that belong to it. Rows that only mention it stay, with the mention set to None.
 
     Do nothing if the row does not exist.
@@ -125,8 +126,8 @@ class Delete:
     key: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Require:
+@dataclass(frozen=True, eq=False, repr=False)
+class Require(Value):
     """Change nothing. BrokenReference if no live row has this key, so that nothing is added to a deleted row."""
 
     entity: type[Row]
@@ -136,16 +137,16 @@ class Require:
 Operation = Put | Ensure | Patch | Increment | Hide | Unhide | Delete | Require
 
 
-@dataclass(frozen=True)
-class Page:
+@dataclass(frozen=True, eq=False, repr=False)
+class Page(Value):
     """Where a scan continues: the last row's value of the order column, and its key."""
 
     value: Any
     key: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Feed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Feed(Value):
     """Lines of the outbox, oldest first, and the position to continue from.
 
     While a transaction with a lower number may still commit, later lines are delivered now and again next time. A
@@ -156,8 +157,8 @@ class Feed:
     position: int
 
 
-@dataclass(frozen=True)
-class SettledLines:
+@dataclass(frozen=True, eq=False, repr=False)
+class SettledLines(Value):
     """Lines of the outbox in the order of their numbers: no line with a lower number can appear later.
 
     `last` is the highest number that is visible. Lines up to it may still be unsettled.
@@ -167,8 +168,8 @@ class SettledLines:
     last: int
 
 
-@dataclass(frozen=True)
-class Traits:
+@dataclass(frozen=True, eq=False, repr=False)
+class Traits(Value):
     """A store's name, abilities and limits.
 
     `words` and `vectors` say whether the store has its own index or uses portable code. `commit_limit` is the maximum

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from everhold.errors import StoreUnavailable
 from everhold.interrupts import uninterrupted
 from everhold.model.base import Row
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.schema import rules
 from everhold.schema.catalog import TABLES, get_table
 from everhold.schema.conditions import is_match, list_fields

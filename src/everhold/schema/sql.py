@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from everhold.schema.codec import Convert
 from everhold.schema.table import TENANT, Column, Kind, Lookup, Reference, Table, Unique
+from everhold.values import Value
 
 
-@dataclass(frozen=True)
-class Dialect:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dialect(Value):
     """How one database spells types, operators and literals.
 
     - `types` may contain `{width}`.

@@ -31,6 +31,7 @@ from everhold.schema.operations import (
 from everhold.schema.rules import check_changes, check_fields, check_live, check_row_rules, find_rules, list_descendants
 from everhold.schema.sql import Dialect, quote, quote_names
 from everhold.schema.table import TENANT, Kind, Reference, Table
+from everhold.values import Value
 
 _MAX_IN_VALUES = 10_000  # values of one IN, bound one by one; SQLite usually allows 32,766 in a statement
 _MAX_BOUND_VALUES = 30_000  # values of one statement, with some to spare for the rest of it
@@ -59,8 +60,8 @@ class SqlStatement(NamedTuple):
     check: Callable[[Sequence[Any]], None] | None = None
 
 
-@dataclass(frozen=True)
-class Read:
+@dataclass(frozen=True, eq=False, repr=False)
+class Read(Value):
     """The conditions of a SELECT, their values, and the conditions that must be evaluated in Python."""
 
     conditions: str

@@ -15,6 +15,7 @@ from pydantic import StringConstraints
 from pydantic.fields import FieldInfo
 
 from everhold.model.base import Row
+from everhold.values import Value
 
 TENANT = "organization_id"
 _BIG = 2**62  # bounds beyond it only say that a number fits 64 bits, which every store checks anyway
@@ -33,8 +34,8 @@ class Kind(StrEnum):
     VECTOR = "vector"
 
 
-@dataclass(frozen=True)
-class Column:
+@dataclass(frozen=True, eq=False, repr=False)
+class Column(Value):
     """A column. The store enforces `low`, `high` and `one_of` as well."""
 
     name: str
@@ -46,8 +47,8 @@ class Column:
     one_of: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Lookup:
+@dataclass(frozen=True, eq=False, repr=False)
+class Lookup(Value):
     """An index over the organization and these columns. It leaves out rows whose first column is None.
 
     `only_false` leaves out the rows whose first column is true. It is for a flag that is nearly always true: the rare
@@ -58,8 +59,8 @@ class Lookup:
     only_false: bool = False
 
 
-@dataclass(frozen=True)
-class Unique:
+@dataclass(frozen=True, eq=False, repr=False)
+class Unique(Value):
     """A rule that no two rows of an organization have the same values of these columns. None equals None.
 
     The rule does not apply to rows whose column `when` is None, nor to rows whose column `unless` is not None. It
@@ -73,8 +74,8 @@ class Unique:
     unless: str | None = None
 
 
-@dataclass(frozen=True)
-class Reference:
+@dataclass(frozen=True, eq=False, repr=False)
+class Reference(Value):
     """A foreign key: a row of this table belongs to a row of another one, in the same organization.
 
     `kind` is a column and a value; the reference applies only to rows with that value.
@@ -87,8 +88,8 @@ class Reference:
     kind: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(Value):
     """The columns, the key and the rules of one entity's rows.
 
     `generated` is the column whose number the store generates for each row. `internal` tables hold the engine's own

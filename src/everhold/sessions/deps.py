@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from everhold.errors import Argument, InvalidInput, NotFound, Remedy
 from everhold.model import Chunk, Message, Scope, Session
@@ -11,7 +11,10 @@ from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionCache, SessionKey
 from everhold.schema.operations import Op, Operation, Where
-from everhold.sessions.archive_files import ArchiveFiles
+from everhold.values import Value
+
+if TYPE_CHECKING:
+    from everhold.sessions.archive_files import ArchiveFiles  # few processes archive
 
 
 class MissingRows(Protocol):
@@ -32,12 +35,12 @@ def _retell_nothing(messages: Sequence[Message], now: datetime, are_restored: bo
     return []
 
 
-def _use_no_files() -> ArchiveFiles | None:
+def _use_no_files() -> "ArchiveFiles | None":
     return None
 
 
-@dataclass(frozen=True)
-class SessionDeps:
+@dataclass(frozen=True, eq=False, repr=False)
+class SessionDeps(Value):
     """The stores and functions that the session verbs use."""
 
     records: Records
@@ -47,7 +50,7 @@ class SessionDeps:
     interface: str = "library"
     cut: Callable[[Message], list[Chunk]] = _cut_nothing
     """Returns the chunks that make a message searchable."""
-    find_archive_files: Callable[[], ArchiveFiles | None] = _use_no_files
+    find_archive_files: "Callable[[], ArchiveFiles | None]" = _use_no_files
     """Returns the files of archived messages; None if archives are in the records."""
     retell: Callable[[Sequence[Message], datetime, bool], list[Operation]] = _retell_nothing
     """Returns the operations that update summaries when messages are deleted, or with the flag restored."""

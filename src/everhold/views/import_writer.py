@@ -1,28 +1,32 @@
 """Stores the records of an import through the engine's own writes, so that every rule of theirs holds."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from everhold import clock
 from everhold.agents.files import read_agent_file
 from everhold.agents.states import find_state, set_state
-from everhold.errors import Conflict, InvalidInput, NotFound
+from everhold.errors import AlreadyExists, Conflict, EverholdError, InvalidInput, NotFound
 from everhold.importers.pipeline import ADDED, EXISTING, Outcome
 from everhold.importers.records import Record
 from everhold.importers.source import RecordKind
-from everhold.model import Agent, AgentState, Memory, Message, Scope
+from everhold.model import Agent, AgentState, Memory, Message, Scope, Session
 from everhold.model.agent import make_state_id
 from everhold.model.validation import validate_row
+from everhold.ports.time_partitions import find_month
 from everhold.remember.chunks import make_chunks_or_words
 from everhold.remember.draft import Draft, make_draft
 from everhold.remember.duplicates import find_duplicates
 from everhold.remember.link import make_relationship
+from everhold.remember.lookup import find_by_key
 from everhold.remember.pipeline import remember
 from everhold.remember.relate import relate
 from everhold.sessions.bulk import append_messages, draft_session, import_session
 from everhold.sessions.deps import find_session
 from everhold.sessions.pipeline import change_session, draft_message
+from everhold.stores import add_partitions
 from everhold.views.agent_files import AgentFileVerbs
 from everhold.views.agents import make_agent_deps
 from everhold.views.import_vectors import VectorChoice
@@ -39,9 +43,11 @@ _MESSAGE_FIELDS = (
     "group_id", "references", "metadata", "created_at", "conversation",
 )  # fmt: skip
 _MEMORY_FIELDS = (
-    "id", "text", "content", "kind", "tags", "importance", "priority", "confidence", "created_at", "occurred_at",
-    "expires_at", "metadata", "source_agent", "speaker", "aliases", "pinned", "namespace",
+    "id", "key", "text", "content", "kind", "tags", "importance", "priority", "confidence", "created_at", "occurred_at",
+    "expires_at", "metadata", "source_agent", "speaker", "aliases", "pinned", "namespace", "level",
 )  # fmt: skip
+# How many ids of memories an import notes, for their relationships.
+_MAX_NOTED = 200_000
 # What a record is refused for. Any other error is one of the store or the model, and ends the import.
 _REFUSALS = (InvalidInput, NotFound, Conflict)
 
@@ -53,10 +59,12 @@ class ImportWriter:
         self._parts, self._scope, self._path, self._source = parts, scope, path, source
         self._vectors = VectorChoice(parts.write_deps.chunking)
         self._owners: dict[str, str | None] = {}
-        """The user of each session of the input: its messages belong to the same one."""
+        """The user of each session: its messages and memories belong to the same one."""
+        self._months: set[datetime] = set()
+        """The months of the memories that were checked."""
         self._ended: dict[str, dict[str, Any]] = {}
         self._stored_as: dict[str, str] = {}
-        """Maps the ids of memories that the store has under another id, because they say the same."""
+        """Maps the original ids of memories to the ids that the store has for them. Relationships use it."""
 
     @property
     def vectors_kept(self) -> int:
@@ -72,6 +80,10 @@ class ImportWriter:
         except _REFUSALS as error:
             return str(error)
         return None
+
+    def prepare(self) -> None:
+        """Create partitions for the months of the memories, if the store is in partitions."""
+        add_partitions(self._parts.settings, self._months)
 
     def write(self, records: Sequence[Record]) -> Sequence[Outcome]:
         outcomes: list[Outcome] = []
@@ -108,8 +120,8 @@ class ImportWriter:
         values = record.values
         session = values["id"] if record.kind == "session" else values.get("session")
         user = values["id"] if record.kind == "user" else values.get("user")
-        if user is None and session is not None:
-            user = self._owners.get(session)
+        if user is None and session is not None and record.kind != "session":
+            user = self._find_owner(session)
         if self._scope.user is not None and user not in (None, self._scope.user):
             raise InvalidInput(
                 f"it belongs to user {user!r}, and the import is for user {self._scope.user!r}",
@@ -119,6 +131,13 @@ class ImportWriter:
         if record.kind == "session":
             self._owners[values["id"]] = user or self._scope.user
         return self._scope.narrow(user=user, session=session, agent=values.get("agent"))
+
+    def _find_owner(self, session_id: str) -> str | None:
+        """Return the user of a session of the input, or of one that an earlier import has stored."""
+        if session_id not in self._owners:
+            stored = self._parts.records.get(Session, self._scope.organization, [session_id]).get(session_id)
+            self._owners[session_id] = None if stored is None else stored.user_id
+        return self._owners[session_id]
 
     # drafts: what can be checked without writing
 
@@ -134,7 +153,9 @@ class ImportWriter:
     def _draft_memory(self, record: Record) -> Draft:
         self._vectors.count(record)
         item = _choose(record, _MEMORY_FIELDS)
-        return make_draft(self._find_scope(record), item, clock.now(), self._parts.write_deps.text_bytes)
+        draft = make_draft(self._find_scope(record), item, clock.now(), self._parts.write_deps.text_bytes)
+        self._months.add(find_month(draft.memory.created_at))
+        return draft
 
     def _draft_relationship(self, record: Record) -> None:
         values = record.values
@@ -231,22 +252,30 @@ class ImportWriter:
     def _find_stored(self, scope: Scope, drafts: Mapping[int, Draft]) -> dict[int, Outcome]:
         """Return the outcomes of memories that the store has already: by their id, or by what they say."""
         records, organization = self._parts.records, scope.organization
-        ids = [draft.memory.id for draft in drafts.values()]
-        stored = records.get(Memory, organization, ids, deleted=True) if ids else {}
+        memories = [draft.memory for draft in drafts.values()]
+        ids = dict.fromkeys(name for memory in memories for name in (memory.id, memory.original_id))
+        stored = records.get(Memory, organization, list(ids), deleted=True) if ids else {}
         outcomes, others, seen = {}, {}, set()
         for number, draft in drafts.items():
-            same_id = stored.get(draft.memory.id)
-            if same_id is not None and not _is_same_memory(scope, same_id, draft.memory):
-                reason = f"memory id {draft.memory.id!r} is taken by another memory; choose another"
-                outcomes[number] = Outcome("quarantined", reason)
-            elif same_id is not None or draft.memory.id in seen:
+            same_id = stored.get(draft.memory.id) or stored.get(draft.memory.original_id)
+            if same_id is not None and not _is_same_memory(same_id, draft.memory):
+                outcomes[number] = _refuse_taken(draft.memory)
+            elif same_id is not None or draft.memory.original_id in seen:
                 outcomes[number] = EXISTING
             else:
                 others[number] = draft
-            seen.add(draft.memory.id)
+            if same_id is not None:
+                self._note_stored(draft.memory, same_id.id)
+            seen.add(draft.memory.original_id)
         known = find_duplicates(records, scope, list(others.values()), clock.now()).known if others else {}
-        self._stored_as |= known
+        for draft in others.values():
+            self._note_stored(draft.memory, known.get(draft.memory.id, draft.memory.id))
         return outcomes | {number: EXISTING for number, draft in others.items() if draft.memory.id in known}
+
+    def _note_stored(self, imported: Memory, stored_id: str) -> None:
+        # Those that are not noted are found by their keys, which takes a query each.
+        if imported.original_id != stored_id and len(self._stored_as) < _MAX_NOTED:
+            self._stored_as[imported.original_id] = stored_id
 
     def _remember(self, scope: Scope, items: Mapping[int, dict[str, Any]]) -> dict[int, Outcome]:
         """Store memories in one commit. If one is refused, store them one by one to find out which."""
@@ -256,12 +285,26 @@ class ImportWriter:
             remember(self._parts.write_deps, scope, list(items.values()))
         except _REFUSALS as error:
             if len(items) == 1:
-                return dict.fromkeys(items, Outcome("quarantined", str(error)))
+                return {number: self._explain_refusal(scope, item, error) for number, item in items.items()}
             outcomes: dict[int, Outcome] = {}
             for number, item in items.items():
                 outcomes |= self._remember(scope, {number: item})
             return outcomes
         return dict.fromkeys(items, ADDED)
+
+    def _explain_refusal(self, scope: Scope, item: dict[str, Any], error: EverholdError) -> Outcome:
+        """Return what became of a memory that was refused.
+
+        If it was imported before with another time zone, it has another id now, and only the key is the same.
+        """
+        if not isinstance(error, AlreadyExists) or error.rule != "own_key":
+            return Outcome("quarantined", str(error))
+        imported = make_draft(scope, item, clock.now(), self._parts.write_deps.text_bytes).memory
+        stored = find_by_key(self._parts.records, scope, item["key"])
+        if stored is None or not _is_same_memory(stored, imported):
+            return _refuse_taken(imported)
+        self._note_stored(imported, stored.id)
+        return EXISTING
 
     def _write_relationships(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
         return self._write_each(self._relate, scope, records)
@@ -331,7 +374,11 @@ def _choose_session_values(record: Record) -> dict[str, Any]:
     return values if last_active is None else {**values, "last_active": last_active}
 
 
-def _is_same_memory(scope: Scope, stored: Memory, imported: Memory) -> bool:
+def _refuse_taken(imported: Memory) -> Outcome:
+    return Outcome("quarantined", f"memory id {imported.original_id!r} is taken by another memory; choose another")
+
+
+def _is_same_memory(stored: Memory, imported: Memory) -> bool:
     # A memory that came with an import keeps its mark, also if its text was revised since.
     is_same = stored.text == imported.text or stored.metadata.get("imported") == imported.metadata.get("imported")
     return is_same and stored.user_id == imported.user_id

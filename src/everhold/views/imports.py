@@ -22,6 +22,7 @@ from everhold.model.tenancy import check_timezone
 from everhold.progress import ReportProgress
 from everhold.sessions.archive import put_back_archives
 from everhold.sessions.working import drop_all
+from everhold.stores import add_partitions
 from everhold.views.import_writer import ImportWriter
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def load_bundle(
 ) -> ImportResult:
     """Import a bundle into an organization, and embed what has no vectors of this engine's models."""
     put_back_archives(parts.session_deps, organization)  # so that the bundle's rows are compared with them
-    loaded = import_bundle(parts.records, path, header, organization, report)
+    prepare = partial(add_partitions, parts.settings)
+    loaded = import_bundle(parts.records, path, header, organization, report, prepare)
     drop_all(parts.session_deps, organization)
     return replace(loaded, embedded=parts.embed_imported(organization, report))
 
@@ -83,7 +85,8 @@ def import_foreign(
         _refuse_unknown(files)
         return None
     zone = ZoneInfo(parts.settings.timezone) if options.timezone is None else _read_zone(options.timezone)
-    opened = ImportInput(files, min(files.find_modified_at(), clock.now()))
+    known_users = {*options.users, *([scope.user] if scope.user else [])}
+    opened = ImportInput(files, min(files.find_modified_at(), clock.now()), known_users)
     make_reader = partial(
         RecordReader,
         source.name,

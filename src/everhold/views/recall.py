@@ -16,14 +16,10 @@ from everhold.recall.filters import FilterArguments, check_include, make_filter
 from everhold.recall.hit import Hits
 from everhold.recall.judging import MAX_JUDGED
 from everhold.recall.kinds import check_among, check_namespaces
-from everhold.recall.overview import find_named, order_by_weight
 from everhold.recall.pipeline import recall
 from everhold.recall.recipe import MEANING, WORDS, Recipe, get_recipe
 from everhold.recall.request import RecallDeps, Request
 from everhold.recall.reranking import recall_reranked
-from everhold.recall.timeline import Period, make_timeline
-from everhold.recall.why_not import WhyNot, why_not
-from everhold.remember.lookup import require_memory
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
@@ -146,8 +142,11 @@ class RecallVerbs(ScopedView):
         namespace: str | Sequence[str] | None = None,
         include_superseded: bool = False,
         **filters: Unpack[FilterArguments],
-    ) -> WhyNot:
+    ) -> "everhold.WhyNot":
         """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
+        from everhold.recall.why_not import why_not
+        from everhold.remember.lookup import require_memory
+
         memory = require_memory(self._parts.records, self.scope, memory_id)
         included = check_include(include)
         recall_deps, own_vector = self._choose_recall_deps(model, vector)
@@ -177,11 +176,13 @@ class RecallVerbs(ScopedView):
         only: Only | None = None,
         asked_at: datetime | None = None,
         **filters: Unpack[FilterArguments],
-    ) -> list[Period]:
+    ) -> "list[everhold.Period]":
         """Return the answers to a question over time, oldest first: "Where do I live?" returns every home and when.
 
         Memories that others have replaced are among them. Filters: kind, tags, where, after, before.
         """
+        from everhold.recall.timeline import make_timeline
+
         scope, recall_deps = self._narrow(only), self._parts.find_recall_deps(None)
         conditions, included = make_filter(**filters), check_include(include)
         request = Request(
@@ -202,6 +203,8 @@ class RecallVerbs(ScopedView):
         That is every memory whose text or alias has all words of the name, and every memory with that tag. For a
         project, use a view of the project and `list`.
         """
+        from everhold.recall.overview import find_named, order_by_weight
+
         scope, recall_deps = self._narrow(only), self._parts.find_recall_deps(None)
         named = Request(about, MAX_OVERVIEW_ITEMS, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
         by_name = find_named(recall(recall_deps, scope, named), about)

@@ -11,7 +11,7 @@ from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.chroma.search import ChromaQuery, Match, parse_owner_id
 from everhold.batches import split_into_batches
 from everhold.model.announcement import affects_descendants
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 

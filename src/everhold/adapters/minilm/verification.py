@@ -20,6 +20,7 @@ from everhold.adapters.minilm.weights import Fingerprint
 from everhold.background import BackgroundThread
 from everhold.errors import ModelDamaged
 from everhold.interrupts import GuardedEvent
+from everhold.values import Value
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +35,8 @@ _PATIENCE = 120.0
 _verified: set[tuple[Fingerprint, str]] = set()
 
 
-@dataclass(frozen=True)
-class FileCheck:
+@dataclass(frozen=True, eq=False, repr=False)
+class FileCheck(Value):
     """An open file, the sha256 that it must have, and the remedy if it has another.
 
     `on_damage` is called if the file is damaged.

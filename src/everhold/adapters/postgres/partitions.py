@@ -1,7 +1,8 @@
 """Partitions of large tables: memories by id and the access log by time, a month or a quarter each; chunks by owner.
 
-The engine's ids begin with their time, so a range of ids is a range of time; other ids go to a default partition.
-`maintain` creates partitions ahead of time and drops old empty ones. A partition is named after its start and its end:
+The engine's ids begin with their time, and so do the ids of imported memories, so a range of ids is a range of time;
+other ids go to a default partition. `maintain` creates partitions ahead of time and drops old empty ones. An import
+creates those of the past that it needs. A partition is named after its start and its end:
 `memories@2026-11_2026-12`.
 
 A unique index of a partitioned table must contain the partition column. The key of memories does, the other unique
@@ -12,7 +13,7 @@ store's schema, so that it never uses a temporary table of another user.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -33,6 +34,8 @@ Span = tuple[datetime, datetime]
 
 OLDEST_SERVER = 170_000
 AHEAD = 3  # partitions that exist from now on
+# A query that names no ids locks every partition with its indexes, and the server's table of locks is limited.
+_MOST = 60
 _CHUNK_PARTS = 8
 _LOCK_WAIT = "2s"  # other statements queue behind a waiting lock, so it must not wait long
 _MONTHS = {"month": 1, "quarter": 3}
@@ -135,7 +138,8 @@ def _list_ranges(start: datetime, every: str, count: int) -> Iterator[tuple[date
 
 
 def create_unique_rule(table: Table, unique: Unique) -> Iterator[str]:
-    """Yield the statements for the table that enforces a unique rule: create it, fill it, and add its trigger."""
+    """Yield the statements for a unique rule: an index for lookups, and the table that enforces it with a trigger."""
+    yield create_unique(table, unique, POSTGRES).replace('CREATE UNIQUE INDEX "one_', 'CREATE INDEX "find_', 1)
     name = _name_rule_table(table, unique)
     key = [column for column in table.key if column not in (TENANT, *unique.columns)]
     columns = [TENANT, *unique.columns, *key]
@@ -220,6 +224,29 @@ def maintain_partitions(connection: Session, options: PostgresOptions, role: str
             for name, (_, end) in spans.items():
                 if end < _truncate_to_month(clock.now()):
                     _drop_if_empty(connection, table, name)
+
+
+def add_partitions(
+    connection: Session, table: str, moments: Collection[datetime], options: PostgresOptions, role: str | None
+) -> None:
+    """Create the partitions of these times that are missing, the newest first, until the table has many."""
+    spans = list(_read_ranges(connection, table).values())
+    every = "month" if options.partitions == "none" else options.partitions
+    for month in sorted(set(map(_truncate_to_month, moments)), reverse=True):
+        if len(spans) >= _MOST:
+            return
+        if not any(start <= month < end for start, end in spans):
+            span = _find_range(month, every, spans)
+            _create_if_free(connection, table, *span, role)
+            spans.append(span)
+
+
+def _find_range(month: datetime, every: str, spans: Sequence[Span]) -> Span:
+    """Return the calendar month or quarter that contains a month, without what other partitions have of it."""
+    first = month.replace(month=month.month - (month.month - 1) % _MONTHS[every])
+    [(_, end)] = _list_ranges(month, every, 1)
+    begins = [first, *(past for _, past in spans if past <= month)]
+    return max(begins), min([end, *(begin for begin, _ in spans if begin > month)])
 
 
 def _read_ranges(connection: Session, table: str) -> dict[str, Span]:

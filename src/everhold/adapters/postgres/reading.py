@@ -22,7 +22,7 @@ from everhold.adapters.postgres.security import EVERYTHING, Access, choose_acces
 from everhold.adapters.postgres.settled import SettledNumber
 from everhold.interrupts import uninterrupted
 from everhold.model.base import Row
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.schema.operations import Feed, Op, SettledLines, Where
 from everhold.schema.sql import quote_names
 from everhold.schema.sql_records import SqlRecords

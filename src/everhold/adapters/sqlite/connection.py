@@ -25,6 +25,7 @@ from everhold.errors import (
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.catalog import TABLES
 from everhold.schema.sql import name_index
+from everhold.values import Value
 
 T = TypeVar("T")
 C = TypeVar("C", bound=sqlite3.Connection)
@@ -35,8 +36,8 @@ _FIRST_PAUSE = 0.005
 _MAX_PAUSE = 0.05
 
 
-@dataclass(frozen=True)
-class SqliteOptions:
+@dataclass(frozen=True, eq=False, repr=False)
+class SqliteOptions(Value):
     """How a file is opened. `busy_seconds` is how long a writer waits for others before StoreBusy.
 
     `immutable` promises that no process writes the file. SQLite then needs no files next to it.

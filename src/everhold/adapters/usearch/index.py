@@ -19,7 +19,7 @@ from everhold.adapters.usearch.rows import IndexSpace, read_all_rows, read_rows
 from everhold.background import BackgroundThread
 from everhold.interrupts import GuardedEvent, uninterrupted
 from everhold.model.announcement import affects_descendants
-from everhold.model.housekeeping import Outbox
+from everhold.model.change_feed import Outbox
 from everhold.ports.embedder import Vector
 from everhold.ports.feed_follower import FeedFollower
 from everhold.ports.records import Records

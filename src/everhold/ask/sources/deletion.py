@@ -9,7 +9,7 @@ from everhold.errors import AlreadyExists, NotFound
 from everhold.model import Chunk, FieldMetadata, Scope, Source, TableMetadata
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Entity
-from everhold.model.housekeeping import FeedOperation
+from everhold.model.change_feed import FeedOperation
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Hide, Op, Operation, Put, Unhide, Where

@@ -1,67 +1,128 @@
-"""Reads the documents of a Chroma folder from its SQLite file.
+"""Reads the documents of a Chroma folder: texts and metadata from its SQLite file, and vectors from two places.
 
-Chroma keeps vectors in index files whose metadata is a pickle, which is never loaded. The vectors of documents that are
-still in Chroma's queue are read from there; the others are computed again.
+A vector is in the queue of the SQLite file until Chroma has moved it to the index files of its collection. Vectors that
+cannot be read are computed again.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from everhold.importers.files import ForeignFiles
 from everhold.importers.source import LeftOut
+from everhold.importers.sources.chroma_index import FILES, open_index
 from everhold.ports.foreign_tables import ForeignRow, ForeignTables
 
 DATABASE = "chroma.sqlite3"
 TABLES = {"collections": "id name", "embeddings": "id embedding_id", "embedding_metadata": "id key string_value"}
 _DOCUMENT = "chroma:document"
 _FLOAT32 = ("FLOAT32", 0, "0", None)
+_VECTOR_SEGMENT = "VECTOR"
+# Versions before 0.5.6 never emptied the queue. Vectors beyond this are read from the index, or computed again.
+_MAX_QUEUE_BYTES = 64_000_000
+
+FindVector = Callable[[str], bytes | None]
 
 
 class ChromaDocument(NamedTuple):
-    """A document of a collection, with its metadata and, if it could be read, its vector."""
+    """A document of a collection, with its metadata, its time and, if it could be read, its vector."""
 
     collection: str
     document_id: str
+    """Its id in the collection; if there are several collections, with the name of its own in front."""
     text: str
     metadata: dict[str, Any]
+    created_at: Any
     vector: bytes | None
 
 
-def read_documents(tables: ForeignTables) -> Iterator[ChromaDocument | LeftOut]:
-    """Yield the documents of all collections."""
-    collections = _map_segments(tables)
-    vectors = _read_queue(tables)
+def read_documents(files: ForeignFiles, member: str) -> Iterator[ChromaDocument | LeftOut]:
+    """Yield the documents of all collections, and how many of each have vectors that cannot be read."""
+    with files.open_database(member) as tables, ExitStack() as stack:
+        names = {str(row["id"]): str(row["name"]) for row in tables.read_rows("collections")}
+        segments = list(tables.read_rows("segments")) if "segments" in tables.columns else []
+        collections = {str(row.get("id")): str(row.get("collection")) for row in segments}
+        indexes = _open_indexes(stack, files, member, segments)
+        queue = _read_queue(tables, _read_positions(tables, collections, indexes))
+        missing: Counter[tuple[str, str]] = Counter()
+        for row, values in _join_metadata(tables):
+            collection = collections.get(str(row.get("segment_id")), "")
+            name = names.get(collection, "")
+            text = values.pop(_DOCUMENT, None)
+            if not isinstance(text, str) or not text.strip():
+                yield LeftOut(f"collection {name}", "the document has no text")
+                continue
+            document_id = str(row["embedding_id"])
+            find, fault = indexes.get(collection, (None, "there are no index files beside the database"))
+            vector = queue.get((collection, document_id)) or (find(document_id) if find is not None else None)
+            if vector is None:
+                missing[name, fault or "the index has none"] += 1
+            own_id = document_id if len(names) == 1 else f"{name}/{document_id}"
+            yield ChromaDocument(name, own_id, text, values, row.get("created_at"), vector)
+        for (name, fault), count in missing.items():
+            reason = f"the vector could not be read and is computed again: {fault}"
+            yield LeftOut(f"vectors of collection {name}", reason, count)
+
+
+def _open_indexes(
+    stack: ExitStack, files: ForeignFiles, member: str, segments: list[ForeignRow]
+) -> dict[str, tuple[FindVector | None, str]]:
+    """Return for each collection with index files what finds its vectors, or why nothing does."""
+    indexes: dict[str, tuple[FindVector | None, str]] = {}
+    for row in segments:
+        # The id of a segment is the name of its folder. It is compared with the files that are there, never opened.
+        folder = f"{PurePosixPath(member).parent / str(row.get('id'))}/".removeprefix("./")
+        if row.get("scope") == _VECTOR_SEGMENT and all(folder + name in files.members for name in FILES):
+            try:
+                index = stack.enter_context(open_index(files, folder))
+                indexes[str(row.get("collection"))] = (index.find, "")
+            except ValueError as error:
+                indexes[str(row.get("collection"))] = (None, str(error))
+    return indexes
+
+
+def _join_metadata(tables: ForeignTables) -> Iterator[tuple[ForeignRow, dict[str, Any]]]:
+    """Yield each embedding with its metadata."""
     metadata = _group_metadata(tables)
     number, own = next(metadata, (None, {}))
     for row in tables.read_rows("embeddings", ("id",)):
         # Both tables are read in the order of the number.
         while number is not None and number < row["id"]:
             number, own = next(metadata, (None, {}))
-        values = dict(own) if number == row["id"] else {}
-        text = values.pop(_DOCUMENT, None)
-        collection = collections.get(str(row.get("segment_id")), "")
-        if not isinstance(text, str) or not text.strip():
-            yield LeftOut(f"collection {collection}", "the document has no text")
-            continue
-        name = str(row["embedding_id"])
-        yield ChromaDocument(collection, name, text, values, vectors.get(name))
+        yield row, dict(own) if number == row["id"] else {}
 
 
-def _map_segments(tables: ForeignTables) -> dict[str, str]:
-    """Return the name of the collection of each segment."""
-    names = {str(row["id"]): str(row["name"]) for row in tables.read_rows("collections")}
-    if "segments" not in tables.columns:
+def _read_positions(
+    tables: ForeignTables, collections: Mapping[str, str], indexes: Mapping[str, tuple[FindVector | None, str]]
+) -> dict[str, int]:
+    """Return up to which number of the queue the index of each collection has its vectors."""
+    if "max_seq_id" not in tables.columns:
         return {}
-    return {str(row.get("id")): names.get(str(row.get("collection")), "") for row in tables.read_rows("segments")}
+    # Each collection has a segment for metadata too, whose number is ahead of that of the index.
+    positions: dict[str, int] = {}
+    for row in tables.read_rows("max_seq_id"):
+        collection, number = collections.get(str(row.get("segment_id")), ""), row.get("seq_id")
+        if isinstance(number, int) and indexes.get(collection, (None, ""))[0] is not None:
+            positions[collection] = min(number, positions.get(collection, number))
+    return positions
 
 
-def _read_queue(tables: ForeignTables) -> dict[str, bytes]:
-    """Return the vectors that are still in the queue, by the id of their document; the latest of each."""
+def _read_queue(tables: ForeignTables, positions: Mapping[str, int]) -> dict[tuple[str, str], bytes]:
+    """Return the vectors of the queue that no index has, by collection and document; the latest of each."""
     if "embeddings_queue" not in tables.columns:
         return {}
-    vectors = {}
+    vectors: dict[tuple[str, str], bytes] = {}
+    size = 0
     for row in tables.read_rows("embeddings_queue", ("seq_id",)):
-        if isinstance(row.get("vector"), bytes) and row.get("encoding") in _FLOAT32:
-            vectors[str(row.get("id"))] = row["vector"]
+        # A topic ends with the id of its collection: persistent://default/default/8d0f5778-…
+        collection, number, vector = str(row.get("topic")).rpartition("/")[2], row.get("seq_id"), row.get("vector")
+        if isinstance(number, int) and number <= positions.get(collection, -1):
+            continue
+        if isinstance(vector, bytes) and row.get("encoding") in _FLOAT32 and size < _MAX_QUEUE_BYTES:
+            vectors[collection, str(row.get("id"))] = vector
+            size += len(vector)
     return vectors
 
 

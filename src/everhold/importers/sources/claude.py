@@ -1,13 +1,16 @@
 """Claude's data export: conversations.json, alone or in its folder or zip archive."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Any
 
-from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.files import ForeignFiles
+from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
 from everhold.importers.sources.exports import find_first_conversation, iterate_conversations
 from everhold.importers.values import list_objects
 
 _ORIGIN = "conversations"
+_MEMORIES = "memories.json"
 _ROLES = {"human": "user"}
 
 
@@ -17,6 +20,7 @@ def detect(sample: Sample) -> float:
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
+    yield from _read_memories(opened.files)
     for place, conversation in iterate_conversations(opened.files):
         if not isinstance(conversation, dict) or not isinstance(conversation.get("chat_messages"), list):
             yield BadRow(_ORIGIN, place, "the conversation has no list of messages", conversation)
@@ -38,6 +42,31 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
                 yield BadRow("chat_messages", at, "the message is not an object", message, "message")
 
 
+def _read_memories(files: ForeignFiles) -> Iterator[SourceItem]:
+    """Yield what Claude has noted about the user, and how many files of the export are not read."""
+    for member in files.members:
+        name = PurePath(member).name
+        if name == _MEMORIES:
+            with files.open_json(member) as stream:
+                for index in stream.iterate_items():
+                    yield from _describe_memories(f"{member}[{index}]", stream.read_value())
+                stream.require_end()
+        elif name in ("projects.json", "users.json"):
+            yield LeftOut("files", f"{name} is not a conversation")
+
+
+def _describe_memories(place: str, row: Any) -> Iterator[SourceItem]:
+    if not isinstance(row, dict):
+        yield BadRow(_MEMORIES, place, "the memories are not an object", row, "memory")
+        return
+    projects = row.get("project_memories")
+    texts = {"": row.get("conversations_memory"), **(projects if isinstance(projects, dict) else {})}
+    for project, text in texts.items():
+        if isinstance(text, str) and text.strip():
+            metadata = {"project": project} if project else None
+            yield RowDraft("memory", _MEMORIES, place, {"text": text, "kind": "core", "metadata": metadata})
+
+
 def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
     sender = str(message.get("sender") or message.get("role") or "human")
     content = message.get("content")
@@ -46,7 +75,9 @@ def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
         for name in ("attachments", "files")
         for item in list_objects(message, name)
     ]
-    text = message.get("text") or None
+    # A long text that is pasted becomes an attachment, and the message itself may be empty.
+    pasted = "\n\n".join(str(item["text"]) for item in attached if item["text"])
+    text = message.get("text") or pasted or None
     return {
         "id": message.get("uuid"),
         "session": session_id,

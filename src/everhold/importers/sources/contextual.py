@@ -4,14 +4,22 @@ Two programs wrote a `contextual_memory_store.json`, in different shapes. The ar
 `memory_store.json`, has the shape of the first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import islice
 from typing import Any
 
+from everhold.importers.session_names import find_dated_user, find_session_user
 from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
 from everhold.importers.values import describe
 from everhold.json_streams import JsonStream
 
+FindUser = Callable[[str], str | None]
+
+_MAX_USERS = 100_000
 _ROLES = {"user_query": "user", "query": "user", "system_response": "assistant", "response": "assistant"}
+# The parts of a profile that are not in the user's profile: fields of a user, and memories.
+_OWN_FIELDS = ("name", "preferences", "reminders")
 _PROFILE_FIELDS = ("name", "preferences", "taught_commands", "reminders")
 
 
@@ -27,22 +35,40 @@ def detect_sessions(sample: Sample) -> float:
 
 
 def read_sessions(opened: ImportInput) -> Iterator[SourceItem]:
+    users = {*opened.known_users, *islice(_list_dated_users(opened), _MAX_USERS)}
+    find_user = partial(find_session_user, is_known=users.__contains__)
     with opened.files.open_json() as stream:
         for name in stream.iterate_members():
-            if name in ("sessions", "summaries") and stream.peek() == "{":
-                yield from _read_session_lists(stream) if name == "sessions" else _read_summaries(stream)
+            if name == "sessions" and stream.peek() == "{":
+                yield from _read_session_lists(stream, find_user)
+            elif name == "summaries" and stream.peek() == "{":
+                yield from _read_summaries(stream, find_user)
             else:
                 stream.skip_value()
         stream.require_end()
 
 
-def _read_session_lists(stream: JsonStream) -> Iterator[SourceItem]:
+def _list_dated_users(opened: ImportInput) -> Iterator[str]:
+    """Yield the users of sessions that are named after a day, who may have other sessions too."""
+    with opened.files.open_json() as stream:
+        for name in stream.iterate_members():
+            if name not in ("sessions", "summaries") or stream.peek() != "{":
+                stream.skip_value()
+                continue
+            for session_id in stream.iterate_members():
+                stream.skip_value()
+                if user := find_dated_user(session_id):
+                    yield user
+
+
+def _read_session_lists(stream: JsonStream, find_user: FindUser) -> Iterator[SourceItem]:
     for session_id in stream.iterate_members():
         items = stream.read_value()
         if not isinstance(items, list):
             yield BadRow("sessions", f"sessions {session_id!r:.80}", "the session is not a list", items)
             continue
-        yield RowDraft("session", "sessions", f"sessions {session_id!r:.80}", _describe_session(session_id, items))
+        session = _describe_session(session_id, find_user(session_id), items)
+        yield RowDraft("session", "sessions", f"sessions {session_id!r:.80}", session)
         # The newest comes first in the file, and messages are stored oldest first.
         for index in range(len(items) - 1, -1, -1):
             place = f"sessions {session_id!r:.80} [{index}]"
@@ -53,16 +79,14 @@ def _read_session_lists(stream: JsonStream) -> Iterator[SourceItem]:
                 yield BadRow("sessions", place, "the interaction is not an object", item, "message")
 
 
-def _describe_session(session_id: str, items: list[Any]) -> dict[str, Any]:
+def _describe_session(session_id: str, user: str | None, items: list[Any]) -> dict[str, Any]:
     times = [item.get("timestamp") for item in items if isinstance(item, dict)]
-    user, _, rest = session_id.rpartition("_")
     return {
         "id": session_id,
-        # Ids of sessions are "<user>_<project or day>".
-        "user": user or None,
+        "user": user,
         "created_at": times[-1] if times else None,
         "updated_at": times[0] if times else None,
-        "metadata": {"project": rest} if user else None,
+        "metadata": {"project": session_id[len(user) + 1 :]} if user else None,
     }
 
 
@@ -78,7 +102,7 @@ def _describe_interaction(session_id: str, item: Mapping[str, Any]) -> dict[str,
     }
 
 
-def _read_summaries(stream: JsonStream) -> Iterator[SourceItem]:
+def _read_summaries(stream: JsonStream, find_user: FindUser) -> Iterator[SourceItem]:
     """Yield a summary as memories: each is about the session, and belongs to the session's user."""
     for session_id in stream.iterate_members():
         summary = stream.read_value()
@@ -86,19 +110,19 @@ def _read_summaries(stream: JsonStream) -> Iterator[SourceItem]:
         if not isinstance(summary, dict):
             yield BadRow("summaries", place, "the summary is not an object", summary)
             continue
-        own = {"session": session_id, "user": session_id.rpartition("_")[0] or None, "tags": ["summary"]}
+        own = {"session": session_id, "user": find_user(session_id), "tags": ["summary"]}
         updated_at = summary.get("last_updated")
         for field, kind in (("conversation_summary", "context"), ("code_context", "resource")):
             if summary.get(field):
                 values = {**own, "text": summary[field], "kind": kind, "created_at": updated_at}
                 yield RowDraft("memory", "summaries", f"{place} {field}", values)
-        for field, kind in (("errors_encountered", "observation"), ("key_decisions", "plan")):
+        for field, kind, tag in (("errors_encountered", "observation", "error"), ("key_decisions", "plan", "decision")):
             items = summary.get(field)
             for index, item in enumerate(items if isinstance(items, list) else []):
                 fields = item if isinstance(item, dict) else {"text": item}
                 text = fields.get("decision") or fields.get("error") or describe(fields)
                 at = fields.get("timestamp", updated_at)
-                values = {**own, "text": text, "kind": kind, "tags": [field], "content": fields, "created_at": at}
+                values = {**own, "text": text, "kind": kind, "tags": [tag], "content": fields, "created_at": at}
                 yield RowDraft("memory", "summaries", f"{place} {field}[{index}]", values)
 
 
@@ -116,11 +140,14 @@ def detect_contexts(sample: Sample) -> float:
 
 
 def read_contexts(opened: ImportInput) -> Iterator[SourceItem]:
-    yield from read_user_lists(opened, "contexts", "context", "context")
+    yield from read_user_lists(opened, "contexts", "context", "context", tag="context")
 
 
-def read_user_lists(opened: ImportInput, origin: str, field: str, kind: str) -> Iterator[SourceItem]:
-    """Yield the memories of a file {user: [{"timestamp": …, field: …}]}, each of a kind."""
+def read_user_lists(opened: ImportInput, origin: str, field: str, kind: str, tag: str) -> Iterator[SourceItem]:
+    """Yield the memories of a file {user: [{"timestamp": …, field: …}]}, each of a kind.
+
+    The voice gateway finds them by their tag, and reminders by "reminder".
+    """
     with opened.files.open_json() as stream:
         for user in stream.iterate_members():
             if stream.peek() != "[":
@@ -129,19 +156,19 @@ def read_user_lists(opened: ImportInput, origin: str, field: str, kind: str) -> 
             for index in stream.iterate_items():
                 item, place = stream.read_value(), f"{user!r:.80} [{index}]"
                 if isinstance(item, dict) and field in item:
-                    yield RowDraft("memory", origin, place, _describe_item(user, item, field, kind))
+                    yield RowDraft("memory", origin, place, _describe_item(user, item, field, kind, tag))
                 else:
                     yield BadRow(origin, place, f"the item has no {field!r}", item, "memory")
         stream.require_end()
 
 
-def _describe_item(user: str, item: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
+def _describe_item(user: str, item: Mapping[str, Any], field: str, kind: str, tag: str) -> dict[str, Any]:
     value = item[field]
-    values = {"user": user, "created_at": item.get("timestamp"), "kind": kind, "text": describe(value)}
+    values = {"user": user, "created_at": item.get("timestamp"), "kind": kind, "text": describe(value), "tags": [tag]}
     if isinstance(value, dict):
         values["content"] = value
         if value.get("type") == "reminder":
-            values |= {"kind": "plan", "tags": ["reminder"]}
+            values |= {"kind": "plan", "tags": [tag, "reminder"]}
     return values
 
 
@@ -162,7 +189,7 @@ def read_profiles(opened: ImportInput) -> Iterator[SourceItem]:
             if not isinstance(profile, dict):
                 yield BadRow("profiles", place, "the profile is not an object", profile, "user")
                 continue
-            others = {name: value for name, value in profile.items() if name not in _PROFILE_FIELDS}
+            others = {name: value for name, value in profile.items() if name not in _OWN_FIELDS}
             fields = {"user": user, "name": profile.get("name") or None, "preferences": profile.get("preferences")}
             yield RowDraft("user", "profiles", place, {**fields, "profile": others})
             yield from _read_taught(user, profile, place)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from everhold.importers.source import ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
+from everhold.importers.source import ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem, report_unread
 from everhold.importers.values import describe, load_json
 
 _JSON_COLUMNS = (
@@ -34,6 +34,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
                 yield RowDraft("relationship", "simulations", f"simulation {row['simulation_id']}", values)
         if "simulation_states" in tables.columns and (count := tables.count_rows("simulation_states")):
             yield LeftOut("simulation_states", "steps of a search, which state nothing", count)
+        yield from report_unread(tables, "scenarios", "simulations", "simulation_states")
 
 
 def _read_content(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem, report_unread
 from everhold.ports.foreign_tables import ForeignTables
 
 _SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant", "system": "system"}
+
+_TABLES = (
+    "episodes", "interactions", "episode_tags", "episode_relationships", "context_groups", "episode_context_groups",
+)  # fmt: skip
 
 
 def detect(sample: Sample) -> float:
@@ -27,6 +31,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
         if "episode_relationships" in tables.columns:
             for number, row in enumerate(tables.read_rows("episode_relationships"), 1):
                 yield _describe_relationship(number, row)
+        yield from report_unread(tables, *_TABLES)
 
 
 def make_session_id(episode_id: Any) -> str:
@@ -104,7 +109,8 @@ def _describe_interaction(row: Mapping[str, Any]) -> RowDraft:
 
 
 def _describe_relationship(number: int, row: Mapping[str, Any]) -> RowDraft:
-    ids = [value for key, value in row.items() if key.endswith("episode_id") or key.startswith(("source", "target"))]
+    # Builds of the agent named the two columns differently: source_episode_id, episode_id1, …
+    ids = [value for key, value in row.items() if "episode_id" in key or key.startswith(("source", "target"))]
     source, target = (*ids, None, None)[:2]
     values = {
         "source": None if source is None else _make_summary_id(source),

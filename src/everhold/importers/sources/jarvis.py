@@ -15,7 +15,7 @@ def detect(sample: Sample) -> float:
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
-    yield from read_user_lists(opened, "memories", "memory", "observation")
+    yield from read_user_lists(opened, "memories", "memory", "observation", tag="jarvis")
 
 
 SOURCE = ImportSource("jarvis", "jarvis_memory_store.json", detect, read)

@@ -16,7 +16,6 @@ from everhold.ports.foreign_tables import ForeignTables
 
 _FACTS = "memory_facts"
 _COLUMNS = {"conversations": "id session_id", "messages": "id conversation_id content role", _FACTS: "id content"}
-_MODEL = "all-MiniLM-L6-v2"
 _KINDS = {"user_fact": "fact", "fact": "fact", "context": "context", "preference": "preference"}
 
 
@@ -46,19 +45,17 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
                 has_facts = has_facts or _FACTS in tables.columns
                 yield from _read_database(tables, vectors)
     for member in chroma:
-        with files.open_database(member) as tables:
-            for document in read_documents(tables):
-                yield document if isinstance(document, LeftOut) else _describe_document(document, has_facts)
+        for document in read_documents(files, member):
+            yield document if isinstance(document, LeftOut) else _describe_document(document, has_facts)
 
 
 def _collect_fact_vectors(files: ForeignFiles, member: str) -> dict[str, bytes]:
     """Return the vectors of documents that are facts, by the number of the fact."""
-    with files.open_database(member) as tables:
-        return {
-            str(document.metadata["sqlite_id"]): document.vector or b""
-            for document in read_documents(tables)
-            if isinstance(document, ChromaDocument) and document.metadata.get("sqlite_id") is not None
-        }
+    return {
+        str(document.metadata["sqlite_id"]): document.vector or b""
+        for document in read_documents(files, member)
+        if isinstance(document, ChromaDocument) and document.metadata.get("sqlite_id") is not None
+    }
 
 
 def _read_database(tables: ForeignTables, vectors: Mapping[str, bytes]) -> Iterator[SourceItem]:
@@ -105,7 +102,6 @@ def _describe_fact(row: Mapping[str, Any], vector: bytes | None) -> RowDraft:
         "tags": values.get("categories"),
         "metadata": {name: value for name, value in values.items() if name != "categories"},
         "vector": vector or None,
-        "vector_model": _MODEL if vector else None,
     }
     return RowDraft("memory", _FACTS, f"fact {row['id']}", fields)
 
@@ -122,12 +118,11 @@ def _describe_document(document: ChromaDocument, has_facts: bool) -> SourceItem:
         "text": document.text,
         "session": metadata.get("session_id"),
         "user": metadata.get("user_id"),
-        "created_at": metadata.get("timestamp"),
+        "created_at": metadata.get("timestamp") or document.created_at,
         "confidence": confidence if isinstance(confidence, float | int) else None,
         "tags": metadata.get("categories"),
         "metadata": {**metadata, "collection": document.collection},
         "vector": document.vector,
-        "vector_model": _MODEL if document.vector else None,
     }
     return RowDraft("memory", f"collection {document.collection}", f"document {document.document_id!r:.80}", fields)
 

@@ -4,7 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from everhold.importers.rows import list_sample_rows
-from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
+from everhold.importers.source import (
+    BadRow,
+    ImportInput,
+    ImportSource,
+    LeftOut,
+    RowDraft,
+    Sample,
+    SourceItem,
+    report_unread,
+)
 from everhold.json_streams import JsonStream
 
 _LISTS = ("results", "memories")
@@ -97,6 +106,7 @@ def read_history(opened: ImportInput) -> Iterator[SourceItem]:
             yield _describe_latest(latest, began)
         if "messages" in tables.columns and (count := tables.count_rows("messages")):
             yield LeftOut("messages", "mem0 keeps only the last few of each scope", count)
+        yield from report_unread(tables, "history", "messages")
 
 
 def _describe_latest(row: Mapping[str, Any], began: Any) -> SourceItem:

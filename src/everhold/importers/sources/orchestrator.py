@@ -1,11 +1,14 @@
-"""The memory orchestrator's tables: a SQLite database, or a JSON object with a list per table."""
+"""The memory orchestrator's tables: a SQLite database, a JSON object with a list per table, or CSV files.
+
+Its database is PostgreSQL, which writes a table to a CSV file with COPY. A folder may hold the files of several tables.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from everhold.importers.rows import open_tables
-from everhold.importers.source import ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
+from everhold.importers.rows import list_csv_tables, list_sample_rows, open_tables
+from everhold.importers.source import ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem, report_unread
 from everhold.importers.values import load_json
 from everhold.ports.foreign_tables import ForeignTables
 
@@ -16,8 +19,11 @@ _TABLES = (
 
 
 def detect(sample: Sample) -> float:
-    if sample.has_tables(memory_entries="memory_id content"):
+    if sample.has_tables(memory_entries="memory_id content") or "memory_entries" in list_csv_tables(sample.members):
         return 0.95
+    if sample.outline is None and not sample.tables and not sample.members:
+        header = list_sample_rows(sample)
+        return 0.95 if header and header[0].keys() >= {"memory_id", "memory_type", "content"} else 0.0
     outline = sample.outline
     if isinstance(outline, dict) and isinstance(outline.get("memory_entries"), list):
         return 0.95
@@ -26,12 +32,13 @@ def detect(sample: Sample) -> float:
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
-    with open_tables(opened.files) as tables:
+    with open_tables(opened.files, "memory_entries") as tables:
         for table in ("user_profiles", "sessions", "memory_entries", "agent_states", "memory_relationships"):
             if table in tables.columns:
                 yield from _READERS[table](tables)
         if "memory_access_logs" in tables.columns and (count := tables.count_rows("memory_access_logs")):
             yield LeftOut("memory_access_logs", "only its own store can vouch for a log", count)
+        yield from report_unread(tables, *_TABLES)
 
 
 def _is_active(row: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem, report_unread
 
 
 def detect(sample: Sample) -> float:
@@ -39,6 +39,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
                     "metadata": row.get("metadata"),
                 },
             )
+        yield from report_unread(tables, "sessions", "interactions")
 
 
 SOURCE = ImportSource("session-memory", "SessionMemoryAgent's session_memory.db", detect, read)

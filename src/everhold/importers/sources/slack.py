@@ -11,7 +11,8 @@ from everhold.importers.values import list_objects
 
 _LISTS = ("channels.json", "groups.json", "dms.json", "mpims.json")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
-_MENTION = re.compile(r"<@(\w+)(?:\|[^>]*)?>")
+# Mentions, channels, groups and links: <@U1>, <#C1|garden>, <!here>, <https://example.org|a page>
+_MARKUP = re.compile(r"<(?P<sign>[@#!]?)(?P<target>[^<>|]+)(?:\|(?P<label>[^<>]*))?>")
 _ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
@@ -94,6 +95,15 @@ def _read_day(files: ForeignFiles, member: str, channel_id: str, users: Mapping[
         stream.require_end()
 
 
+def _spell_markup(match: re.Match[str], users: Mapping[str, str]) -> str:
+    target, label = match["target"], match["label"]
+    if match["sign"] == "@":
+        return f"@{users.get(target) or label or target}"
+    if match["sign"]:
+        return f"{'#' if match['sign'] == '#' else '@'}{(label or target).lstrip('@')}"
+    return f"{label} ({target})" if label and label != target else target
+
+
 def _describe(channel_id: str, row: Mapping[str, Any], users: Mapping[str, str]) -> dict[str, Any]:
     raw = str(row.get("text") or "")
     sender = row.get("user") or row.get("bot_id")
@@ -101,9 +111,10 @@ def _describe(channel_id: str, row: Mapping[str, Any], users: Mapping[str, str])
     name = users.get(str(sender)) or (_find_name({"profile": profile}) if isinstance(profile, dict) else None)
     files = [{"name": item.get("name"), "title": item.get("title")} for item in list_objects(row, "files")]
     metadata = {"thread": row.get("thread_ts"), "files": files or None, "raw": raw if "<" in raw else None}
-    text = _MENTION.sub(lambda match: f"@{users.get(match.group(1), match.group(1))}", raw)
+    text = _MARKUP.sub(lambda match: _spell_markup(match, users), raw)
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
+    attached = [item.get("fallback") or item.get("text") for item in list_objects(row, "attachments")]
     named = ", ".join(str(item["title"] or item["name"]) for item in files)
     return {
         "id": f"{channel_id}/{row.get('client_msg_id') or row.get('ts')}",
@@ -111,7 +122,7 @@ def _describe(channel_id: str, row: Mapping[str, Any], users: Mapping[str, str])
         "role": "assistant" if row.get("bot_id") else "user",
         "name": name or row.get("username") or None,
         "sender_id": sender,
-        "text": text or f"[{named or 'attachment'}]",
+        "text": text or "\n".join(str(item) for item in attached if item) or f"[{named or 'attachment'}]",
         "created_at": row.get("ts"),
         "metadata": {key: value for key, value in metadata.items() if value is not None},
     }

@@ -6,8 +6,9 @@ from typing import Any
 from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
 from everhold.importers.values import describe
 from everhold.json_streams import JsonStream
+from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
 
-_MAX_STRENGTH = 5.0
+_USUAL = compute_importance(DEFAULT_PRIORITY)
 
 
 def detect_patterns(sample: Sample) -> float:
@@ -43,10 +44,12 @@ def _describe_error(origin: str, place: str, error_type: Any, item: Any) -> Sour
     )
     is_pattern = origin == "patterns"
     values = {
+        # The id is the key by which the voice gateway finds the pattern of a type of error.
+        "id": f"error-pattern:{error_type}"[:255] if is_pattern else None,
         "kind": "procedural" if is_pattern else "observation",
         "text": text,
         "content": {"error_type": error_type, **item},
-        "tags": ["error"],
+        "tags": ["error", *(["error-pattern"] if is_pattern else [])],
         "created_at": item.get("last_seen") or item.get("timestamp"),
     }
     return RowDraft("memory", origin, place, values)
@@ -60,14 +63,14 @@ def detect_twins(sample: Sample) -> float:
 
 
 def read_twins(opened: ImportInput) -> Iterator[SourceItem]:
-    """Yield a twin as the profile of its user, and as one memory so that it is found."""
+    """Yield a twin as part of its user's metadata, and as one memory so that it is found."""
     with opened.files.open_json() as stream:
         for user in stream.iterate_members():
             twin, place = stream.read_value(), f"{user!r:.80}"
             if not isinstance(twin, dict):
                 yield BadRow("twins", place, "the twin is not an object", twin, "user")
                 continue
-            yield RowDraft("user", "twins", place, {"user": user, "profile": {"twin": twin}})
+            yield RowDraft("user", "twins", place, {"user": user, "metadata": {"digital_twin": twin}})
             at = twin.get("last_updated") or twin.get("updated_at") or twin.get("timestamp")
             values = {"user": user, "kind": "core", "content": twin, "text": describe(twin), "tags": ["digital twin"]}
             if values["text"]:
@@ -86,7 +89,7 @@ def detect_memories(sample: Sample) -> float:
 
 def _find_memories(outline: Any) -> list[Any]:
     if isinstance(outline, dict):
-        outline = outline.get("memories") or (outline.get("data") or {}).get("memories")
+        outline = outline.get("memories") or (outline.get("data") or {}).get("memories") or outline
         if isinstance(outline, dict):
             outline = list(outline.values())
     return outline if isinstance(outline, list) else []
@@ -99,7 +102,7 @@ def read_memories(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_memories(stream: JsonStream) -> Iterator[SourceItem]:
-    """Yield the memories of a reply: a list, or an object that has them under "memories"."""
+    """Yield the memories of a reply: a list, an object that has them under "memories", or one that has them by id."""
     if stream.peek() == "[":
         for index in stream.iterate_items():
             yield _describe_memory(f"memories[{index}]", stream.read_value())
@@ -110,6 +113,10 @@ def _read_memories(stream: JsonStream) -> Iterator[SourceItem]:
         elif name == "memories" and stream.peek() == "{":
             for memory_id in stream.iterate_members():
                 yield _describe_memory(f"memories {memory_id!r:.80}", stream.read_value(), memory_id)
+        elif stream.peek() == "{":
+            value = stream.read_value()
+            if "content" in value:
+                yield _describe_memory(f"memories {name!r:.80}", value, name)
         else:
             stream.skip_value()
 
@@ -130,12 +137,11 @@ def _choose_values(item: Mapping[str, Any], memory_id: str | None) -> dict[str, 
         "user": item.get("user_id"),
         "text": describe(content),
         "content": content if isinstance(content, dict) else None,
-        "kind": item.get("type") or "observation",
+        "kind": item.get("type") or ("observation" if strength is None else "interaction"),
+        "tags": [] if strength is None else ["unified"],
         "source_agent": item.get("source"),
-        # The old scale goes from 0 to 5, and a new memory has 1, which is our middle.
-        "importance": max(0.0, min(1.0, strength / _MAX_STRENGTH + 0.25))
-        if isinstance(strength, int | float)
-        else None,
+        # A new memory had a strength of 1, and here it has the default importance.
+        "importance": max(0.0, min(1.0, strength * _USUAL)) if isinstance(strength, int | float) else None,
         "created_at": item.get("created_at") or item.get("timestamp"),
     }
 

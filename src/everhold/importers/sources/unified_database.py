@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem
-from everhold.importers.values import load_json, read_tags
+from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem, report_unread
+from everhold.importers.values import load_json
+
+_LINKS = "memory_relationships"
 
 
 def detect(sample: Sample) -> float:
@@ -17,14 +19,16 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
             yield RowDraft("memory", "memories", f"memory {row['memory_id']!r:.80}", _describe(row))
         for row in tables.read_rows("memories", ("created_at", "memory_id")):
             yield from _read_relationships(row)
+        if _LINKS in tables.columns:
+            for number, row in enumerate(tables.read_rows(_LINKS), 1):
+                yield _describe_link(number, row)
+        yield from report_unread(tables, "memories", _LINKS)
 
 
 def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
     content = load_json(row.get("content"))
     metadata = load_json(row.get("metadata"))
     values = metadata if isinstance(metadata, dict) else {}
-    tier = str(row.get("memory_tier") or "")
-    tags, _ = read_tags(row.get("tags"))
     return {
         "id": row["memory_id"],
         "user": values.get("user_id"),
@@ -35,8 +39,9 @@ def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
         "importance": row.get("importance"),
         "created_at": row.get("created_at"),
         "expires_at": row.get("expires_at"),
-        "tags": [*tags, *([tier] if tier else [])],
-        "metadata": {**values, "tier": tier} if tier else metadata,
+        "tags": row.get("tags"),
+        "level": row.get("memory_tier"),
+        "metadata": {**values, "parent_id": row["parent_id"]} if row.get("parent_id") else metadata,
     }
 
 
@@ -51,7 +56,7 @@ def _read_relationships(row: Mapping[str, Any]) -> Iterator[SourceItem]:
         # {type: [ids]} or {id: type}
         lists = [(name, values) for name, values in related.items() if isinstance(values, list)]
         pairs = [(target, name) for name, values in lists for target in values]
-        pairs += [(target, kind) for target, kind in related.items() if not isinstance(kind, list)]
+        pairs += [(target, _read_type(kind)) for target, kind in related.items() if not isinstance(kind, list)]
     else:
         pairs = [_read_pair(item) for item in (related if isinstance(related, list) else [])]
     for target, kind in pairs:
@@ -59,12 +64,24 @@ def _read_relationships(row: Mapping[str, Any]) -> Iterator[SourceItem]:
         yield RowDraft("relationship", "relationships", place, values)
 
 
+def _describe_link(number: int, row: Mapping[str, Any]) -> RowDraft:
+    source, target = (row.get(f"{end}_id") or row.get(f"{end}_memory_id") for end in ("source", "target"))
+    strength = {"strength": row["strength"]} if row.get("strength") is not None else None
+    values = {"source": source, "target": target, "type": _read_type(row), "metadata": strength}
+    return RowDraft("relationship", _LINKS, f"{_LINKS} row {number}", values)
+
+
+def _read_type(value: Any) -> Any:
+    """Return the type of a relationship, which may stand alone or in an object."""
+    return value.get("relationship_type") or value.get("type") if isinstance(value, Mapping) else value
+
+
 def _read_pair(item: Any) -> tuple[Any, Any]:
     if not isinstance(item, dict):
         return item, "related_to"
     names = ("target_id", "target", "memory_id", "related_id", "id")
     target = next((item[name] for name in names if item.get(name)), None)
-    return target, item.get("relationship_type") or item.get("type") or "related_to"
+    return target, _read_type(item) or "related_to"
 
 
 SOURCE = ImportSource("unified-database", "MemoryOrchestratorService's unified_memory.db", detect, read)

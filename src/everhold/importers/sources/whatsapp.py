@@ -11,16 +11,18 @@ from everhold.importers.files import ForeignFiles
 from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
 
 # "31/12/2023, 21:15 - Ada: …", "[31.12.23, 21:15:33] Ada: …", "12/31/23, 9:15 PM - Ada: …", "2023-12-31, 21:15 - …"
+# "31/12/2023 à 21:15 - …", "31.12.2023 klo 21.15 - …", "2023/12/31 下午9:15 - …"
 _LINE = re.compile(
-    r"\[?(?P<date>\d{1,4}[./-]\d{1,2}[./-]\d{1,4})[, ]+"
-    r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?\s*(?P<half>[AaPp]\.?\s?[Mm]\.?)?"
-    r"\]?(?: [-–])? (?P<rest>.*)"
+    r"\[?(?P<date>\d{1,4}[./-]\d{1,2}[./-]\d{1,4})[, ]+(?:(?:à|klo|às|ore|kl\.?|um|at) )?"
+    r"(?P<before>[上下]午|午[前後]|오[전후])? ?(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
+    r"\s*(?P<half>[AaPp]\.?\s?[Mm]\.?)?\]?(?: [-–])? (?P<rest>.*)"
 )
 # Marks of direction, and blanks that do not break, which newer versions write around times.
 _INVISIBLE = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202c\ufeff")) | {ord("\u202f"): " ", ord("\xa0"): " "}
-_SENDER = re.compile(r"(?P<sender>[^:]{1,80}): (?P<text>.*)", re.DOTALL)
+_SENDER = re.compile(r"(?P<sender>[^:]{1,80}?) ?: (?P<text>.*)", re.DOTALL)
 _MEDIA = re.compile(r"<[^<>]*(?:omitted|weggelassen|omis|omitid\w)[^<>]*>|\w+ omitted", re.IGNORECASE)
 _CENTURY = 100
+_CHAT = "_chat.txt"
 
 
 class ChatLine(NamedTuple):
@@ -51,7 +53,8 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_chat(files: ForeignFiles, member: str) -> Iterator[SourceItem]:
-    title = PurePath(member or files.path.name).stem
+    # The text in an archive is always called _chat.txt; the archive has the name of the chat.
+    title = PurePath(member if member and PurePath(member).name != _CHAT else files.path.name).stem
     is_day_first = _find_day_order(files, member)
     yield RowDraft("session", "chat", title, {"id": f"whatsapp-{title}", "title": title, "session_type": "chat"})
     for line, text in _group_lines(files, member):
@@ -74,7 +77,7 @@ def _describe(title: str, text: str, said_at: datetime) -> dict[str, Any]:
     if match is None:  # "Ada created the group"
         return {**values, "role": "system", "text": text}
     media = {"media": True} if _MEDIA.fullmatch(match["text"].strip()) else None
-    sender = match["sender"].strip()
+    sender = match["sender"].strip("~ ")  # iOS marks names that are not among the contacts
     return {**values, "role": "user", "name": sender, "text": match["text"] or "[empty]", "metadata": media}
 
 
@@ -109,6 +112,8 @@ def _parse_line(number: int, line: str) -> ChatLine | None:
     parts = re.split(r"[./-]", date)
     numbers = (int(parts[0]), int(parts[1]), int(parts[2]))
     half = (match["half"] or "").lower().replace(".", "").replace(" ", "")
+    if match["before"]:
+        half = "pm" if match["before"] in ("下午", "午後", "오후") else "am"
     clock = (int(match["hour"]), int(match["minute"]), int(match["second"] or 0))
     return ChatLine(number, numbers, separator, *clock, half, match["rest"])
 
@@ -149,4 +154,4 @@ def _find_time(line: ChatLine, is_day_first: bool) -> datetime:
         raise ValueError(f"{first}{line.separator}{second}{line.separator}{third} is not a date") from None
 
 
-SOURCE = ImportSource("whatsapp", "WhatsApp's text export of a chat", detect, read)
+SOURCE = ImportSource("whatsapp", "WhatsApp's export of a chat, as text, folder or zip archive", detect, read)

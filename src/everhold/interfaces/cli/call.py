@@ -17,29 +17,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
-from rich.console import Console, RenderableType
 
 from everhold import Everhold, settings
 from everhold.engine import make_search_view
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
-from everhold.interfaces.shared.documents import encode_json
 from everhold.interfaces.shared.times import Direction, parse_time
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
 from everhold.progress import ReportProgress, StepCounter
+from everhold.values import Value
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from everhold import Answer, EarlierQuestion, View
     from everhold.interfaces.cli.interrupts import Explain
     from everhold.views.recall import RecallVerbs
 
 
-@dataclass(frozen=True)
-class CommandResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class CommandResult(Value):
     """What a command found or did: a JSON document, what a terminal shows, and the exit code."""
 
     document: Any
-    shown: RenderableType | None
+    shown: "RenderableType | None"
     code: int = 0
 
 
@@ -259,7 +260,11 @@ def _print_result(call: Call, result: CommandResult) -> None:
     if result.document is None:
         return
     if call.as_json:
+        from everhold.interfaces.shared.documents import encode_json
+
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
         print(encode_json(result.document, ascii_only=not utf8))
     elif result.shown is not None:
+        from rich.console import Console
+
         Console(highlight=False, emoji=False).print(result.shown)

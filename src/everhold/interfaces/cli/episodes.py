@@ -11,7 +11,7 @@ from everhold import Episode
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.groups import OnlySession, read_filters
-from everhold.interfaces.cli.memories import render_cursor
+from everhold.interfaces.cli.memory_results import render_cursor
 from everhold.interfaces.cli.sessions import make_messages_table
 from everhold.interfaces.shared.times import format_local
 

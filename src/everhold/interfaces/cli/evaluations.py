@@ -1,8 +1,10 @@
-"""Commands that measure recall on your own data. Each uses a new store in memory."""
+"""Commands that measure recall on your own data. Each uses a new store, which it deletes."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import typer
@@ -20,9 +22,10 @@ from everhold.evaluation import (
     precision,
     precision_format,
     questions,
+    small_scopes,
 )
 from everhold.evaluation import locomo as data
-from everhold.evaluation.lives import read_lives
+from everhold.evaluation.lives import Life, read_lives
 from everhold.evaluation.locomo import CUTS, EvaluatedConversation
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
@@ -143,9 +146,12 @@ def fit_answers(
 ) -> CommandResult:
     """Print the weights by which the best memories are judged, fitted to lives, as answers.json has them."""
     lives = read_lives(files)
-    with open_empty(call) as engine, call.progress("asking", sum(len(life.questions) for life in lives)) as progress:
+    scopes = small_scopes.cut_lives(lives)
+    count = sum(len(life.questions) for life in (*lives, *scopes))
+    with open_temporary(call) as engine, call.progress("asking", count) as progress:
         examples = answer_fitting.gather(engine, lives, progress)
-    fitted = answer_fitting.fit(examples)
+        among_few = answer_fitting.gather(engine, scopes, progress)
+    fitted = answer_fitting.fit(examples, among_few)
     return CommandResult(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
 
 
@@ -211,16 +217,28 @@ def measure_questions(
     fold: Annotated[
         str | None, typer.Option(metavar="K/N", help="Use every N-th file only, beginning with the K-th.")
     ] = None,
+    few: Annotated[
+        bool,
+        typer.Option("--few", help="Ask each question in small scopes, with and without its answer."),
+    ] = False,
 ) -> CommandResult:
     """Ask questions about lives: what is right, stale or missing, and whether scores are chances."""
     chosen = files if fold is None else _choose_fold(files, fold)
     lives = read_lives(chosen)
-    with call.progress("storing and asking", questions.count_steps(lives)) as progress:
-        report = questions.evaluate(lives, lambda: open_empty(call), progress)
-    line = Line(files=[str(file) for file in chosen], fold=fold, **report.as_json())
+    if few:
+        report = _measure_small_scopes(call, small_scopes.cut_lives(lives))
+    else:
+        with call.progress("storing and asking", questions.count_steps(lives)) as progress:
+            report = questions.evaluate(lives, lambda: open_empty(call), progress)
+    line = Line(files=[str(file) for file in chosen], fold=fold, few=few, **report.as_json())
     if failures:
         line["failures"] = [verdict.as_json() for verdict in report.failures]
     return CommandResult(line, make_report_tables(report, failures=failures))
+
+
+def _measure_small_scopes(call: Call, scopes: Sequence[Life]) -> questions.QuestionsReport:
+    with open_temporary(call) as engine, call.progress("storing and asking", questions.count_steps(scopes)) as progress:
+        return questions.evaluate(scopes, lambda: nullcontext(engine), progress)
 
 
 def _choose_fold(files: Sequence[Path], fold: str) -> Sequence[Path]:
@@ -238,6 +256,15 @@ def open_empty(call: Call) -> Everhold:
     """Return an engine on an empty store in memory, with the settings of the call."""
     options = {name: value for name, value in call.settings if name not in _NOT_THE_CALLERS}
     return Everhold.open("memory://", **options, interface="command line")
+
+
+@contextmanager
+def open_temporary(call: Call) -> Iterator[Everhold]:
+    """Open an engine on an empty SQLite file that is deleted afterwards: it finds one of many users faster."""
+    with TemporaryDirectory(prefix="everhold-") as folder:
+        options = {name: value for name, value in call.settings if name not in _NOT_THE_CALLERS}
+        with Everhold.open(Path(folder) / "lives.db", **options, interface="command line") as engine:
+            yield engine
 
 
 def _read_conversations(file: Path) -> list[EvaluatedConversation]:

@@ -1,15 +1,10 @@
 """Commands on memories: store, find and change them."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
-from rich.text import Text
 
-from everhold import Memory
 from everhold.errors import InvalidInput
-from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.groups import (
     ExpectedVersion,
@@ -22,11 +17,7 @@ from everhold.interfaces.cli.groups import (
 )
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
 from everhold.interfaces.cli.inputs import read_texts
-from everhold.interfaces.shared.documents import add_tags
-from everhold.interfaces.shared.times import format_local
 from everhold.model.searchable import SEARCHABLE
-from everhold.recall.hit import Hits
-from everhold.recall.recipe import get_recipe
 
 app = typer.Typer()
 
@@ -38,8 +29,6 @@ Among = Annotated[
         autocompletion=lambda: list(SEARCHABLE),
     ),
 ]
-_MAX_SHOWN = 50
-_NOTHING_RELEVANT = f"{show.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
 
 
 @command(app, "remember", creates_store=True, fields=read_memory_fields, own=read_identity)
@@ -64,20 +53,9 @@ def remember(
         )
     with call.progress("remembering", len(items)) as progress:
         memories = call.view.remember_many(items, progress=progress)
+    from everhold.interfaces.cli.memory_results import show_memories
+
     return show_memories(call, memories, f"remembered {len(memories):,}" if len(memories) > 1 else "remembered")
-
-
-def show_memories(
-    call: Call, memories: Sequence[Memory], heading: str = "", *, empty: str = "no memories", numbered: bool = False
-) -> CommandResult:
-    """Return memories with their tags; the table shows the first of very many, with numbers if `numbered`."""
-    tags = call.view.tags_of([memory.id for memory in memories])
-    parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
-    rows = memories[:_MAX_SHOWN]
-    parts.append(show.make_memories_table(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
-    if len(memories) > _MAX_SHOWN and heading:
-        parts.append(Text(f"… and {len(memories) - _MAX_SHOWN:,} more; --json shows all", style="dim"))
-    return CommandResult({"memories": add_tags(memories, tags)}, Group(*parts))
 
 
 @command(app, "recall", filters=read_filters)
@@ -106,47 +84,23 @@ def recall(
     """Find the memories or messages that answer a question, best first."""
     moment = call.parse_moment("--as-of", as_of, "ago")
     where = {**filters, "among": among or "memory", "namespace": namespace or None, "include": include or ()}
-    hits = call.search_view.recall(
+    view = call.search_view  # the model of the store begins to load
+    from everhold.interfaces.cli.memory_results import show_hits
+
+    hits = view.recall(
         question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model,
         include_superseded=include_superseded, **where,
     )  # fmt: skip
-    empty = _NOTHING_RELEVANT if minimum or (minimum is None and get_recipe(recipe).minimum) else show.NOTHING_FOUND
-    return _show_hits(call, hits, empty + suggest_kinds(filters), explain=explain)
-
-
-def _show_hits(call: Call, hits: Hits, empty: str, *, explain: bool) -> CommandResult:
-    pinned = hits.pinned
-    tags = call.view.tags_of([memory.id for memory in pinned]) if pinned else {}
-    parts: list[RenderableType] = [show.make_hits_table(hits, call.zone, call.scope, empty=empty)]
-    if explain and hits:
-        parts += [Text(), show.make_why_table(hits, call.zone)]
-    if hits.approximate:
-        parts.append(Text("approximate: the scope is too large for an exact search", style="dim"))
-    if hits.cursor:
-        parts.append(render_cursor(hits.cursor))
-    if pinned:
-        parts += [Text("\npinned", style="bold"), show.make_memories_table(pinned, call.zone, tags, call.scope)]
-    document = {
-        "hits": hits.hits,
-        "pinned": add_tags(pinned, tags),
-        "cursor": hits.cursor,
-        "approximate": hits.approximate,
-    }
-    return CommandResult(document, Group(*parts))
-
-
-def render_cursor(cursor: str) -> Text:
-    return Text(f"next page: --cursor {cursor}", style="dim", overflow="fold")
+    return show_hits(call, hits, minimum, recipe, suggest_kinds(filters), explain=explain)
 
 
 @command(app, "get")
 def get(call: Call, name: MemoryName) -> CommandResult:
     """Show a memory with all its fields."""
     memory = call.view.get(resolve_id(call, name))
-    tags = call.view.tags_of([memory.id])
-    values = {"id": memory.id, "text": memory.text, "kind": memory.kind, "tags": tags.get(memory.id, ()),
-              "priority": memory.priority, **memory.__dict__}  # fmt: skip
-    return CommandResult(add_tags([memory], tags)[0], show.make_fields_table(values, call.zone))
+    from everhold.interfaces.cli.memory_results import show_memory
+
+    return show_memory(call, memory)
 
 
 @command(app, "list", filters=read_filters)
@@ -161,20 +115,19 @@ def list_memories(
 ) -> CommandResult:
     """Show memories, the newest first."""
     page = call.view.list(limit=limit, cursor=cursor, oldest_first=oldest_first, namespace=namespace or None, **filters)
-    tags = call.view.tags_of([memory.id for memory in page])
+    from everhold.interfaces.cli.memory_results import show_page
+
     scope = " ".join(f"{name}={value}" for name, value in call.scope.items() if value)
-    empty = f"no memories in scope {scope}{suggest_kinds(filters)}"
-    parts: list[RenderableType] = [show.make_memories_table(page, call.zone, tags, call.scope, empty=empty)]
-    if page.cursor:
-        parts.append(render_cursor(page.cursor))
-    return CommandResult({"memories": add_tags(page, tags), "cursor": page.cursor}, Group(*parts))
+    return show_page(call, page, f"no memories in scope {scope}{suggest_kinds(filters)}")
 
 
 @command(app, "count", filters=read_filters)
 def count(call: Call, *, filters: dict[str, Any]) -> CommandResult:
     """Count memories."""
     number = call.view.count(**filters)
-    return CommandResult({"count": number}, show.render_text(f"{number:,}"))
+    from everhold.interfaces.cli.memory_results import show_number
+
+    return show_number(number)
 
 
 @command(app, "revise", fields=read_memory_fields)
@@ -192,6 +145,8 @@ def revise(
     if not changes:
         raise InvalidInput("there is nothing to change", remedy="give a text or an option such as --priority")
     memory = call.view.revise(resolve_id(call, name), reason=reason, expected_version=expected_version, **changes)
+    from everhold.interfaces.cli.memory_results import show_memories
+
     return show_memories(call, [memory], f"revision {memory.revision}")
 
 
@@ -208,6 +163,8 @@ def supersede(
     """Replace a memory with a new one."""
     replaced = resolve_id(call, name)
     memory = call.view.supersede(replaced, text, expected_version=expected_version, **fields, **own)
+    from everhold.interfaces.cli.memory_results import show_memories
+
     return show_memories(call, [memory], f"replaces {replaced}")
 
 
@@ -215,14 +172,6 @@ def supersede(
 def show_history(call: Call, name: MemoryName) -> CommandResult:
     """Show the earlier versions of a memory."""
     revisions = call.view.history(resolve_id(call, name))
-    table = show.make_table("revision", "known", "reason", "text")
-    for revision in revisions:
-        known = f"{format_local(revision.known_from, call.zone)}\n{format_local(revision.known_to, call.zone)}"
-        table.add_row(
-            str(revision.revision),
-            known,
-            show.render_text(revision.reason or ""),
-            show.render_text(revision.value.get("text", ""), 400),
-        )
-    shown: RenderableType = table if revisions else Text(f"{name} was never changed", style="dim")
-    return CommandResult({"revisions": revisions}, shown)
+    from everhold.interfaces.cli.memory_results import show_revisions
+
+    return show_revisions(call, name, revisions)

@@ -14,7 +14,7 @@ from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.groups import OnlySession, read_filters
 from everhold.interfaces.cli.inputs import confirm, read_standard_input
-from everhold.interfaces.cli.memories import render_cursor
+from everhold.interfaces.cli.memory_results import render_cursor
 from everhold.interfaces.cli.sessions import InConversation, make_messages_table
 from everhold.interfaces.shared.inputs import parse_object
 from everhold.interfaces.shared.times import format_local, parse_time

@@ -13,7 +13,7 @@ from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.deleting import Hard, Preview, Yes, run_deletion
 from everhold.interfaces.cli.groups import Object, Word
 from everhold.interfaces.cli.inputs import read_texts
-from everhold.interfaces.cli.memories import render_cursor
+from everhold.interfaces.cli.memory_results import render_cursor
 from everhold.interfaces.shared.inputs import parse_content, parse_list, parse_object
 from everhold.interfaces.shared.times import format_local
 from everhold.model import Message, Session

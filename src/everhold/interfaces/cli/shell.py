@@ -19,7 +19,7 @@ from everhold.interfaces.cli.failures import FAILED, describe, spell_for_termina
 from everhold.interfaces.cli.forgetting import render_undo
 from everhold.interfaces.cli.ids import resolve_id
 from everhold.interfaces.cli.inputs import read_standard_input
-from everhold.interfaces.cli.memories import show_memories
+from everhold.interfaces.cli.memory_results import show_memories
 from everhold.interfaces.cli.misuse import describe_misuse
 from everhold.interfaces.shared.questions import is_question
 from everhold.model.validation import suggest_name

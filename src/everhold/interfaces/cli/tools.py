@@ -17,7 +17,7 @@ from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.deleting import Hard, Preview, Yes, run_deletion
 from everhold.interfaces.cli.groups import Object, Tags
-from everhold.interfaces.cli.memories import render_cursor
+from everhold.interfaces.cli.memory_results import render_cursor
 from everhold.interfaces.shared.documents import encode_json
 from everhold.interfaces.shared.inputs import parse_object
 

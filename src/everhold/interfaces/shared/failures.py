@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from everhold.errors import Argument, EverholdError, Verb, format_value
+from everhold.values import Value
 
 
-@dataclass(frozen=True)
-class Failure:
+@dataclass(frozen=True, eq=False, repr=False)
+class Failure(Value):
     """What went wrong. `expected` is false for an error that Everhold did not raise on purpose."""
 
     fact: str

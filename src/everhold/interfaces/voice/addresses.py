@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from everhold.errors import InvalidSettings
 from everhold.interfaces.voice.protocols import PROTOCOLS
@@ -96,6 +97,7 @@ def is_local(address: str) -> bool:
         return host == "localhost"
 
 
+@lru_cache(maxsize=1024)  # of every request, and clients send many
 def read_peer(text: str) -> str | None:
     """Return the IP address in what libzmq says about a client, without a zone. Clients over ipc have none."""
     try:

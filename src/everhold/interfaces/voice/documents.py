@@ -37,8 +37,11 @@ def decode_request(body: bytes | None, max_bytes: int) -> dict[str, Any]:
     return request
 
 
+_ENCODER = json.JSONEncoder(default=document, ensure_ascii=False)
+
+
 def encode_reply(reply: dict[str, Any]) -> bytes:
-    return json.dumps(reply, default=document, ensure_ascii=False).encode()
+    return _ENCODER.encode(reply).encode()
 
 
 def _refuse_constant(name: str) -> None:

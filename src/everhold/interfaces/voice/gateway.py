@@ -262,10 +262,10 @@ def _receive_request(router: "zmq.Socket[bytes]") -> Incoming | None:
     peer = read_peer(str(first.get("Peer-Address")))
     frames, is_last = [first.bytes], not first.more
     while not is_last:
-        frame = router.recv(copy=False)
+        body = router.recv()
         if len(frames) <= MAX_FRAMES:
-            frames.append(frame.bytes)
-        is_last = not frame.more
+            frames.append(body)
+        is_last = not router.rcvmore
     return read_frames(frames, peer)
 
 

@@ -75,12 +75,12 @@ class VoiceService:
         owner = self._owners.find(session_id, lambda: self.view(session=session_id).session().user)
         return self.view(user=owner, session=session_id)
 
-    def begin_or_use_session(self, session_id: str, user: str | None, act: Callable[[View], T]) -> T:
-        """Call `act` with a view of a session as its owner; a session that does not exist begins as one of `user`."""
+    def begin_or_use_session(self, session_id: str, find_user: Callable[[], str | None], act: Callable[[View], T]) -> T:
+        """Call `act` with a view of a session as its owner. `find_user` returns the owner of one that begins."""
         try:
             self._view_session(session_id)
         except NotFound:
-            return act(self.view(user=user, session=session_id))
+            return act(self.view(user=find_user(), session=session_id))
         return self.use_session(session_id, act)
 
     def forget_owner(self, session_id: str) -> None:

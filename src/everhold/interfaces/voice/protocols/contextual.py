@@ -20,6 +20,7 @@ from everhold.interfaces.voice.protocols.fields import (
 )
 from everhold.interfaces.voice.protocols.interactions import (
     DEFAULT_TOKENS,
+    SessionName,
     clear_messages,
     record_decision,
     summarise_session,
@@ -31,24 +32,24 @@ from everhold.interfaces.voice.service import VoiceService
 HIERARCHY = {"short_term": "sessions", "medium_term": "summaries", "long_term": "memories"}
 
 
-def find_session_id(request: Document) -> str:
+def name_session(request: Document) -> SessionName:
     """Return the session that a request names, or that of its user and project, or of its user today."""
     if request.get("session_id"):
-        return require_text(request, "session_id")
-    today = f"{clock.now():%Y-%m-%d}"
-    return f"{read_text(request, 'user_id', 'default')}_{read_text(request, 'project', today)}"
+        return SessionName(require_text(request, "session_id"))
+    user, today = read_text(request, "user_id", "default"), f"{clock.now():%Y-%m-%d}"
+    return SessionName(f"{user}_{read_text(request, 'project', today)}", user)
 
 
 def add_interaction(service: VoiceService, request: Document) -> dict[str, Any]:
     kind, content = require_text(request, "type"), require_value(request, "content")
-    store_interaction(service, find_session_id(request), kind, content, read_object(request, "metadata"))
+    store_interaction(service, name_session(request), kind, content, read_object(request, "metadata"))
     return {"status": "ok"}
 
 
 def make_summary(service: VoiceService, request: Document) -> dict[str, Any]:
     """Return the summary of the session that a request names."""
     tokens = read_count(request, "max_tokens", DEFAULT_TOKENS, MAX_TOKENS)
-    return summarise_session(service, find_session_id(request), tokens)
+    return summarise_session(service, name_session(request).session_id, tokens)
 
 
 def get_context(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -60,17 +61,17 @@ def get_summary(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def add_decision(service: VoiceService, request: Document) -> dict[str, Any]:
-    record_decision(service, find_session_id(request), require_value(request, "decision"))
+    record_decision(service, name_session(request), require_value(request, "decision"))
     return {"status": "ok"}
 
 
 def get_session_id(service: VoiceService, request: Document) -> dict[str, Any]:
-    return {"status": "ok", "session_id": find_session_id(request)}
+    return {"status": "ok", "session_id": name_session(request).session_id}
 
 
 def clear_session(service: VoiceService, request: Document) -> dict[str, Any]:
     try:
-        service.use_session(find_session_id(request), clear_messages)
+        service.use_session(name_session(request).session_id, clear_messages)
     except NotFound:  # clearing a session that never began succeeded
         return {"status": "ok"}
     return {"status": "ok"}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from everhold.errors import InvalidInput, format_value
@@ -92,6 +93,12 @@ def describe_value(value: Any) -> str:
         text: str = value["text"]
         return text
     return json.dumps(value, ensure_ascii=False)
+
+
+@lru_cache(maxsize=8192)  # a client reads the same turns of its session again and again
+def format_iso(moment: datetime) -> str:
+    """Return a time as ISO 8601."""
+    return moment.isoformat()
 
 
 def format_epoch(moment: datetime) -> float:

@@ -1,12 +1,17 @@
 """Interactions of a session and its summary, as the contextual and the unified services had them."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from everhold import Message, View
 from everhold.errors import NotFound
+from everhold.importers.session_names import find_session_user
 from everhold.interfaces.voice.protocols.fields import cut_to_tokens, describe_value, format_epoch
+from everhold.interfaces.voice.protocols.profiles import find_user
 from everhold.interfaces.voice.service import VoiceService
+from everhold.model.fields import is_id
+
+T = TypeVar("T")
 
 DECISION = "decision"
 DEFAULT_TOKENS = 1000
@@ -22,13 +27,30 @@ def limit_to_session(view: View) -> Literal["session"] | None:
     return None if view.scope.session is None else "session"
 
 
-def find_user(session_id: str) -> str:
-    """Return the user that an id such as "alice_2026-05-01" names, or "default"."""
-    return session_id.rpartition("_")[0] or "default"
+class SessionName(NamedTuple):
+    """The session that a request names, and its user if the request names one."""
+
+    session_id: str
+    user: str | None = None
+
+
+def _find_user(service: VoiceService, name: SessionName) -> str:
+    """Return the user that an id such as "alice_2026-05-01" begins with, or "default"."""
+    if name.user is not None:
+        return name.user
+
+    def is_known(user: str) -> bool:
+        return is_id(user) and find_user(service, user) is not None
+
+    return find_session_user(name.session_id, is_known) or "default"
+
+
+def _begin_or_use(service: VoiceService, name: SessionName, act: Callable[[View], T]) -> T:
+    return service.begin_or_use_session(name.session_id, lambda: _find_user(service, name), act)
 
 
 def add_interaction(
-    service: VoiceService, session_id: str, kind: str, content: Any, metadata: dict[str, Any]
+    service: VoiceService, name: SessionName, kind: str, content: Any, metadata: dict[str, Any]
 ) -> Message:
     """Store an interaction as the next message of a session, which begins with it if it does not exist."""
     role = _ROLES.get(kind, kind)[:_MAX_ROLE]
@@ -37,14 +59,12 @@ def add_interaction(
     def say(view: View) -> Message:
         return view.say(describe_value(content), role=role, metadata=values)
 
-    return service.begin_or_use_session(session_id, find_user(session_id), say)
+    return _begin_or_use(service, name, say)
 
 
-def record_decision(service: VoiceService, session_id: str, decision: Any) -> None:
+def record_decision(service: VoiceService, name: SessionName, decision: Any) -> None:
     """Store a decision as a memory of a session."""
-    service.begin_or_use_session(
-        session_id, find_user(session_id), lambda view: view.remember(describe_value(decision), tags=[DECISION])
-    )
+    _begin_or_use(service, name, lambda view: view.remember(describe_value(decision), tags=[DECISION]))
 
 
 def clear_messages(view: View) -> int:

@@ -20,6 +20,7 @@ from everhold.interfaces.voice.protocols.fields import (
     require_value,
 )
 from everhold.interfaces.voice.protocols.interactions import limit_to_session
+from everhold.interfaces.voice.protocols.memory_names import get_name, match_names
 from everhold.interfaces.voice.service import VoiceService
 
 T = TypeVar("T")
@@ -42,7 +43,8 @@ def use_view(service: VoiceService, request: Document, act: Callable[[View], T])
     session_id = read_text(request, "session_id", "")
     if not session_id:
         return act(service.view())
-    return service.begin_or_use_session(session_id, read_text(read_payload(request), "user_id", "") or None, act)
+    user = read_text(read_payload(request), "user_id", "") or None
+    return service.begin_or_use_session(session_id, lambda: user, act)
 
 
 def read_payload(request: Document) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def read_payload(request: Document) -> dict[str, Any]:
 def create(service: VoiceService, request: Document) -> dict[str, Any]:
     fields = _read_fields(read_payload(request))
     memory = use_view(service, request, lambda view: view.remember(**fields))
-    return {"memory_id": memory.id, "created_at": memory.created_at.isoformat()}
+    return {"memory_id": get_name(memory), "created_at": memory.created_at.isoformat()}
 
 
 def _read_fields(payload: Document) -> dict[str, Any]:
@@ -101,7 +103,7 @@ def update(service: VoiceService, request: Document) -> dict[str, Any]:
         memory = view.revise(memory_id, **changes) if changes else view.get(memory_id)
         if tags:
             view.tag(memory.id, *tags)
-        return {"memory_id": memory.id, "updated_at": memory.updated_at.isoformat()}
+        return {"memory_id": get_name(memory), "updated_at": memory.updated_at.isoformat()}
 
     return use_view(service, request, change)
 
@@ -123,7 +125,7 @@ def _read_changes(payload: Document) -> dict[str, Any]:
 def delete(service: VoiceService, request: Document) -> dict[str, Any]:
     memory_id = require_text(read_payload(request), "memory_id")
     memory = use_view(service, request, lambda view: view.forget(memory_id))
-    return {"memory_id": memory.id, "deleted": True}
+    return {"memory_id": get_name(memory), "deleted": True}
 
 
 def batch_read(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -134,7 +136,7 @@ def batch_read(service: VoiceService, request: Document) -> dict[str, Any]:
 
     def find(view: View) -> dict[str, Any]:
         if memory_ids:
-            page = view.list(where={"id": memory_ids}, limit=MAX_ITEMS)
+            page = view.list(where=match_names(memory_ids), limit=MAX_ITEMS)
         else:
             only = limit_to_session(view)
             page = view.list(kind=kind, limit=limit, oldest_first=oldest_first, only=only)
@@ -181,7 +183,7 @@ def bulk_delete(service: VoiceService, request: Document) -> dict[str, Any]:
     """Forget memories by id, or all of a type; in a session, those that were written in it."""
     payload = read_payload(request)
     memory_ids = read_texts(payload, "memory_ids")
-    filters: dict[str, Any] = {"where": {"id": memory_ids}} if memory_ids else {}
+    filters: dict[str, Any] = {"where": match_names(memory_ids)} if memory_ids else {}
     if not memory_ids:
         filters["kind"] = require_text(payload, "memory_type")
 
@@ -209,7 +211,7 @@ def _describe_all(view: View, memories: list[Memory]) -> list[dict[str, Any]]:
 
 def _describe(memory: Memory, tags: tuple[str, ...]) -> dict[str, Any]:
     return {
-        "memory_id": memory.id,
+        "memory_id": get_name(memory),
         "session_id": memory.session_id,
         "memory_type": memory.kind,
         "content": memory.content or {"text": memory.text},

@@ -23,6 +23,7 @@ from everhold.interfaces.voice.protocols.fields import (
     require_text,
     require_value,
 )
+from everhold.interfaces.voice.protocols.memory_names import get_name, match_names
 from everhold.interfaces.voice.protocols.orchestrator_envelope import read_moment
 from everhold.interfaces.voice.service import VoiceService
 
@@ -46,7 +47,7 @@ def _read_fields(data: Document) -> dict[str, Any]:
     return {
         "text": describe_value(value),
         "content": value if isinstance(value, dict) else {},
-        "id": read_text(data, "memory_id", "") or None,
+        "key": read_text(data, "memory_id", "") or None,
         "kind": read_text(data, "memory_type", _KIND),
         "level": read_text(data, "memory_tier", _TIER),
         "importance": min(max(read_number(data, "importance", 0.5), 0.0), 1.0),
@@ -59,7 +60,7 @@ def _read_fields(data: Document) -> dict[str, Any]:
 
 def add_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     memory = service.view().remember(**_read_fields(_read_data(request)))
-    return {"status": "success", "memory_id": memory.id}
+    return {"status": "success", "memory_id": get_name(memory)}
 
 
 def batch_add_memories(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def batch_add_memories(service: VoiceService, request: Document) -> dict[str, An
         items.append({name: value for name, value in _read_fields(item).items() if value is not None})
     if not items:
         raise InvalidInput("memories is missing", remedy="send at least one")
-    memory_ids = [memory.id for memory in service.view().remember_many(items)]
+    memory_ids = [get_name(memory) for memory in service.view().remember_many(items)]
     # Facts that an interaction tells are memories too, and were not sent.
     return {"status": "success", "message": f"Added {len(items)} memories", "memory_ids": memory_ids[: len(items)]}
 
@@ -79,7 +80,7 @@ def get_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     view = service.view()
     memory = view.get(require_text(_read_data(request), "memory_id"))
     relationships = [
-        {"target_id": related.memory.id, "relationship_type": related.relationship.relationship_type}
+        {"target_id": get_name(related.memory), "relationship_type": related.relationship.relationship_type}
         for related in view.relations(memory.id)
     ]
     return {"status": "success", "memory": {**_describe_all(view, [memory])[0], "relationships": relationships}}
@@ -90,7 +91,8 @@ def batch_get_memories(service: VoiceService, request: Document) -> dict[str, An
     if not memory_ids:
         raise InvalidInput("memory_ids is missing", remedy="send at least one")
     view = service.view()
-    by_id = {memory.id: memory for memory in view.list(where={"id": memory_ids}, limit=MAX_ITEMS)}
+    found = view.list(where=match_names(memory_ids), limit=MAX_ITEMS)
+    by_id = {name: memory for memory in found for name in (memory.id, get_name(memory))}
     memories = _describe_all(view, [by_id[memory_id] for memory_id in memory_ids if memory_id in by_id])
     return {"status": "success", "memories": memories, "count": len(memories)}
 
@@ -162,20 +164,20 @@ def update_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     memory = view.revise(memory_id, **changes) if changes else view.get(memory_id)
     if update.get("tags"):
         view.tag(memory.id, *read_texts(update, "tags"))
-    return {"status": "success", "memory_id": memory.id}
+    return {"status": "success", "memory_id": get_name(memory)}
 
 
 def delete_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     """Forget a memory; with `cascade` also its children, their children, and so on."""
     data, view = _read_data(request), service.view()
     first = view.forget(require_text(data, "memory_id"))
-    waiting, count = [first.id] if data.get("cascade") else [], 1
+    waiting, count = [get_name(first)] if data.get("cascade") else [], 1
     while waiting and count < MAX_ITEMS:
         for child in _list_children(view, waiting.pop(), MAX_ITEMS):
             view.forget(child.id)
-            waiting.append(child.id)
+            waiting.append(get_name(child))
             count += 1
-    return {"status": "success", "message": f"Memory {first.id} deleted successfully.", "deleted": count}
+    return {"status": "success", "message": f"Memory {get_name(first)} deleted successfully.", "deleted": count}
 
 
 def reinforce_memory(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -253,7 +255,7 @@ def _describe_all(view: View, memories: list[Memory]) -> list[dict[str, Any]]:
 def _describe(memory: Memory, tags: tuple[str, ...]) -> dict[str, Any]:
     used_at = memory.last_accessed or memory.created_at
     return {
-        "memory_id": memory.id,
+        "memory_id": get_name(memory),
         "content": memory.content or memory.text,
         "memory_type": memory.kind,
         "memory_tier": memory.level or _TIER,

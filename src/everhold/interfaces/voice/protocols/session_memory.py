@@ -13,6 +13,7 @@ from everhold.interfaces.voice.protocols.base import Document, VoiceProtocol, re
 from everhold.interfaces.voice.protocols.fields import (
     CHARACTERS_PER_TOKEN,
     MAX_TOKENS,
+    format_iso,
     read_count,
     read_object,
     read_text,
@@ -44,7 +45,7 @@ def add_interaction(service: VoiceService, request: Document) -> dict[str, Any]:
 def add_interaction_anywhere(service: VoiceService, request: Document) -> dict[str, Any]:
     """Store an interaction, also in a session that was never created."""
     session_id = require_text(request, "session_id")
-    message = service.begin_or_use_session(session_id, "default", _read_interaction(request))
+    message = service.begin_or_use_session(session_id, lambda: "default", _read_interaction(request))
     return {"status": "success", "message": "Interaction added", "interaction_id": message.id}
 
 
@@ -60,7 +61,7 @@ def get_context(service: VoiceService, request: Document) -> dict[str, Any]:
     return {
         "status": "success",
         "context": [
-            {"role": message.role, "content": message.text or "", "timestamp": message.created_at.isoformat()}
+            {"role": message.role, "content": message.text or "", "timestamp": format_iso(message.created_at)}
             for message in messages
         ],
     }

@@ -12,6 +12,7 @@ from everhold import Memory, View
 from everhold.errors import AlreadyExists, InvalidInput, NotFound
 from everhold.interfaces.shared.failures import Failure
 from everhold.interfaces.voice.protocols.base import Document, VoiceProtocol
+from everhold.interfaces.voice.protocols.entries import get_value
 from everhold.interfaces.voice.protocols.fields import (
     MAX_ITEMS,
     describe_value,
@@ -24,6 +25,7 @@ from everhold.interfaces.voice.protocols.fields import (
     require_text,
     require_value,
 )
+from everhold.interfaces.voice.protocols.memory_names import get_name
 from everhold.interfaces.voice.service import VoiceService
 from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
 
@@ -41,19 +43,25 @@ def ping(service: VoiceService, request: Document) -> dict[str, Any]:
 
 def store_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     memory = _store(service.view(), read_object(request, "data"))
-    return _succeed({"memory_id": memory.id})
+    return _succeed({"memory_id": get_name(memory)})
 
 
 def _store(view: View, item: Document) -> Memory:
     """Store an item; one with the id of a stored memory replaces what that says."""
-    fields = _read_item(item)
-    memory_id = read_text(item, "id", "") or None
+    fields, name = _read_item(item), read_text(item, "id", "")
+    if not name:
+        return view.remember(kind=_KIND, tags=[_TAG], **fields)
     try:
-        return view.remember(id=memory_id, kind=_KIND, tags=[_TAG], **fields)
-    except AlreadyExists:
-        if memory_id is None:
-            raise
-        return view.revise(memory_id, **fields)
+        return view.revise(name, **fields)
+    except NotFound:
+        return _remember_named(view, name, fields)
+
+
+def _remember_named(view: View, name: str, fields: dict[str, Any]) -> Memory:
+    try:
+        return view.remember(key=name, kind=_KIND, tags=[_TAG], **fields)
+    except AlreadyExists:  # another client has just stored one of the same id
+        return view.revise(name, **fields)
 
 
 def _read_item(item: Document) -> dict[str, Any]:
@@ -106,12 +114,12 @@ def reinforce_memory(service: VoiceService, request: Document) -> dict[str, Any]
     importance = min(memory.importance * _REINFORCEMENT, 1.0)
     if importance > memory.importance:
         memory = view.revise(memory.id, importance=importance, reason="reinforced")
-    return _succeed({"memory_id": memory.id, "strength": _compute_strength(memory)})
+    return _succeed({"memory_id": get_name(memory), "strength": _compute_strength(memory)})
 
 
 def delete_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     memory = service.view().forget(require_text(request, "memory_id"))
-    return _succeed({"memory_id": memory.id})
+    return _succeed({"memory_id": get_name(memory)})
 
 
 def sync_memories(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -154,8 +162,8 @@ def _succeed(data: dict[str, Any]) -> dict[str, Any]:
 def _describe(memory: Memory) -> dict[str, Any]:
     used_at = memory.last_accessed or memory.created_at
     return {
-        "id": memory.id,
-        "content": memory.content.get("value", memory.text),
+        "id": get_name(memory),
+        "content": get_value(memory),
         "created_at": format_epoch(memory.created_at),
         "last_accessed": format_epoch(used_at),
         "strength": _compute_strength(memory),

@@ -15,6 +15,7 @@ from everhold.interfaces.voice.protocols.fields import (
     require_text,
     require_value,
 )
+from everhold.interfaces.voice.protocols.memory_names import get_name
 from everhold.interfaces.voice.protocols.profiles import delete_twin as remove_twin
 from everhold.interfaces.voice.protocols.profiles import get_twin as read_twin
 from everhold.interfaces.voice.protocols.profiles import update_twin as change_twin
@@ -93,11 +94,11 @@ def _use_episodic(service: VoiceService, request: Document) -> dict[str, Any]:
         found = [hit.memory for hit in view.recall(query, kind=_EPISODIC)] if query else view.list(kind=_EPISODIC)
         return {"status": "success", "memories": [_describe_episode(memory) for memory in found]}
     memory = view.remember(describe_value(data.get("content") or require_value(request, "data")), kind=_EPISODIC)
-    return {"status": "success", "memory_id": memory.id}
+    return {"status": "success", "memory_id": get_name(memory)}
 
 
 def _describe_episode(memory: Memory) -> dict[str, Any]:
-    return {"memory_id": memory.id, "content": memory.text, "timestamp": memory.created_at.isoformat()}
+    return {"memory_id": get_name(memory), "content": memory.text, "timestamp": memory.created_at.isoformat()}
 
 
 TWIN_ACTIONS = {

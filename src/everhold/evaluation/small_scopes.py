@@ -1,0 +1,51 @@
+"""Small scopes cut out of lives: a question and a few memories, as a user has in the first days.
+
+Recall must be right among few memories too, where being the best means little. For each question some scopes hold its
+answer and some do not: in those, silence is right.
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+
+from everhold.evaluation.lives import NO_ANSWER, Life, LifeQuestion
+
+# How many memories a scope has. A long list of answers may need more.
+SIZES = (3, 5, 7, 9, 11, 13, 15, 18, 22)
+SCOPES_PER_QUESTION = 3
+# The share of scopes without the answer, for questions that have one.
+_UNANSWERED = 1 / 3
+# How many memories that do not answer the question a scope has at least.
+_MIN_OTHERS = 2
+
+
+def cut_lives(lives: Iterable[Life]) -> list[Life]:
+    """Return small scopes for all questions of these lives. They are the same each time."""
+    return [scope for life in lives for scope in _cut_life(life)]
+
+
+def _cut_life(life: Life) -> Iterator[Life]:
+    generator = random.Random(life.name)
+    for question in life.questions:
+        for number in range(SCOPES_PER_QUESTION):
+            is_unanswered = not question.expect or generator.random() < _UNANSWERED
+            memory_ids = _choose_memories(life, question, generator, is_unanswered=is_unanswered)
+            yield life.model_copy(
+                update={
+                    "persona": f"{life.persona}-{question.id}-{number}",
+                    "memories": tuple(memory for memory in life.memories if memory.id in memory_ids),
+                    "questions": (_remove_answer(question) if is_unanswered else question,),
+                }
+            )
+
+
+def _choose_memories(life: Life, question: LifeQuestion, generator: random.Random, *, is_unanswered: bool) -> set[str]:
+    """Return the ids of the memories of a scope: those about the question, unless left out, and some others."""
+    about = {*question.right, *question.stale}
+    others = [memory.id for memory in life.memories if memory.id not in about]
+    kept: Sequence[str] = () if is_unanswered else sorted(about)
+    count = max(generator.choice(SIZES) - len(kept), _MIN_OTHERS)
+    return {*kept, *generator.sample(others, min(count, len(others)))}
+
+
+def _remove_answer(question: LifeQuestion) -> LifeQuestion:
+    return question.model_copy(update={"type": NO_ANSWER, "expect": (), "also_ok": (), "stale": ()})

@@ -1,0 +1,32 @@
+"""Ids of sessions that name their user: "<user>_<project>", or "<user>_<day>"."""
+
+import re
+from collections.abc import Callable, Iterator
+
+_DAY = re.compile(r"_\d{4}-\d{2}-\d{2}\Z")
+
+
+def find_dated_user(session_id: str) -> str | None:
+    """Return the user of a session that is named after a day; None for any other session."""
+    day = _DAY.search(session_id)
+    return session_id[: day.start()] or None if day else None
+
+
+def find_session_user(session_id: str, is_known: Callable[[str], bool]) -> str | None:
+    """Return the user that the id of a session begins with; None if it names none.
+
+    Both names may have underscores. A day is never part of a user's name. Before a project, the longest name of a
+    known user counts, and if none is known, the name before the first underscore.
+    """
+    dated = find_dated_user(session_id)
+    if dated is not None:
+        return dated
+    candidates = list(_list_prefixes(session_id))
+    return next(filter(is_known, candidates), candidates[-1] if candidates else None)
+
+
+def _list_prefixes(session_id: str) -> Iterator[str]:
+    """Yield what stands before each underscore, the longest first."""
+    rest = session_id
+    while (rest := rest.rpartition("_")[0]) != "":
+        yield rest

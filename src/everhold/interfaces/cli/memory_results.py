@@ -1,0 +1,99 @@
+"""The results of the commands on memories, as documents and as tables.
+
+Commands import this module after they have opened the store: it is imported while the embedding model loads.
+"""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from everhold import Memory, Revision
+from everhold.interfaces.cli import show
+from everhold.interfaces.cli.call import Call, CommandResult
+from everhold.interfaces.shared.documents import add_tags
+from everhold.interfaces.shared.times import format_local
+from everhold.recall.hit import Hits
+from everhold.recall.listing import Listing
+from everhold.recall.recipe import get_recipe
+
+_MAX_SHOWN = 50
+_NOTHING_RELEVANT = f"{show.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
+
+
+def show_memories(
+    call: Call, memories: Sequence[Memory], heading: str = "", *, empty: str = "no memories", numbered: bool = False
+) -> CommandResult:
+    """Return memories with their tags; the table shows the first of very many, with numbers if `numbered`."""
+    tags = call.view.tags_of([memory.id for memory in memories])
+    parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
+    rows = memories[:_MAX_SHOWN]
+    parts.append(show.make_memories_table(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
+    if len(memories) > _MAX_SHOWN and heading:
+        parts.append(Text(f"… and {len(memories) - _MAX_SHOWN:,} more; --json shows all", style="dim"))
+    return CommandResult({"memories": add_tags(memories, tags)}, Group(*parts))
+
+
+def show_hits(call: Call, hits: Hits, minimum: float | None, recipe: str, hint: str, *, explain: bool) -> CommandResult:
+    """Return hits with the pinned memories. `hint` follows the note that there are none."""
+    is_limited = minimum or (minimum is None and get_recipe(recipe).minimum)
+    empty = (_NOTHING_RELEVANT if is_limited else show.NOTHING_FOUND) + hint
+    pinned = hits.pinned
+    tags = call.view.tags_of([memory.id for memory in pinned]) if pinned else {}
+    parts: list[RenderableType] = [show.make_hits_table(hits, call.zone, call.scope, empty=empty)]
+    if explain and hits:
+        parts += [Text(), show.make_why_table(hits, call.zone)]
+    if hits.approximate:
+        parts.append(Text("approximate: the scope is too large for an exact search", style="dim"))
+    if hits.cursor:
+        parts.append(render_cursor(hits.cursor))
+    if pinned:
+        parts += [Text("\npinned", style="bold"), show.make_memories_table(pinned, call.zone, tags, call.scope)]
+    document = {
+        "hits": hits.hits,
+        "pinned": add_tags(pinned, tags),
+        "cursor": hits.cursor,
+        "approximate": hits.approximate,
+    }
+    return CommandResult(document, Group(*parts))
+
+
+def render_cursor(cursor: str) -> Text:
+    return Text(f"next page: --cursor {cursor}", style="dim", overflow="fold")
+
+
+def show_memory(call: Call, memory: Memory) -> CommandResult:
+    """Return a memory with all its fields."""
+    tags = call.view.tags_of([memory.id])
+    values = {"id": memory.id, "text": memory.text, "kind": memory.kind, "tags": tags.get(memory.id, ()),
+              "priority": memory.priority, **memory.__dict__}  # fmt: skip
+    return CommandResult(add_tags([memory], tags)[0], show.make_fields_table(values, call.zone))
+
+
+def show_page(call: Call, page: Listing, empty: str) -> CommandResult:
+    """Return one page of memories."""
+    tags = call.view.tags_of([memory.id for memory in page])
+    parts: list[RenderableType] = [show.make_memories_table(page, call.zone, tags, call.scope, empty=empty)]
+    if page.cursor:
+        parts.append(render_cursor(page.cursor))
+    return CommandResult({"memories": add_tags(page, tags), "cursor": page.cursor}, Group(*parts))
+
+
+def show_number(number: int) -> CommandResult:
+    """Return how many memories there are."""
+    return CommandResult({"count": number}, show.render_text(f"{number:,}"))
+
+
+def show_revisions(call: Call, name: str, revisions: Sequence[Revision]) -> CommandResult:
+    """Return the earlier versions of a memory."""
+    table = show.make_table("revision", "known", "reason", "text")
+    for revision in revisions:
+        known = f"{format_local(revision.known_from, call.zone)}\n{format_local(revision.known_to, call.zone)}"
+        table.add_row(
+            str(revision.revision),
+            known,
+            show.render_text(revision.reason or ""),
+            show.render_text(revision.value.get("text", ""), 400),
+        )
+    shown: RenderableType = table if revisions else Text(f"{name} was never changed", style="dim")
+    return CommandResult({"revisions": revisions}, shown)

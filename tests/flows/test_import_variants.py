@@ -1,0 +1,118 @@
+"""Shapes that other builds and exports of the same systems have."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from everhold import Everhold
+from tests import import_samples as samples
+from tests.engines import Store
+
+ENTRIES = """memory_id,session_id,memory_type,content,text_content,source_agent,created_at,updated_at,priority,is_active
+mem-1,s-9,context,"{""text"": ""Hugo keeps bees""}",Hugo keeps bees,hive,2024-03-01 08:00:00,2024-03-01 08:00:00,8,t
+mem-2,s-9,context,"{""text"": ""Gone""}",Gone,hive,2024-03-01 08:00:00,2024-03-01 08:00:00,5,f
+mem-3,s-9,context,"{""text"": ""Odd""}",Odd,hive,2024-03-01 08:00:00,2024-03-01 08:00:00,high,t
+"""
+SESSIONS = "session_id,user_id,created_at,updated_at,is_archived,session_type\ns-9,hugo,2024-03-01,2024-03-02,f,task\n"
+
+
+@pytest.fixture
+def engine(sqlite_store: Store) -> Everhold:
+    return sqlite_store.open()
+
+
+def test_tables_of_the_orchestrator_as_csv(engine: Everhold, tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "sessions.csv").write_text(SESSIONS)
+    (folder / "memory_tags.csv").write_text("tag_id,memory_id,tag\n1,mem-1,bees\n")
+    (folder / "memory_entries.csv").write_text(ENTRIES)
+    loaded = engine.load(folder)
+    assert (loaded.source, loaded.added, [row.rows for row in loaded.left_out]) == ("orchestrator", 2, [1])
+    assert [fault.reason for fault in loaded.faults] == ["priority is 'high', which is not a number"]
+    memory = engine.scope(user="hugo").get("mem-1")
+    assert (memory.priority, engine.scope(user="hugo").tags()) == (8, {"bees": 1})
+    # The owner of a session that is stored is known without the table of sessions.
+    assert engine.load(folder / "memory_entries.csv").existing == 1
+
+
+def test_tables_that_are_not_read_are_reported(engine: Everhold, tmp_path: Path) -> None:
+    path = samples.unified_database(tmp_path)
+    first, second = (f"mem-{digit * 8}-{digit * 4}-4{digit * 3}-8{digit * 3}-{digit * 12}" for digit in "12")
+    samples.make_database(
+        path,
+        "CREATE TABLE memory_relationships (source_id TEXT, target_id TEXT, relationship_type TEXT, strength REAL); "
+        "CREATE TABLE notes (n); CREATE TABLE empty (n);",
+        {"memory_relationships": [(first, second, "part_of", 0.4)], "notes": [(1,)]},
+    )
+    loaded = engine.load(path)
+    assert [(row.origin, row.rows) for row in loaded.left_out] == [("notes", 1)]
+    assert [(row.origin, row.added) for row in loaded.mapped] == [
+        ("memories", 2), ("parent_id", 1), ("memory_relationships", 1),
+    ]  # fmt: skip
+
+
+def test_other_names_of_the_columns_of_relationships(engine: Everhold, tmp_path: Path) -> None:
+    path = samples.episodic(tmp_path)
+    samples.make_database(
+        path,
+        "DROP TABLE episode_relationships; "
+        "CREATE TABLE episode_relationships (id INTEGER, episode_id1 INTEGER, episode_id2 INTEGER, type TEXT);",
+        {"episode_relationships": [(1, 2, 1, "follow_up")]},
+    )
+    assert engine.load(path).quarantined == 0
+    assert len(engine.scope(user="gina").relations("episode-2/summary")) == 1
+
+
+def test_unified_memories_by_their_ids(engine: Everhold, tmp_path: Path) -> None:
+    item = {"content": {"fact": "The boat is red"}, "created_at": 1709316060.5, "strength": 1.0, "source": "x"}
+    loaded = engine.load(samples.make_json(tmp_path / "dump.json", {"mem_1709316060_0a1b2c3d": item}))
+    assert (loaded.source, loaded.added) == ("unified", 1)
+    assert engine.scope().get("mem_1709316060_0a1b2c3d").content == item["content"]
+
+
+def test_the_archive_of_a_whatsapp_chat(engine: Everhold, tmp_path: Path) -> None:
+    path = tmp_path / "WhatsApp Chat - Kim.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("_chat.txt", "[31.12.23, 21:15:33] ~\u202fKim : Hallo\r\n[31.12.23, 21:16:00] Lee: Hi\r\n")
+        archive.writestr("00000003-PHOTO.jpg", b"\xff\xd8")
+    loaded = engine.load(path)
+    assert (loaded.source, loaded.added) == ("whatsapp", 3)
+    view = engine.scope(session="whatsapp-WhatsApp Chat - Kim")
+    assert [message.name for message in view.messages()] == ["Lee", "Kim"]
+
+
+def test_the_markup_of_slack(engine: Everhold, tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    text = "<@U1> see <https://a.example|a page> and <https://b.example> in <#C1|garden>, <!here> &amp; <!team^S1|@all>"
+    rows = [
+        {"type": "message", "user": "U1", "text": text, "ts": "1709280001.000200"},
+        {
+            "type": "message",
+            "bot_id": "B1",
+            "text": "",
+            "attachments": [{"fallback": "Built"}],
+            "ts": "1709280002.0002",
+        },
+    ]
+    samples.make_json(folder / "users.json", [{"id": "U1", "name": "jo"}])
+    samples.make_json(folder / "garden" / "2024-03-01.json", rows)
+    engine.load(folder)
+    assert [message.text for message in engine.scope(session="garden").messages()] == [
+        "Built", "@jo see a page (https://a.example) and https://b.example in #garden, @here & @all",
+    ]  # fmt: skip
+
+
+def test_what_claude_has_noted_and_what_was_pasted(engine: Everhold, tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    pasted = {"file_name": "paste.txt", "extracted_content": "A long recipe"}
+    message = {"uuid": "m-9", "text": "", "sender": "human", "created_at": "2024-03-09T08:00:00Z"}
+    conversation = {"uuid": "conv-9", "name": "Soup", "chat_messages": [{**message, "attachments": [pasted]}]}
+    samples.make_json(folder / "conversations.json", [conversation])
+    samples.make_json(folder / "memories.json", [{"conversations_memory": "Mia paints icons", "account_uuid": "a"}])
+    samples.make_json(folder / "users.json", [])
+    loaded = engine.load(folder)
+    assert [row.reason for row in loaded.left_out] == ["users.json is not a conversation"]
+    assert [memory.text for memory in engine.scope().list(kind="core").memories] == ["Mia paints icons"]
+    assert [message.text for message in engine.scope(session="conv-9").messages()] == ["A long recipe"]
