@@ -76,6 +76,8 @@ def test_a_pattern_that_would_break_a_confirmed_question_is_held_back(shop: Shop
     taught = shop.teach("how many folks are in Japan", "SELECT max(age) FROM customers WHERE country = 'Japan'")
     [added] = taught.patterns
     assert (added.status, added.pattern.is_active) == (LearnedStatus.HELD_BACK, False)
+    assert shop.ask("how many folks are in Japan") == [(45,)], "its own question is answered as it was taught"
+    assert shop.ask("how many folks are in Germany") == [(2,)]
     assert shop.ask("how many folks are in France") == [(2,)]
 
 

@@ -85,7 +85,7 @@ class ReplayGate:
         pairs = [pair for pair in similar if pattern.fill(pair.masked, pair.concepts) is not None]
 
         def answer(known: PatternMemory, pair: LearnedPattern) -> str | None:
-            matches = known.propose(self.context, self._mask(pair.question))
+            matches = known.propose(self.context, self._mask(pair.question), has_own=False)
             return matches[0].sql if matches and matches[0].confidence >= _SURE else None
 
         return self._replay([pattern, *pairs], lambda pair: answer(memory, pair), lambda pair: answer(after, pair))

@@ -23,6 +23,7 @@ _EMBEDDED = 0.5  # the share of the similarity by meaning, where it is known and
 # Similarity is not yet a chance: at 0.6, about nine of ten statements are right on GeoQuery.
 _STEEPNESS, _EVEN = 14.0, 0.5
 _LEAST_SIMILARITY = 0.3
+_OWN = 1.0  # the confidence of a statement that was confirmed for the very question
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,13 @@ class PatternMemory:
         context: QuestionContext,
         question: str | Sequence[MaskedQuestion],
         meanings: Mapping[str, float] | None = None,
+        *,
+        has_own: bool = True,
     ) -> list[PatternMatch]:
         """Return the statements that patterns propose for a question, best first.
 
         `meanings` has, by the id of a pattern, how similar it is to the question by its embedding.
+        Without `has_own`, what was confirmed for this very question has no privilege.
         """
         masks = context.mask(question) if isinstance(question, str) else question
         votes: dict[str, list[_Vote]] = defaultdict(list)
@@ -98,7 +102,19 @@ class PatternMemory:
         total = sum(vote.similarity**_POWER for cast in votes.values() for vote in cast)
         matches = [_make_match(sql, cast, total) for sql, cast in votes.items()]
         likely = [match for match in matches if match.similarity >= _LEAST_SIMILARITY]
-        return sorted(likely, key=lambda match: -match.confidence)
+        ranked = sorted(likely, key=lambda match: -match.confidence)
+        own = self._find_own(concepts) if has_own else None
+        return ranked if own is None else [own, *(match for match in ranked if match.sql != own.sql)]
+
+    def _find_own(self, concepts: Mapping[MaskedQuestion, Concepts]) -> PatternMatch | None:
+        """Return what was confirmed last for this very question, also if the gate holds it back for others."""
+        for pattern in reversed(self._all.values()):
+            if not pattern.is_current or pattern.wins <= pattern.losses:
+                continue
+            for masked, own_concepts in concepts.items():
+                if pattern.is_same_question(masked) and (sql := pattern.fill(masked, own_concepts)) is not None:
+                    return PatternMatch(sql, _OWN, 1.0, pattern, pattern.word(masked))
+        return None
 
     def _rank(
         self, context: QuestionContext, concepts: Mapping[MaskedQuestion, Concepts], meanings: Mapping[str, float]

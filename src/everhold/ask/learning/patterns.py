@@ -33,7 +33,11 @@ class QuestionContext:
 
 @dataclass(frozen=True)
 class LearnedPattern:
-    """A confirmed question and the template of its statement. `wins` and `losses` count verdicts on its answers."""
+    """A confirmed question and the template of its statement. `wins` and `losses` count verdicts on its answers.
+
+    One that is not active is proposed for its own question only, and one that is not current, because its tables have
+    changed, for none.
+    """
 
     id: str
     question: str
@@ -43,6 +47,7 @@ class LearnedPattern:
     wins: int = 1
     losses: int = 0
     is_active: bool = True
+    is_current: bool = True
 
     @property
     def trust(self) -> float:
@@ -65,6 +70,11 @@ class LearnedPattern:
             return None
         slots = self._align(masked)
         return None if slots is None else self.template.fill(slots)
+
+    def is_same_question(self, masked: MaskedQuestion) -> bool:
+        """Say whether a question is the pattern's own, with the same values."""
+        texts = [[fold_text(slot.text) for slot in question.slots] for question in (self.masked, masked)]
+        return self.masked.text == masked.text and texts[0] == texts[1]
 
     def word(self, masked: MaskedQuestion) -> str:
         """Return the pattern's own question with the values of another one."""

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from typing import Any
 
@@ -101,13 +101,15 @@ def read_pattern(context: QuestionContext, row: QueryPattern) -> LearnedPattern 
     """
     learned_on = QuestionContext(context.reader, _find_day(row))
     fingerprint = make_fingerprint(context.reader.schema, list_used_tables(row.sql, row.dialect))
-    is_active = row.status == LearnedStatus.ACTIVE and fingerprint == row.fingerprint
+    is_current = row.status in (LearnedStatus.ACTIVE, LearnedStatus.HELD_BACK) and fingerprint == row.fingerprint
+    is_active = is_current and row.status == LearnedStatus.ACTIVE
     try:
-        return make_pattern(
+        pattern = make_pattern(
             learned_on, row.id, row.question, row.sql, row.dialect, row.wins, row.losses, is_active=is_active
         )
     except (SqlglotError, ValueError, RecursionError, InvalidInput):
         return None
+    return replace(pattern, is_current=is_current)
 
 
 def _find_day(row: QueryPattern) -> date:

@@ -102,7 +102,7 @@ def _reconsider(gate: ReplayGate, memory: LearnedMemory) -> Iterator[TaughtPatte
     """Yield patterns that were held back and pass the gate now that another one was retired."""
     patterns = memory.patterns
     for pattern in patterns.patterns:
-        if not pattern.is_active and pattern.wins > pattern.losses:
+        if not pattern.is_active and pattern.is_current and pattern.wins > pattern.losses:
             candidate = replace(pattern, is_active=True)
             report = gate.check_pattern(patterns, candidate)
             if report.is_passed:
