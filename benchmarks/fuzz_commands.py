@@ -43,6 +43,8 @@ _TIMES = (
 )
 # Options with which a command runs until Ctrl-C.
 _ENDLESS = ("follow",)
+# A server runs until it is stopped.
+_SERVERS = frozenset([("serve-voice",)])
 _TYPED = ("", "y\n", "n\n", "recall tea\nlist\nquit\n", "\x00\n", "x" * 50_000, "remember hello\n'unclosed\n")
 
 
@@ -75,17 +77,17 @@ class Command(NamedTuple):
 
 
 def find_commands() -> list[Command]:
-    """Return every command of every group."""
+    """Return every command of every group that ends by itself."""
     leaves: list[Command] = []
     waiting: list[tuple[tuple[str, ...], Any]] = [((), make_root())]
     while waiting:
         words, command = waiting.pop()
         command = command.load() if isinstance(command, LazyCommand) else command
         inner = getattr(command, "commands", None)
-        if inner is None:
+        if inner is None and words not in _SERVERS:
             parameters = tuple(parameter for parameter in command.params if parameter.name != "help")
             leaves.append(Command(words, parameters))
-        else:
+        elif inner is not None:
             waiting += [((*words, name), subcommand) for name, subcommand in inner.items()]
     return leaves
 

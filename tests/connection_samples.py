@@ -71,7 +71,7 @@ def find_wrong_answers(view: View, step: int = 1) -> list[tuple[str, object, str
 
 
 def _normalise(rows: Sequence[Sequence[object]]) -> list[str]:
-    """Return rows in one order, with numbers of all types written alike."""
+    """Return rows in one order, with numbers of all types written the same way."""
     return sorted(str([_write(cell) for cell in row]) for row in rows)
 
 

@@ -98,7 +98,7 @@ def make_session_rows(*rows: tuple[Any, ...], name: str = "bad.db") -> Make:
 
 
 def make_views(folder: Path) -> Path:
-    """Views that compute for ever, with the names of the tables."""
+    """Views that never end, with the names of the tables."""
     path = folder / "views.db"
     with sqlite3.connect(path) as connection:
         endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT"

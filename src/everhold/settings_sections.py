@@ -175,7 +175,7 @@ class Log(SettingsSection):
 
 
 class EncryptionSettings(SettingsSection):
-    """Where the master key is read from, and which fields are encrypted besides those that always are."""
+    """Where the master key is read from, and which fields are encrypted in addition to those that always are."""
 
     master_key: str = Field(min_length=1)
     former_keys: tuple[str, ...] = ()

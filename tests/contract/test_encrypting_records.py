@@ -39,9 +39,11 @@ class TestEncryptingRecords(RecordsContract):
 
     @pytest.fixture(autouse=True)
     def expect_gaps(self, request: pytest.FixtureRequest) -> None:
-        """Rows cannot be ordered by what is encrypted."""
+        """Rows cannot be ordered by what is encrypted, and a snapshot has them as they are stored."""
         if re.search(r"test_rows_are_ordered_by_value_and_then_by_key\[\w+-\w+-text\]", request.node.name):
             request.applymarker(pytest.mark.xfail(strict=True, raises=InvalidInput))
+        if request.node.name == "test_a_snapshot_has_every_row_of_every_table[in_memory]":
+            request.applymarker(pytest.mark.xfail(strict=True, raises=AssertionError))
 
     @pytest.fixture
     def records(self, store: Store, encrypt: Callable[[Records], Records]) -> Records:

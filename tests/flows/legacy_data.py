@@ -89,7 +89,7 @@ def _write_memories(engine: Everhold) -> None:
     )  # fmt: skip
     chat.remember("Alice lives in Rome", id="m2", kind="fact")
     chat.relate("m1", "m2", "follow_up", metadata={"why": "same day"})
-    assert chat.recall("What does Alice drink?")
+    assert chat.recall("What does Alice drink?", minimum=0)
     engine.flush()  # counts the access
 
 

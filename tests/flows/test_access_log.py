@@ -12,7 +12,7 @@ import pytest
 
 from everhold import Everhold, Run, View
 from everhold.errors import Conflict, EverholdError, StoreFull
-from everhold.model import AccessLog, Episode, Relationship
+from everhold.model import AccessLog, Episode, QueryPattern, QueryRun, Relationship
 from everhold.model.access import caller_address, compute_digest
 from everhold.schema.operations import Op, Where
 from tests.engines import Store, records_of
@@ -145,6 +145,11 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
         ("update_description", lambda: view.update_description("data", "Two numbers"), [("update", None)]),
         ("find_tables", lambda: view.find_tables("numbers"), [("search", None)]),
         ("ask", lambda: view.ask("How many rows of data are there?"), ASKED),
+        ("confirm", lambda: view.confirm(find_query(engine)), [("update", None)]),
+        ("correct", lambda: view.correct(find_query(engine), sql="SELECT sum(b) FROM data"), [("update", None)]),
+        ("reject", lambda: view.reject(find_query(engine)), [("update", None)]),
+        ("learned", view.learned, [("read", None)]),
+        ("forget_learned", lambda: view.forget_learned(find_pattern(engine)), [("delete", None)]),
         ("sql", lambda: view.sql("SELECT sum(b) FROM data"), [("search", None)]),
         ("delete_source", lambda: view.delete_source("data.csv", preview=True), [("read", None)]),
         ("delete_source", lambda: view.delete_source("data.csv"), [("delete", None)]),
@@ -307,6 +312,16 @@ def find_conflict(engine: Everhold) -> str:
 def find_episode(engine: Everhold) -> str:
     """Return the id of an episode, without a line in the log."""
     return records_of(engine).scan(Episode, None, limit=1)[0].id
+
+
+def find_query(engine: Everhold) -> str:
+    """Return the id of a question about data, without a line in the log."""
+    return records_of(engine).scan(QueryRun, None, limit=1)[0].id
+
+
+def find_pattern(engine: Everhold) -> str:
+    """Return the id of a learned pattern, without a line in the log."""
+    return records_of(engine).scan(QueryPattern, None, limit=1)[0].id
 
 
 def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> None:

@@ -399,7 +399,10 @@ def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path, mo
              for inner in (below if isinstance(below, dict) else [name])}  # fmt: skip
     assert {name for name in settings.list_names() if name != "llm"} <= named
     assert (
-        settings.validate_settings({**every, "llm": None, "data": as_it_is.data, "cache": as_it_is.cache}) == as_it_is
+        settings.validate_settings(
+            {**every, "llm": None, "encryption": None, "data": as_it_is.data, "cache": as_it_is.cache}
+        )
+        == as_it_is
     )
 
 

@@ -163,7 +163,8 @@ def test_the_shell_of_the_system_completes_commands_and_kinds(tmp_path: Path) ->
         )  # fmt: skip
         return subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=False).stdout.split()
 
-    assert {"remember", "recall", "relate", "relations", "resolve", "revise"} == set(complete("everhold re", "1"))
+    expected = {"remember", "recall", "relate", "relations", "resolve", "revise", "refresh-connection", "restore"}
+    assert expected == set(complete("everhold re", "1"))
     assert complete("everhold remember --kind pref", "3") == ["preference"]
 
 

@@ -105,7 +105,7 @@ def test_why_not_says_what_kept_it_away(run_filled: Run) -> None:
     assert ran.code == 0
     first, *rest = ran.out.splitlines()
     assert first.startswith("work: its score 0.")
-    assert first.endswith("is below the minimum of 0.350")
+    assert first.endswith("is below the minimum of 0.290")
     assert any(line.startswith("score 0.") and "place" in line for line in rest)
     assert any(line.split()[:1] == ["meaning"] and "meaning.own" in line for line in rest)
     assert any(line.startswith("the best hit is dog with 0.") and line.endswith(" ahead") for line in rest)

@@ -99,7 +99,12 @@ def list_imported(statement: str) -> list[str]:
 
 def test_importing_the_package_imports_only_what_imports_the_rest() -> None:
     imported = [name for name in list_imported("import everhold") if name.startswith(("everhold.", "numpy"))]
-    assert sorted(imported) == ["everhold.errors", "everhold.interrupts", "everhold.lazy_exports"]
+    assert sorted(imported) == [
+        "everhold.error_values",
+        "everhold.errors",
+        "everhold.interrupts",
+        "everhold.lazy_exports",
+    ]
 
 
 def test_importing_the_engine_does_not_import_entities_that_it_does_not_use() -> None:

@@ -72,7 +72,7 @@ class ReadLimits:
 
 
 class DataFileReader(Protocol):
-    """Reads a data file that nobody has checked."""
+    """Reads a data file that is not trusted."""
 
     def read(self, path: Path, name: str, folder: Path, report: ReportProgress) -> FileContent:
         """Read the file at `path`, which was uploaded under `name`, and write its tables into `folder`.

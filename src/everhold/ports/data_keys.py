@@ -50,8 +50,8 @@ class DataKeys(Protocol):
     def encrypt_digest(self, organization_id: str, digest: bytes) -> bytes:
         """Return a digest encrypted with a key of the organization that is never replaced.
 
-        Equal digests give equal results, so that duplicates are found. Nobody without the key can guess a content by
-        its digest.
+        Equal digests give equal results, so that duplicates are found. Without the key, a content cannot be guessed
+        from its digest.
         """
         ...
 

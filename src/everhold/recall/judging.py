@@ -79,8 +79,8 @@ ONE_ANSWER = Bounds(0.24, 0.4)
 # For questions with several answers. The best of them must still reach the minimum of ONE_ANSWER.
 SEVERAL_ANSWERS = Bounds(0.065, 0.09)
 # The same among few candidates.
-ONE_AMONG_FEW = Bounds(0.35, 0.8)
-SEVERAL_AMONG_FEW = Bounds(0.25, 0.4)
+ONE_AMONG_FEW = Bounds(0.29, 0.75)
+SEVERAL_AMONG_FEW = Bounds(0.25, 0.5)
 
 
 class Chance(NamedTuple):

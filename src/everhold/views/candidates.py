@@ -1,4 +1,4 @@
-"""Chooses which sources propose readings of a question besides the rules."""
+"""Chooses which sources propose readings of a question in addition to the rules."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

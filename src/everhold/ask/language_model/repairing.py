@@ -41,7 +41,7 @@ def describe_failure(error: EverholdError, sql: str, schema: AskSchema, *, sends
 
 
 def make_repair_prompt(prompt: str, sql: str, failure: FailedStatement, schema: AskSchema) -> str:
-    """Return the prompt of a question with the statement that failed, why, and names that are spelled alike."""
+    """Return the prompt of a question with the statement that failed, why, and names with a similar spelling."""
     similar = dict.fromkeys(name for word in failure.names for name in find_closest(schema, word))
     quoted = quote_line(
         {

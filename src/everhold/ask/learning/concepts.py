@@ -1,4 +1,4 @@
-"""What a masked question asks for besides its slots: two questions with different concepts rarely mean the same."""
+"""What a masked question asks for, without its slots: two questions with different concepts rarely mean the same."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -129,7 +129,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "backups": {
         "backup": "Back up the store to a folder or an fsspec address; only what changed is stored.",
         "backups": "Show the backups at a folder or an address.",
-        "restore": "Restore a backup into an empty store of any kind.",
+        "restore": "Restore a backup into an empty store of any kind: the one that --store names.",
         "verify": "Check a backup: read every file, restore it into a scratch store, compare.",
     },
     "care": {
@@ -162,7 +162,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "block": ("blocks", "app", "Core memory: texts that are always part of an agent's prompt."),
     "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),
     "tool": ("tools", "app", "Tools that agents can call; --agent names an agent."),
-    "ask": ("learning", "questions", "Ask uploaded data, and say whether answers are right."),
+    "ask": ("learning", "questions", "Ask uploaded data in plain language, and say whether answers are right."),
     "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
     "workspace": ("workspaces", "app", "Workspaces: files in a folder, with snapshots."),
     "views": ("sql_views", "app", "SQL views with the table names of other memory systems, for existing reports."),
