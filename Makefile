@@ -23,7 +23,7 @@ PEERS := .venv-peers
 PEERS_WANTED := benchmarks/peers/requirements.txt
 PEERS_READY := $(PEERS)/.ready
 
-BENCHMARKS := start remember recall ask sessions agents crash interrupts merges stores voice encryption
+BENCHMARKS := start remember recall ask sessions agents crash interrupts merges stores voice encryption backup
 
 # How many processes share the tests: two more than there are processors, for some tests wait. TESTS=tests/unit narrows
 # what is run.
@@ -83,6 +83,7 @@ attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, 
 	@$(BIN)/python -m benchmarks.episodes_crash
 	@$(BIN)/python -m benchmarks.agent_crash
 	@$(BIN)/python -m benchmarks.import_crash
+	@$(BIN)/python -m benchmarks.backup_crash
 	@$(BIN)/python -m benchmarks.session_faults
 
 lint: $(READY) ## check style, types and the import rules

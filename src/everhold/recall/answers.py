@@ -36,6 +36,8 @@ from everhold.recall.signals import Signal, find_similar_rows
 from everhold.recall.text_reading import read_text
 
 _NO_TERMS: frozenset[str] = frozenset()
+# How much of its weight the session has among answers: a newer fact of another session comes first.
+_SESSION_SHARE = 0.5
 _USUAL_IMPORTANCE = compute_importance(DEFAULT_PRIORITY)
 # Readings that an image keeps: a few kilobytes each.
 _MAX_READINGS = 4096
@@ -197,7 +199,7 @@ def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: Prepa
         image.vectors.take(rows, axis=0),
         _compute_held_share(prepared.question.anchor, rows, image),
         _find_contrary(prepared.question.terms, rows, image),
-        _sum_preferences(pool, rows),
+        _measure_preference(pool, rows),
         *_measure_attribute(image, rows, prepared),
         find_terms(rows, pool.words, lambda term: find_similar_rows(image, term, prepared.thesaurus)),
     )
@@ -238,13 +240,14 @@ def _find_contrary(terms: Sequence[str], rows: NDArray[np.int32], image: Image) 
     return contrary.astype(np.float64)
 
 
-def _sum_preferences(pool: Pool, rows: NDArray[np.int32]) -> Numbers:
-    """Return what each row gains by its session and by an importance above the usual one."""
-    total: Numbers = np.zeros(len(rows))
-    for name, usual in (("importance", _USUAL_IMPORTANCE), ("session", 0.0)):
-        if pool.weights.get(name) and name in pool.signals:
-            total += pool.weights[name] * (pool.signals[name][rows] - usual)
-    return total
+def _measure_preference(pool: Pool, rows: NDArray[np.int32]) -> Numbers:
+    """Return what each row gains by an importance above the usual one, and by the session that asks."""
+    gain: Numbers = pool.weights.get("importance", 0.0) * (
+        pool.image.column("importance").take(rows) - _USUAL_IMPORTANCE
+    )
+    if "session" in pool.signals:
+        gain = gain + _SESSION_SHARE * pool.weights.get("session", 0.0) * pool.signals["session"].take(rows)
+    return gain
 
 
 def _has_any(terms: Iterable[str], rows: NDArray[np.int32], image: Image) -> NDArray[np.bool_]:
