@@ -247,7 +247,7 @@ def test_one_that_is_frozen_holds_a_read_up_once(
     replica_reading.count(Memory, "o")
     wait_until(lambda: is_read_by_replica(replica_reading))
     run_in_threads(lambda: is_read_by_replica(replica_reading), 6)  # several connections in the pool
-    assert replica_reading._pool.get_stats()["pool_size"] > 1
+    wait_until(lambda: replica_reading._pool.get_stats()["pool_size"] > 1)
     with frozen(replica):
         started = time.monotonic()
         assert list(replica_reading.columns(Memory, "o", ["id"])) == [("m",)]

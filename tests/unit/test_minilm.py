@@ -249,6 +249,7 @@ def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_nex
     assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
 
 
+@pytest.mark.usefixtures("minilm")  # fills the cache
 def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path, tmp_path: Path) -> None:
     own = copy_cache(cache, tmp_path)
     assert MiniLM(own_copy, data=tmp_path, cache=own).find_problems() == []
