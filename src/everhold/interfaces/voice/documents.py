@@ -10,6 +10,15 @@ from everhold.interfaces.shared.documents import document
 from everhold.model.fields import walk_json
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+# `json.loads` with an option makes a decoder for every call.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_ENCODER = json.JSONEncoder(default=document, ensure_ascii=False)
+
+
 def decode_request(body: bytes | None, max_bytes: int) -> dict[str, Any]:
     """Return the JSON object of a request. InvalidInput says what is wrong with anything else."""
     if body is None:
@@ -21,7 +30,7 @@ def decode_request(body: bytes | None, max_bytes: int) -> dict[str, Any]:
             remedy="send less at once, or raise voice.max_bytes",
         )
     try:
-        request = json.loads(body.decode(), parse_constant=_refuse_constant)
+        request = _DECODER.decode(body.decode())
     except RecursionError:
         raise InvalidInput("the request is nested too deeply", remedy="send a flatter object") from None
     except ValueError:  # also UnicodeDecodeError; the message is not quoted, because it may hold what users said
@@ -37,15 +46,8 @@ def decode_request(body: bytes | None, max_bytes: int) -> dict[str, Any]:
     return request
 
 
-_ENCODER = json.JSONEncoder(default=document, ensure_ascii=False)
-
-
 def encode_reply(reply: dict[str, Any]) -> bytes:
     return _ENCODER.encode(reply).encode()
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _refuse_leaf(value: Any) -> None:

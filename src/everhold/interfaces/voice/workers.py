@@ -2,6 +2,7 @@
 
 import hmac
 import queue
+import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -50,6 +51,10 @@ class PendingRequest(NamedTuple):
         return self.channel.number, self.incoming.envelope.identity
 
 
+# Where an idle thread waits for its next request; None ends the thread.
+Mailbox = queue.SimpleQueue[PendingRequest | None]
+
+
 def answer(pending: PendingRequest, rules: RequestRules) -> Reply:
     """Return the encoded reply to a request. Whatever fails becomes an error reply of the protocol."""
     channel, incoming = pending
@@ -88,11 +93,17 @@ def _require_token(request: Document, token: str | None) -> None:
 
 
 class WorkerPool:
-    """Threads that answer requests and put the replies into the outgoing queue."""
+    """Threads that answer requests and put the replies into the outgoing queue.
+
+    A request goes to the thread that became idle last. One queue for all threads would wake them in turn, which takes
+    longer: each would begin with cold caches.
+    """
 
     def __init__(self, count: int, rules: RequestRules, outgoing: OutgoingQueue) -> None:
         self._rules, self._outgoing = rules, outgoing
-        self._requests: queue.SimpleQueue[PendingRequest | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting: deque[PendingRequest] = deque()
+        self._idle: list[Mailbox] = []
         self._stop = GuardedEvent()
         self._threads = [BackgroundThread(f"everhold-voice-{number}", self._run, self._stop) for number in range(count)]
 
@@ -101,23 +112,44 @@ class WorkerPool:
             thread.start()
 
     def submit(self, pending: PendingRequest) -> None:
-        self._requests.put(pending)
+        with self._lock:
+            if not self._idle:
+                self._waiting.append(pending)
+                return
+            mailbox = self._idle.pop()
+        mailbox.put(pending)
 
     def stop(self) -> None:
         """Let no further request begin. Those that are being answered go on: see `is_idle`."""
         self._stop.set()
-        for _ in self._threads:
-            self._requests.put(None)  # wakes a thread that waits for a request
+        with self._lock:
+            self._waiting.clear()
+            idle, self._idle = self._idle, []
+        for mailbox in idle:
+            mailbox.put(None)
 
     def is_idle(self) -> bool:
         """Return whether all threads have ended."""
         return not any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
-        while not self._stop.is_set():
-            pending = self._requests.get()
-            if pending is not None and not self._stop.is_set():
-                self._outgoing.put(answer(pending, self._rules))
+        mailbox: Mailbox = queue.SimpleQueue()
+        while True:
+            pending = self._take(mailbox)
+            if pending is None:
+                return
+            self._outgoing.put(answer(pending, self._rules))
+
+    def _take(self, mailbox: Mailbox) -> PendingRequest | None:
+        """Return the next request, or None after a stop. An idle thread gets it through its mailbox."""
+        with self._lock:
+            if self._stop.is_set():
+                return None
+            if self._waiting:
+                return self._waiting.popleft()
+            self._idle.append(mailbox)
+        pending = mailbox.get()
+        return None if self._stop.is_set() else pending
 
 
 class ClientQueues:
