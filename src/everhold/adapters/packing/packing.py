@@ -23,6 +23,7 @@ _MAX_WINDOW_BYTES = 128 * 1024 * 1024
 _MAX_COLUMNS = 1000
 _SHORT_ARRAY = 16  # MessagePack writes the length of a shorter array in one byte
 _REMEDY = "use another backup"
+_Pack = Callable[[Any], bytes]
 
 
 class MessagePacking:
@@ -33,14 +34,14 @@ class MessagePacking:
 
     def pack(self, rows: Sequence[PlainRow], shape: RowShape) -> PackedRows:
         pack = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass").pack
-        items = [pack(row) for row in rows]
+        items = [*map(pack, rows)]
         get_key = itemgetter(*shape.key)
         if shape.generated is not None:
             place = shape.generated
             keys = [*map(get_key, rows)]  # a generated number is a key by itself
-            hashes = [_digest_without(item, row, place, pack) for item, row in zip(items, rows, strict=True)]
+            hashes = _digest_without(items, rows, place, pack)
         else:
-            keys = [xxh3_64_intdigest(pack(get_key(row))) for row in rows]
+            keys = [*map(xxh3_64_intdigest, map(pack, map(get_key, rows)))]
             hashes = [*map(xxh3_64_intdigest, items)]
         return PackedRows(items, np.array(keys, np.uint64), np.array(hashes, np.uint64))
 
@@ -78,11 +79,27 @@ class MessagePacking:
             raise StoreDamaged("the last row of an object is cut short", remedy=_REMEDY)
 
 
-def _digest_without(item: bytes, row: PlainRow, place: int, pack: Callable[[Any], bytes]) -> int:
-    """Return the digest of a packed row without one of its values."""
-    start = (1 if len(row) < _SHORT_ARRAY else 3) + sum(len(pack(value)) for value in row[:place])
-    end = start + len(pack(row[place]))
-    return xxh3_64_intdigest(item[:start] + item[end:])
+def _digest_without(items: Sequence[bytes], rows: Sequence[PlainRow], place: int, pack: _Pack) -> list[int]:
+    """Return the digests of packed rows without the generated number, which is at a place of each."""
+    # The values before the number are few and repeat: organizations. So each combination is measured once.
+    starts: dict[tuple[Any, ...], int] = {}
+    digests: list[int] = []
+    for item, row in zip(items, rows, strict=True):
+        before = tuple(row[:place])
+        start = starts.get(before)
+        if start is None:
+            head = 1 if len(row) < _SHORT_ARRAY else 3
+            start = starts[before] = head + sum(len(pack(value)) for value in before)
+        end = start + _measure_number(row[place])
+        digests.append(xxh3_64_intdigest(item[:start] + item[end:]))
+    return digests
+
+
+def _measure_number(number: int) -> int:
+    """Return how many bytes a number that a store generates has in MessagePack."""
+    if number < 1 << 16:
+        return 1 if number < 1 << 7 else 2 if number < 1 << 8 else 3
+    return 5 if number < 1 << 32 else 9
 
 
 def _unpack_rows(unpacker: "msgpack.Unpacker") -> Iterator[list[Any]]:
