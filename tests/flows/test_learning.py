@@ -118,6 +118,15 @@ def test_a_rejected_reading_comes_last(shop: View) -> None:
     assert other.confidence < answer.confidence
 
 
+def test_a_later_confirmation_outranks_a_rejection(shop: View) -> None:
+    question = "What is the total amount in 2025?"
+    answer = shop.ask(question)
+    shop.reject(answer.query)
+    shop.correct(shop.ask(question).query, sql=answer.sql)
+    again = shop.ask(question)
+    assert (again.sql, again.confidence, again.choices) == (answer.sql, 1.0, ())
+
+
 def test_a_rejection_retires_what_made_the_answer(shop: View) -> None:
     teach(shop)
     shop.reject(shop.ask("how much moolah came from France").query)

@@ -1,5 +1,6 @@
 """The replay gate: what is learned must gain a confirmed question and break none."""
 
+import sqlite3
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -88,6 +89,21 @@ def test_one_correction_repairs_a_wrong_confirmation(shop: Shop) -> None:
     assert [item.status for item in taught.patterns] == [LearnedStatus.RETIRED, LearnedStatus.ACTIVE]
     assert shop.ask("how many folks are in France") == [(2,)]
     assert shop.ask("how many folks are in Germany") == [(2,)]
+
+
+def test_a_correction_holds_for_a_question_that_a_pattern_of_the_same_shape_does_not_answer(tmp_path: Path) -> None:
+    """A value of two domains may be taken for that of the other one, whatever patterns of the same shape there are."""
+    path = make_shop(tmp_path / "shop.sqlite")
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE customers SET city = 'Spain' WHERE country = 'France'")
+    shop = Shop(path)
+    shop.teach("how many folks of France", IN_FRANCE)
+    for question in ("how many folks of Spain", "how many folks of France", "how many folks of Germany"):
+        for column in ("city", "country"):
+            value = question.rpartition(" ")[2]
+            right = f"SELECT count(*), 7 FROM customers WHERE {column} = '{value}'"
+            shop.teach(question, right)
+            assert shop.ask(question) == shop.gate.run(right)
 
 
 def test_what_was_held_back_is_used_when_what_it_would_break_is_retired(shop: Shop) -> None:

@@ -115,6 +115,7 @@ def rank_together(
 ) -> tuple[QuestionReading, ...]:
     """Return the readings, best first: by confidence, but those of the rules stay in their order among each other.
 
+    What a user confirmed for this very question comes before all others, however sure they are.
     Readings with the same SQL become one. If they are of different origins, they confirm each other: its confidence is
     the chance that not all of them are wrong.
     """
@@ -126,7 +127,7 @@ def rank_together(
         added = proposal if place is None else confirm_reading(ranked.pop(place), proposal)
         lower = (place for place, reading in enumerate(ranked) if reading.confidence < added.confidence)
         ranked.insert(next(lower, len(ranked)), added)
-    return tuple(ranked)
+    return tuple(sorted(ranked, key=lambda reading: not reading.is_confirmed))
 
 
 def confirm_reading(reading: QuestionReading, other: QuestionReading) -> QuestionReading:
@@ -140,6 +141,7 @@ def confirm_reading(reading: QuestionReading, other: QuestionReading) -> Questio
         confidence=round(confidence, 4),
         pattern_id=reading.pattern_id or other.pattern_id,
         origin=max(reading, other, key=lambda item: item.confidence).origin,
+        is_confirmed=reading.is_confirmed or other.is_confirmed,
     )
 
 

@@ -89,8 +89,11 @@ def is_rival(best: QuestionReading, other: QuestionReading) -> bool:
     """Say whether a reading is about as likely as the best one. Two that are worded the same cannot be told apart.
 
     Scores are comparable within the rules only, so readings of other origins are compared by confidence. How often a
-    language model is right is not known, so whatever differs from it is offered.
+    language model is right is not known, so whatever differs from it is offered. What a user confirmed for this very
+    question has no rivals.
     """
+    if best.is_confirmed:
+        return False
     if best.origin is other.origin is ReadingOrigin.RULES:
         is_close = LIMITS.is_close(best.score - other.score, best.confidence)
     elif ReadingOrigin.MODEL in (best.origin, other.origin):

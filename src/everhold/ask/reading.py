@@ -59,6 +59,7 @@ class QuestionReading:
 
     A pattern or a model may know only the SQL: then there is no frame, and no features either. `pattern_id` is the
     query pattern that a reading was made from or that confirms it, `lesson_ids` are the lessons that it uses.
+    `is_confirmed` says that a user confirmed the statement for this very question, or corrected it to that.
 
     `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
     `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
@@ -83,6 +84,7 @@ class QuestionReading:
     origin: ReadingOrigin = ReadingOrigin.RULES
     pattern_id: str | None = None
     lesson_ids: tuple[str, ...] = ()
+    is_confirmed: bool = False
 
 
 @dataclass(frozen=True)

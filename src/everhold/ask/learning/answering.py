@@ -108,4 +108,5 @@ def _make_reading(context: QuestionContext, match: PatternMatch) -> QuestionRead
         assumptions=("answered like a question that was confirmed",),
         origin=ReadingOrigin.PATTERN,
         pattern_id=match.pattern.id,
+        is_confirmed=match.is_own,
     )

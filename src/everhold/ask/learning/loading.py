@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from everhold.ask.language.tokens import fold_text
 from everhold.ask.learning.answering import LearnedMemory
 from everhold.ask.learning.memory import PatternMemory
 from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
@@ -69,7 +70,7 @@ def load_memory(records: Records, scope: Scope, context: QuestionContext) -> Loa
             tuple(lesson for lesson in taught if isinstance(lesson, TaughtCondition)),
             tuple(lesson for lesson in taught if isinstance(lesson, TaughtJoin)),
         ),
-        tuple(_read_rejected(records, scope, context)),
+        tuple(_read_rejected(records, scope, context, list(patterns.values()))),
     )
     return LoadedMemory(memory, patterns, lessons)
 
@@ -105,8 +106,13 @@ def _read_versions(records: Records, scope: Scope) -> RowVersions:
     return frozenset((str(row_id), int(version)) for row_id, version in rows)
 
 
-def _read_rejected(records: Records, scope: Scope, context: QuestionContext) -> Sequence[LearnedPattern]:
-    """Return the rejected questions with their statements as patterns that are never proposed."""
+def _read_rejected(
+    records: Records, scope: Scope, context: QuestionContext, confirmed: Sequence[QueryPattern]
+) -> Sequence[LearnedPattern]:
+    """Return the rejected questions with their statements as patterns that are never proposed.
+
+    A statement that was confirmed for the same question after its rejection is not rejected any more.
+    """
     runs = records.scan(
         QueryRun, scope.organization, _limit_rejected(scope), order="created_at", descending=True, limit=_MOST_REJECTED
     )
@@ -117,7 +123,19 @@ def _read_rejected(records: Records, scope: Scope, context: QuestionContext) -> 
             origin="seed",
         )
         for run in runs
-        if run.sql is not None and run.metadata.get("user") in (None, scope.user)
+        if run.sql is not None and run.metadata.get("user") in (None, scope.user) and not _is_revised(run, confirmed)
     ]  # fmt: skip
     patterns = [pattern for row in rows if (pattern := read_pattern(context, row)) is not None]
     return [replace(pattern, is_active=False) for pattern in patterns]
+
+
+def _is_revised(run: QueryRun, confirmed: Sequence[QueryPattern]) -> bool:
+    """Say whether a rejected statement was confirmed for the same question later."""
+    question = fold_text(run.question)
+    return any(
+        row.sql == run.sql
+        and row.wins > row.losses
+        and row.updated_at > run.updated_at
+        and fold_text(row.question) == question
+        for row in confirmed
+    )

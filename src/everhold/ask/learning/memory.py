@@ -30,7 +30,8 @@ _OWN = 1.0  # the confidence of a statement that was confirmed for the very ques
 class PatternMatch:
     """A statement that patterns propose for a question. `confidence` is the chance that it is right.
 
-    `words` are those of the nearest pattern's question, with the values of the question that was asked.
+    `words` are those of the nearest pattern's question, with the values of the question that was asked. `is_own` says
+    that the statement was confirmed for the very question that is asked.
     """
 
     sql: str
@@ -38,6 +39,7 @@ class PatternMatch:
     similarity: float
     pattern: LearnedPattern
     words: str
+    is_own: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,9 @@ class PatternMemory:
             if not pattern.is_current or pattern.wins <= pattern.losses:
                 continue
             for masked, own_concepts in concepts.items():
-                if pattern.is_same_question(masked) and (sql := pattern.fill(masked, own_concepts)) is not None:
-                    return PatternMatch(sql, _OWN, 1.0, pattern, pattern.word(masked))
+                own = pattern.relabel(masked)
+                if own is not None and (sql := pattern.fill(own, own_concepts)) is not None:
+                    return PatternMatch(sql, _OWN, 1.0, pattern, pattern.word(own), is_own=True)
         return None
 
     def _rank(

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 
@@ -71,10 +71,15 @@ class LearnedPattern:
         slots = self._align(masked)
         return None if slots is None else self.template.fill(slots)
 
-    def is_same_question(self, masked: MaskedQuestion) -> bool:
-        """Say whether a question is the pattern's own, with the same values."""
-        texts = [[fold_text(slot.text) for slot in question.slots] for question in (self.masked, masked)]
-        return self.masked.text == masked.text and texts[0] == texts[1]
+    def relabel(self, masked: MaskedQuestion) -> MaskedQuestion | None:
+        """Return a question with the labels of the pattern's own; None if it is another question.
+
+        A value of several domains is masked in only a few of the possible ways, and the pattern's need not be among
+        them.
+        """
+        if masked.words != self.masked.words or len(masked.slots) != len(self.masked.slots):
+            return None
+        return replace(masked, text=self.masked.text, labels=self.masked.labels)
 
     def word(self, masked: MaskedQuestion) -> str:
         """Return the pattern's own question with the values of another one."""

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
+from functools import cached_property
 from itertools import islice, product
 
 from everhold.ask.frame import Literal
 from everhold.ask.language.periods import TimeInterval
-from everhold.ask.language.tokens import Token, split_words
+from everhold.ask.language.tokens import Token, fold_text, split_words
 from everhold.ask.linking.mention import NUMBER, PERIOD, VALUE, Mention
 from everhold.ask.reading import QuestionReader
 from everhold.ask.schema import ColumnRef
@@ -99,6 +100,12 @@ class MaskedQuestion:
     def signature(self) -> tuple[str, ...]:
         """The kinds of slots, in any order: two questions of one kind have the same."""
         return tuple(sorted(self.labels))
+
+    @cached_property
+    def words(self) -> str:
+        """The question itself, as it is compared with others: two questions with the same words are the same."""
+        texts = iter(self.slots)
+        return fold_text(" ".join(next(texts).text if word.startswith("<") else word for word in self.text.split()))
 
 
 def mask_question(tokens: Sequence[Token], slots: Sequence[QuestionSlot], labels: Sequence[str]) -> MaskedQuestion:

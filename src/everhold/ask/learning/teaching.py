@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from everhold.ask.language.tokens import fold_text
-from everhold.ask.learning.answering import LearnedMemory
+from everhold.ask.learning.answering import LearnedMemory, rank_readings
 from everhold.ask.learning.gate import GateReport, ReplayGate, add_lesson
 from everhold.ask.learning.mining import Lesson, list_joins, mine_lessons
 from everhold.ask.learning.patterns import LearnedPattern, has_same_shape, make_pattern
@@ -59,7 +59,8 @@ def teach_pair(
     """Return what a confirmed question and its statement teach.
 
     A pattern for the same question with another result is contradicted and loses. A pattern of the same shape wins
-    instead of being learned twice.
+    instead of being learned twice, but only if it answers this question: otherwise the question is learned as well, so
+    that a correction always holds for the question that it corrects.
     """
     pattern = make_pattern(gate.context, make_id("qpt"), question, sql, dialect)
     changed = list(_contradict(gate, memory, pattern))
@@ -67,19 +68,27 @@ def teach_pair(
     for item in changed:
         patterns = patterns.put(item.pattern)
     known = next((other for other in patterns.patterns if other.is_active and has_same_shape(other, pattern)), None)
+    added = []
     if known is not None:
-        added = TaughtPattern(replace(known, wins=known.wins + 1), LearnedStatus.ACTIVE)
-    else:
+        added.append(TaughtPattern(replace(known, wins=known.wins + 1), LearnedStatus.ACTIVE))
+        patterns = patterns.put(added[-1].pattern)
+    if known is None or not _answers(gate, replace(memory, patterns=patterns), pattern):
         report = gate.check_pattern(patterns, pattern)
         status = LearnedStatus.ACTIVE if report.is_passed else LearnedStatus.HELD_BACK
-        added = TaughtPattern(replace(pattern, is_active=report.is_passed), status, report)
-    patterns = patterns.put(added.pattern)
+        added.append(TaughtPattern(replace(pattern, is_active=report.is_passed), status, report))
+        patterns = patterns.put(added[-1].pattern)
     freed = list(_reconsider(gate, replace(memory, patterns=patterns))) if changed else []
     for item in freed:
         patterns = patterns.put(item.pattern)
     memory = replace(memory, patterns=patterns)
     lessons, taught = _teach_lessons(gate, memory, pattern, make_id)
-    return Teaching(replace(memory, lessons=lessons), (*changed, added, *freed), tuple(taught))
+    return Teaching(replace(memory, lessons=lessons), (*changed, *added, *freed), tuple(taught))
+
+
+def _answers(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> bool:
+    """Say whether a memory answers the question of a pattern as its statement does."""
+    ranked = rank_readings(gate.context, memory, pattern.question, gate.read(pattern.question))
+    return bool(ranked) and gate.is_right(pattern.template.sql, ranked[0].sql)
 
 
 def _contradict(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> Iterator[TaughtPattern]:
