@@ -1,15 +1,16 @@
-"""Critical sections that Ctrl-C cannot cut short.
+"""Critical sections that Ctrl-C does not interrupt.
 
 Python raises KeyboardInterrupt in the main thread between any two instructions, also between taking a lock and the
 `try` that would release it, inside a `finally` block, or inside a driver's connection pool. `uninterrupted` defers the
 signal while a section runs and delivers it right after. `GuardedLock` is a lock whose holder runs in such a section.
 `GuardedEvent` is an event that an interrupt cannot leave locked.
 
-A plain `with lock:` needs no section: the lock is written in C, and Python does not look for signals between taking it
-and the body. A threading.Condition or threading.Event needs one, because Python code takes its lock.
+A plain `with lock:` needs no section: the lock is written in C, and Python does not check for signals between
+acquiring it and running the body. A threading.Condition or threading.Event needs one, because Python code takes its
+lock.
 
 An interrupt is lost where Python ignores exceptions: in `__del__`, in the callback of a weak reference, and in a
-half-read generator that is dropped. A signal that arrives during a garbage collection, which may take long, is
+partly read generator that is dropped. A signal that arrives during a garbage collection, which may take long, is
 delivered in the first of these that the collection runs. So avoid them for objects that interrupts leave behind.
 
 Other threads are never interrupted, so for them a section costs one comparison. In the main thread it costs about a
@@ -31,9 +32,9 @@ _SLICE_SECONDS: Final = 0.1  # a waiting thread notices a deferred interrupt aft
 
 Handler = Callable[[int, FrameType | None], Any]
 
-# The module `signal` wraps these in enumerations, which makes the exchange ten times as slow.
-_exchange: Callable[[int, Any], Any] = _signal.signal
-_current: Callable[[int], Any] = _signal.getsignal
+# The module `signal` wraps these in enumerations, which makes them ten times as slow.
+_set_handler: Callable[[int, Any], Any] = _signal.signal
+_get_handler: Callable[[int], Any] = _signal.getsignal
 _SIGINT: Final = int(_signal.SIGINT)
 
 
@@ -56,11 +57,11 @@ class _Uninterrupted:
         if self._depth:
             self._depth += 1
             return
-        handler = _current(_SIGINT)
+        handler = _get_handler(_SIGINT)
         self._deferred_at = None
-        if callable(handler):  # otherwise the signal raises no exception
+        if callable(handler):  # SIG_IGN and SIG_DFL raise no exception, so there is nothing to defer
             try:
-                _exchange(_SIGINT, self._defer)
+                _set_handler(_SIGINT, self._defer)
             except ValueError:  # in a subinterpreter, which gets no signals
                 handler = None
         self._handler = handler if callable(handler) else None
@@ -76,7 +77,7 @@ class _Uninterrupted:
         self._depth = 0
         if handler is None:
             return
-        _exchange(_SIGINT, handler)
+        _set_handler(_SIGINT, handler)
         if self._deferred_at is not None:
             handler(_SIGINT, None)
 

@@ -32,7 +32,7 @@ def test_install_list_and_remove(run: Run, tmp_path: Path) -> None:
     assert run("views", "remove", "s4").out == "julep: views removed\n"
     refused = run("views", "remove", "s4")
     assert (refused.code, refused.out) == (1, "")
-    assert "the views of preset 'julep' are not installed; `everhold views list` lists what is" in refused.err
+    assert "preset 'julep' are not installed; `everhold views list` lists the installed ones" in refused.err
 
 
 def test_a_script_gives_views_their_original_names(run: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The engine's own tables."""
+"""Entities of the engine's own state: leases, runs, keys, jobs and the like."""
 
 from typing import Literal
 
@@ -9,7 +9,10 @@ from everhold.model.fields import Count, Flag, Id, Integer, JsonSnapshot, Label,
 
 
 class ProjectionState(Row):
-    """One generation of a projection: how far it has followed the change feed, and when it last reached its end."""
+    """One generation of a projection: how far it has followed the change feed.
+
+    `caught_up_at` is when it last had applied every change.
+    """
 
     projection: Name
     generation: Integer
@@ -19,7 +22,7 @@ class ProjectionState(Row):
 
 
 class Lease(Row):
-    """Which process does some work, and until when. `version` changes whenever the lease is taken or extended."""
+    """Which process may do a piece of work, and until when. Taking or extending it changes `version`."""
 
     name: Name
     holder: Name | None = None
@@ -41,7 +44,7 @@ class MaintenanceRun(Row):
 
 
 class MoveMark(Row):
-    """How far an unfinished move has copied a table into this store. `source` identifies the store it copies."""
+    """How far an unfinished move has copied a table into this store. `source` identifies the store it copies from."""
 
     table_name: Name
     source: Name
@@ -50,9 +53,9 @@ class MoveMark(Row):
 
 
 class BackupTarget(Row):
-    """A place with backups of this store, which an erasure must reach. `last_backup` is the latest one there.
+    """A folder or address with backups of this store, remembered so that erasures cover them.
 
-    `id` is the SHA-256 of the address.
+    `id` is the SHA-256 of the address, `last_backup` the name of the latest backup there.
     """
 
     id: Id
@@ -63,30 +66,30 @@ class BackupTarget(Row):
 
 
 class Counter(Row):
-    """A named number of the engine's own."""
+    """A number that the engine keeps under a name, for example the number of purges."""
 
     name: Name
     value: Integer = 0
 
 
 class Secret(Row):
-    """A random key that the engine made for itself. It is written once and never exported or moved."""
+    """A random key that the engine generated for its own use. It is written once and never exported or moved."""
 
     name: Name
     value: bytes = Field(repr=False)
 
 
 class ArchiveFile(Row):
-    """A file of archived messages in this store's place for blobs.
+    """A file of archived messages among this store's blobs.
 
     The row is written before the file and deleted after it, so that no file is left behind. `whose` is the
-    organization, which may have been purged since.
+    id of the organization, which may have been purged since.
     """
 
     address: Sha256
     whose: Id
     is_leaving: Flag = False
-    """Whether the file is being deleted, so that no archive may name it any more."""
+    """Whether the file is being deleted. No archive may refer to it any more."""
     version: Integer = 1
 
 
@@ -94,7 +97,7 @@ class LogHead(Entity):
     """The end of an organization's chain of log lines: how many lines were chained, and the hash of the last one.
 
     `purged` is how many of them were purged together with the organization, `purged_hash` the hash of the last of
-    those. The row outlives the organization, so that a purged log can be told from a removed one.
+    those. The row outlives the organization, so that a check of the log can tell a purge from tampering.
     """
 
     length: Count = 0

@@ -86,7 +86,10 @@ class WorkingMemory(Value):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Step(Value):
-    """A change from one state of a session to the next: the row after it, and the new message, if there is one."""
+    """A change from one state of a session to the next: the row after it, and the new message, if there is one.
+
+    `before` is the `row` of the stamp that the change starts from, `stamp` the stamp after it.
+    """
 
     before: str
     stamp: Stamp
@@ -117,7 +120,7 @@ class SessionCache(Protocol):
         """Return the cached working memory of a session; None if there is none, or the cache is unreachable."""
 
     def write(self, key: SessionKey, working: WorkingMemory) -> None:
-        """Cache the working memory of a session in key of what was cached."""
+        """Cache the working memory of a session in place of what was cached."""
 
     def advance(self, key: SessionKey, step: Step) -> bool:
         """Apply a step to the cached session and return True.
@@ -130,18 +133,18 @@ class SessionCache(Protocol):
         """Remove these sessions from the cache."""
 
     def list_active(self, organization: str) -> set[str]:
-        """Return the ids of the cached sessions; some may have expired since the last `clean`."""
+        """Return the ids of an organization's cached sessions; some may have expired since the last `clean`."""
 
     def list_recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
-        """Return the cached sessions that were active at `since` or later, with that time, latest first."""
+        """Return the ids of cached sessions last active at `since` or later, each with that time, latest first."""
 
     def clean(self, organization: str) -> int:
-        """Remove expired sessions from the list of active ones and return how many there were."""
+        """Remove expired sessions from the list of active ones and return how many were removed."""
 
     def measure_usage(self) -> Usage | None:
         """Return the memory that the cache uses; None if it is unknown."""
 
     def find_problem(self) -> str | None:
-        """Ask the cache for an answer and return why it is unusable; None if it works."""
+        """Send the cache a request and return why it is unusable; None if it works."""
 
     def close(self) -> None: ...

@@ -52,12 +52,12 @@ class ByEntity(dict[type[Row], T]):
         self._make = make
 
     def __missing__(self, entity: type[Row]) -> T:
-        return self.setdefault(entity, self._make(entity))  # the same value for all threads
+        return self.setdefault(entity, self._make(entity))  # atomic: all threads get the same value
 
 
 def _build_table(entity: type[Row]) -> Table:
     name = _NAMES[entity.__name__]
-    if ENTITIES[name] is not entity:
+    if ENTITIES[name] is not entity:  # another class of the same name
         raise KeyError(entity)
     _, _, key, lookups, uniques, references, generated, internal = DECLARATIONS[name]
     columns = derive_columns(entity)
@@ -72,6 +72,7 @@ def _get_entity(name: str) -> type[Row]:
 
 
 _tables = ByEntity(_build_table)
+# Tables by entity, entities by table name, and tables by table name.
 CATALOG: Mapping[type[Row], Table] = _Catalog()
 ENTITIES: Mapping[str, type[Row]] = _ByTableName(_get_entity)
 TABLES: Mapping[str, Table] = _ByTableName(lambda name: _tables[_get_entity(name)])

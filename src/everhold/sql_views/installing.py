@@ -14,15 +14,16 @@ from everhold.schema.legacy_views.declarations import ViewPreset
 from everhold.schema.legacy_views.presets import PRESETS, find_preset
 from everhold.sql_views.notes import ViewNote, decode_note, encode_note, make_fingerprint
 
-_NAME = re.compile(r"(?!pg_|sqlite_)[A-Za-z_][A-Za-z0-9_]{0,39}", re.IGNORECASE)  # with a view's name at most 63
+# 40 characters and a view's name fit in PostgreSQL's 63.
+_NAME = re.compile(r"(?!pg_|sqlite_)[A-Za-z_][A-Za-z0-9_]{0,39}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ViewOptions:
     """Where the views of a preset are, and what they show.
 
-    `schema` is None on a database without schemas. Without `prefix`, a view there that has the name of a table of
-    Everhold gets the preset's name as a prefix. With `organization`, the views show its rows only.
+    `schema` is None on a database without schemas. There, and without `prefix`, a view whose name is also that of a
+    table of Everhold gets the preset's name as a prefix. With `organization`, the views show its rows only.
     """
 
     schema: str | None
@@ -66,14 +67,14 @@ def remove_views(views: SqlViews, preset_name: str) -> PresetViews:
     preset = find_preset(preset_name)
     existing = _group_by_preset(views.list_views()).get(preset.name, [])
     if not existing:
-        remedy = Remedy("{} lists what is", Verb("list_views"))
+        remedy = Remedy("{} lists the installed ones", Verb("list_views"))
         raise NotFound(f"the views of preset {preset.name!r} are not installed", value=preset.name, remedy=remedy)
     views.replace_views(existing, ())
     return _describe(preset, (), None, "not installed")
 
 
 def list_presets(views: SqlViews) -> list[PresetViews]:
-    """Return every preset, and where its views are if they are installed."""
+    """Return every preset with the state, schema and names of its views."""
     groups = _group_by_preset(views.list_views())
     return [_inspect(views, preset, groups.get(preset.name, [])) for preset in PRESETS.values()]
 
@@ -81,7 +82,7 @@ def list_presets(views: SqlViews) -> list[PresetViews]:
 def write_script(views: SqlViews, preset_name: str, *, organization: str | None) -> str:
     """Return the SQL that a program runs after connecting, to find the views of a preset under their original names.
 
-    Without an organization, the script is for the views as they are installed, or as they would be.
+    Without an organization, the script fits the installed views or, if there are none, the default options.
     """
     preset = find_preset(preset_name)
     existing = _group_by_preset(views.list_views()).get(preset.name, [])
@@ -172,8 +173,8 @@ def _group_by_preset(existing: Sequence[DatabaseView]) -> dict[str, list[Databas
 
 
 def _are_equal(existing: Sequence[DatabaseView], definitions: Sequence[ViewDefinition]) -> bool:
-    wanted = {(view.schema, view.name, view.note) for view in definitions}
-    return {tuple(view) for view in existing} == wanted
+    defined = {(view.schema, view.name, view.note) for view in definitions}
+    return {tuple(view) for view in existing} == defined
 
 
 def _require_free_names(

@@ -45,12 +45,12 @@ class WindowVerbs(ScopedView):
         only: Only | None = None,
         timezone: str | None = None,
     ) -> "everhold.Window":
-        """Return what of the scope's session, or of one conversation in it, goes into the next prompt.
+        """Return the next prompt of the scope's session, or of one conversation in it.
 
         It has at most `budget` tokens, the `system` text included. "truncate" keeps the last turns, "summarise" adds a
         summary of those that fell out, and "adaptive" also pinned and core memories and what is recalled for the
-        question: earlier messages and memories. Without a question, what a user said last is the question; say it
-        before. `k`, `minimum`, `include` and `only` are those of `recall`.
+        question: earlier messages and memories. Without a question, the user's last
+        message is the question; `say` it before. `k`, `minimum`, `include` and `only` are those of `recall`.
         """
         from everhold.context.providers import ContextSource, choose_zone, make_core_providers
         from everhold.context.window_pipeline import WindowRequest, WindowSource, build_window
@@ -63,7 +63,7 @@ class WindowVerbs(ScopedView):
         source = WindowSource(
             context,
             session,
-            0 if conversation is not None else self._count_positions(session),
+            0 if conversation is not None else self._count_messages(session),
             lambda limit, last: read_recorded(records, self.scope, limit, after=last, conversation=conversation),
             lambda limit: read_recorded(records, self.scope, limit, oldest_first=True, conversation=conversation),
             functools.partial(self._summarise_before, session, conversation),
@@ -75,8 +75,8 @@ class WindowVerbs(ScopedView):
         self._note("search", summary, [memory.id for memory in window.memories])
         return window
 
-    def _count_positions(self, session: Session) -> int:
-        """Return how many positions of a session are taken; 0 if the scope leaves some out."""
+    def _count_messages(self, session: Session) -> int:
+        """Return how many messages a session has, deleted ones included; 0 if the scope may not read all of them."""
         pairs = ((self.scope.user, session.user_id), (self.scope.agent, session.agent_id))
         is_own = all(own in (None, owner) for own, owner in pairs)
         return session.last_position + 1 if is_own and session.last_position is not None else 0

@@ -45,7 +45,7 @@ class WorkspaceFolder(ScopedView):
     @property
     def folder(self) -> Path:
         """The folder of the files on this machine. The first verb that needs it creates it."""
-        return self._parts.workspace_deps.find_place(self.workspace).files
+        return self._parts.workspace_deps.find_folder(self.workspace).files
 
     @log_as("update")
     def write(

@@ -76,8 +76,8 @@ def take_in_archive(area: WorkArea, source: Path, into: str | None, cycle_id: st
         planned = _plan_files(members, into, limits)
         check_quota(area, {file.path: file.size for file in planned})
         for file in planned:
-            area.place.files.check_free(split_path(file.path))
-        spool = _Spool(resources.enter_context(area.place.make_temporary()))
+            area.folder.files.check_free(split_path(file.path))
+        spool = _Spool(resources.enter_context(area.folder.make_temporary()))
         entries: dict[str, ManifestEntry | None] = {}
         for file in planned:
             content = _read_member(read, file)
@@ -162,7 +162,7 @@ def _open_archive(
             return _guard(source, _list_zip(archive)), archive.open
         decompress = next((opener for magic, opener in _COMPRESSED if beginning.startswith(magic)), None)
         if decompress is not None:
-            plain = resources.enter_context(area.place.make_temporary())
+            plain = resources.enter_context(area.folder.make_temporary())
             _decompress(decompress(file), plain, most)
             file = plain
         tar = resources.enter_context(tarfile.TarFile(fileobj=cast("IO[bytes]", _HeaderReader(file))))

@@ -20,9 +20,9 @@ from everhold.model.access import LoggedOperation
 from everhold.schema.operations import Op, Where
 from everhold.workspaces.contents import GetContent, hash_content
 from everhold.workspaces.deps import WorkspaceDeps, WorkspaceLimits
+from everhold.workspaces.folder import FileIndex, LockedFolder
 from everhold.workspaces.manifests import ManifestEntry
 from everhold.workspaces.paths import find_path_fault, split_path
-from everhold.workspaces.place import FileIndex, OpenPlace
 from everhold.workspaces.recording import FileFields, Recording, record_files, reread
 from everhold.workspaces.sandbox import EXECUTABLE, PLAIN, choose_mode
 
@@ -37,7 +37,7 @@ class WorkArea:
     deps: WorkspaceDeps
     scope: Scope
     workspace: Workspace
-    place: OpenPlace
+    folder: LockedFolder
 
     @property
     def limits(self) -> WorkspaceLimits:
@@ -57,8 +57,8 @@ class WorkArea:
 def work_in(deps: WorkspaceDeps, scope: Scope, workspace: Workspace) -> Iterator[WorkArea]:
     """Yield the workspace's folder, with interrupted changes completed and files fetched that this machine lacks."""
     workspace = reread(deps, workspace)
-    with deps.find_place(workspace).open() as place:
-        area = WorkArea(deps, scope, reread(deps, workspace), place)
+    with deps.find_folder(workspace).open() as folder:
+        area = WorkArea(deps, scope, reread(deps, workspace), folder)
         _complete_change(area)
         _fetch_files(area)
         yield area
@@ -74,7 +74,7 @@ def change_files(
         area.deps.contents.store(organization, batch, get_content)
     planned = _stage_files(area, entries, get_content)
     fields = recording.fields
-    area.place.write_journal(
+    area.folder.write_journal(
         {
             "operation": recording.operation,
             "cycle": recording.cycle_id,
@@ -86,7 +86,7 @@ def change_files(
     )
     _move_files(area, planned)
     area.workspace = record_files(area.deps, recording, entries, get_content)
-    area.place.clear_journal()
+    area.folder.clear_journal()
 
 
 def _stage_files(
@@ -95,7 +95,7 @@ def _stage_files(
     """Write the files beside those of the workspace; return each entry with the name of its staged file."""
 
     def stage(entry: ManifestEntry | None) -> list[Any] | None:
-        return None if entry is None else [*entry, area.place.stage(get_content(entry.sha256), entry.mode)]
+        return None if entry is None else [*entry, area.folder.stage(get_content(entry.sha256), entry.mode)]
 
     if len(entries) == 1:
         return {path: stage(entry) for path, entry in entries.items()}
@@ -109,18 +109,18 @@ def _move_files(area: WorkArea, planned: Mapping[str, Any], refusals: tuple[type
     for path, entry in planned.items():
         if entry is None:
             with suppress(*refusals):
-                area.place.files.remove(split_path(path))
+                area.folder.files.remove(split_path(path))
     for path, entry in planned.items():
         if entry is not None:
             with suppress(*refusals):
-                area.place.publish(split_path(path), entry[-1])
+                area.folder.publish(split_path(path), entry[-1])
     with suppress(*refusals):
-        area.place.files.sync_folders({split_path(path)[:-1] for path in planned})
+        area.folder.files.sync_folders({split_path(path)[:-1] for path in planned})
 
 
 def _complete_change(area: WorkArea) -> None:
     """Complete the change that a process was making when it died, or delete what it had staged."""
-    journal = area.place.read_journal()
+    journal = area.folder.read_journal()
     if journal is not None:
         planned = {path: entry for path, entry in journal["files"].items() if find_path_fault(path) is None}
         # If a tool has put a link or a folder there in the meantime, what is on disk is recorded.
@@ -131,14 +131,14 @@ def _complete_change(area: WorkArea) -> None:
         entries = {path: None if entry is None else entry[0] for path, entry in contents.items()}
         recording = area.make_recording(journal["operation"], journal["cycle"], fields)
         area.workspace = record_files(area.deps, recording, entries, by_hash.__getitem__)
-        area.place.clear_journal()
-    area.place.clear_staging()
+        area.folder.clear_journal()
+    area.folder.clear_staging()
 
 
 def _read_entry(area: WorkArea, path: str) -> tuple[ManifestEntry, bytes] | None:
     """Return what is at a path; None if no file is."""
     try:
-        content, status = area.place.files.read(split_path(path), area.limits.max_file_bytes)
+        content, status = area.folder.files.read(split_path(path), area.limits.max_file_bytes)
     except (NotFound, InvalidInput):
         return None
     return ManifestEntry(hash_content(content), len(content), choose_mode(status)), content
@@ -146,7 +146,7 @@ def _read_entry(area: WorkArea, path: str) -> tuple[ManifestEntry, bytes] | None
 
 def _fetch_files(area: WorkArea) -> None:
     """Write the files of the workspace to a folder that has never been used on this machine."""
-    if area.place.has_index():
+    if area.folder.has_index():
         return
     where = [Where("workspace_id", Op.EQ, area.workspace.id)]
     index = FileIndex(version=0)
@@ -157,13 +157,13 @@ def _fetch_files(area: WorkArea) -> None:
             _fetch_file(area, row)
         except (NotFound, StoreDamaged, InvalidInput):
             index.absent.add(row.path)
-    area.place.write_index(index)
+    area.folder.write_index(index)
 
 
 def _fetch_file(area: WorkArea, row: WorkspaceFile) -> None:
     names = split_path(row.path)
     try:
-        area.place.files.read(names, area.limits.max_file_bytes)
+        area.folder.files.read(names, area.limits.max_file_bytes)
     except NotFound:
         mode = EXECUTABLE if row.metadata.get("executable") is True else PLAIN
-        area.place.publish(names, area.place.stage(area.load(row.sha256), mode))
+        area.folder.publish(names, area.folder.stage(area.load(row.sha256), mode))

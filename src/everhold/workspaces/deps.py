@@ -11,7 +11,7 @@ from everhold.model import Scope, Workspace
 from everhold.ports.records import Records
 from everhold.schema.operations import Operation
 from everhold.workspaces.contents import Contents
-from everhold.workspaces.place import WorkspacePlace
+from everhold.workspaces.folder import LocalFolder
 
 _LIMITS = "limits"
 
@@ -88,6 +88,6 @@ class WorkspaceDeps:
     limits: WorkspaceLimits
     interface: str = "library"
 
-    def find_place(self, workspace: Workspace) -> WorkspacePlace:
-        """Return where a workspace is on this machine. The `root` of its row is never used."""
-        return WorkspacePlace(self.base, workspace.organization_id, workspace.id)
+    def find_folder(self, workspace: Workspace) -> LocalFolder:
+        """Return the folder of a workspace on this machine. The `root` of its row is never used."""
+        return LocalFolder(self.base, workspace.organization_id, workspace.id)

@@ -26,7 +26,7 @@ def write_file(
     expected_version: int | None,
 ) -> WorkspaceFile:
     """Write a whole file; raise StaleVersion if its row is not at the expected version."""
-    area.place.files.check_free(split_path(path))
+    area.folder.files.check_free(split_path(path))
     check_quota(area, {path: len(content)})
     _check_version(area, path, expected_version)
     entry = ManifestEntry(hash_content(content), len(content), EXECUTABLE if executable else PLAIN)
@@ -47,15 +47,15 @@ def check_quota(area: WorkArea, sizes: Mapping[str, int]) -> None:
 
 def read_file(area: WorkArea, path: str) -> bytes:
     """Return what is at a path of the folder."""
-    return area.place.files.read(split_path(path), area.limits.max_file_bytes)[0]
+    return area.folder.files.read(split_path(path), area.limits.max_file_bytes)[0]
 
 
 def move_file(area: WorkArea, path: str, target: str, cycle_id: str | None) -> WorkspaceFile:
     """Give a file another path, in one change. What is at that path is replaced."""
     names = split_path(path)
-    area.place.files.check_free(split_path(target))
+    area.folder.files.check_free(split_path(target))
     row = read_rows(area.deps, area.workspace, [path]).get(path)
-    content, status = area.place.files.read(names, area.limits.max_file_bytes)
+    content, status = area.folder.files.read(names, area.limits.max_file_bytes)
     mode = EXECUTABLE if status.st_mode & 0o100 else PLAIN
     entry = ManifestEntry(hash_content(content), len(content), mode)
     fields = FileFields() if row is None else FileFields(row.kind, row.media_type, _list_own_metadata(row))
@@ -73,7 +73,7 @@ def delete_file(area: WorkArea, path: str, cycle_id: str | None, expected_versio
     names = split_path(path)
     _check_version(area, path, expected_version)
     if not read_rows(area.deps, area.workspace, [path]):
-        area.place.files.read(names, area.limits.max_file_bytes)  # raises NotFound
+        area.folder.files.read(names, area.limits.max_file_bytes)  # raises NotFound
     change_files(area, {path: None}, area.load, area.make_recording("delete", cycle_id))
 
 

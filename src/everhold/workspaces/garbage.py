@@ -10,8 +10,8 @@ from everhold.errors import NotFound, StoreDamaged
 from everhold.model import Blob, Organization, Snapshot, Workspace, WorkspaceFile
 from everhold.schema.operations import Op, Where
 from everhold.workspaces.deps import WorkspaceDeps
+from everhold.workspaces.folder import LocalFolder, list_folders
 from everhold.workspaces.manifests import ManifestChange, read_reference
-from everhold.workspaces.place import WorkspacePlace, list_folders
 from everhold.workspaces.snapshots import load_manifest
 
 # A younger content may belong to a writer that has not written the rows yet. Collecting it would be safe, because the
@@ -76,7 +76,7 @@ def remove_purged(deps: WorkspaceDeps) -> int:
     """Delete the folders of workspaces and the contents of organizations that were purged; return how many."""
     folders = list_folders(deps.base)  # before the rows: a workspace that is created in between has no folder here
     keys = deps.records.columns(Workspace, None, ("organization_id", "id"), deleted=True)
-    known = {WorkspacePlace(deps.base, organization, name).path for organization, name in keys}
+    known = {LocalFolder(deps.base, organization, name).path for organization, name in keys}
     count = 0
     for _, folder in folders:
         if folder not in known:

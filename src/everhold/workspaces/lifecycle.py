@@ -43,7 +43,7 @@ def _create(deps: WorkspaceDeps, scope: Scope, name: str, limits: Mapping[str, i
         **{column: value for column, value in scope.columns.items() if column in _COLUMNS},
     }
     workspace = validate_row(Workspace, {**values, "root": ""})
-    workspace = workspace.evolve(root=str(deps.find_place(workspace).files))
+    workspace = workspace.evolve(root=str(deps.find_folder(workspace).files))
     line = make_access_line(scope, "create", now, {"workspace": workspace.id}, interface=deps.interface)
     rows = deps.scope_rows.make_missing_rows(place, now)
     try:

@@ -13,8 +13,8 @@ from everhold.schema.operations import Op, Where
 from everhold.workspaces.changing import WorkArea
 from everhold.workspaces.contents import hash_content
 from everhold.workspaces.deps import WorkspaceLimits
+from everhold.workspaces.folder import FileIndex, KnownFile
 from everhold.workspaces.manifests import Manifest, ManifestEntry
-from everhold.workspaces.place import FileIndex, KnownFile
 from everhold.workspaces.recording import record_files
 from everhold.workspaces.sandbox import EXECUTABLE, PLAIN, FileEntry, choose_mode
 
@@ -58,11 +58,11 @@ def scan_files(
 
     Without `keep_index` the caller writes the index.
     """
-    index = area.place.read_index()
+    index = area.folder.read_index()
     state = _ScanState(area, index, _list_known(area, index), area.limits)
-    since = area.place.read_clock()
+    since = area.folder.read_clock()
     prefixes = {prefix for path in state.known for prefix in _list_prefixes(path)}
-    walk = area.place.files.walk(prefixes.__contains__)
+    walk = area.folder.files.walk(prefixes.__contains__)
     state.refused.update(walk.refused)
     added: list[str] = []
     changed: list[str] = []
@@ -78,7 +78,7 @@ def scan_files(
     absent = index.absent - state.files.keys()
     index = FileIndex(area.workspace.version, state.files, absent)
     if keep_index:
-        area.place.write_index(index)
+        area.folder.write_index(index)
     return ScannedFiles(tuple(added), tuple(changed), tuple(removed), state.refused), index
 
 
@@ -140,7 +140,7 @@ def _read_file(area: WorkArea, entry: FileEntry, since: int) -> tuple[KnownFile,
     """Read and hash a file; raise InvalidInput if it is too large, or was replaced since the walk."""
     limits = area.limits
     limits.check_file(entry.path, entry.status.st_size)
-    content, status = area.place.files.read(tuple(entry.path.split("/")), limits.max_file_bytes)
+    content, status = area.folder.files.read(tuple(entry.path.split("/")), limits.max_file_bytes)
     known = KnownFile(
         status.st_mtime_ns,
         status.st_ctime_ns,

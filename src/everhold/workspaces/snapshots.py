@@ -12,6 +12,7 @@ from everhold.schema.operations import Hide, Op, Operation, Put, Where
 from everhold.workspaces.changing import WorkArea, change_files
 from everhold.workspaces.contents import hash_content
 from everhold.workspaces.deps import WorkspaceDeps
+from everhold.workspaces.folder import FileIndex, KnownFile
 from everhold.workspaces.manifests import (
     Manifest,
     ManifestChange,
@@ -24,7 +25,6 @@ from everhold.workspaces.manifests import (
     read_reference,
 )
 from everhold.workspaces.paths import fold_path, split_path
-from everhold.workspaces.place import FileIndex, KnownFile
 from everhold.workspaces.recording import make_closing_operations, reread
 from everhold.workspaces.scanning import ScannedFiles, make_manifest, scan_files
 
@@ -49,7 +49,7 @@ def take_snapshot(area: WorkArea, cycle_id: str | None) -> tuple[Snapshot, Scann
     busy = StoreBusy(f"workspace {area.workspace.name!r} kept changing while a snapshot was taken")
     conflicts = (StaleVersion, AlreadyExists)
     snapshot = retry("take a snapshot", commit, CONFLICTS, on=conflicts, give_up=lambda _: busy)
-    area.place.write_index(FileIndex(area.workspace.version, index.files, index.absent))
+    area.folder.write_index(FileIndex(area.workspace.version, index.files, index.absent))
     return snapshot, scanned
 
 
@@ -135,7 +135,7 @@ def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle
     """Make the folder, or one file of it, what it was at a snapshot. What is there now is kept as a snapshot first."""
     target = load_manifest(area.deps, snapshot)
     before, scanned = take_snapshot(area, cycle_id)
-    index = area.place.read_index()
+    index = area.folder.read_index()
     now = make_manifest(index)
     if path is None:
         change = compare_manifests(now, target)
@@ -147,7 +147,7 @@ def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle
                 value=path,
                 remedy=Remedy("{} lists its files", Verb("manifest")),
             )
-        area.place.files.check_free(split_path(path))
+        area.folder.files.check_free(split_path(path))
         change = {path: entry} if now.get(path) != entry else {}
     _check_change(area, now, change)
     for refused in scanned.refused if path is None else ():
@@ -163,7 +163,7 @@ def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle
 def _remove_refused(area: WorkArea, path: str) -> None:
     """Remove a link or special file that a snapshot cannot have, so that the folder is exactly the snapshot."""
     try:
-        area.place.files.remove(tuple(path.split("/")))
+        area.folder.files.remove(tuple(path.split("/")))
     except (InvalidInput, NotFound):  # inside a folder that was removed, or whose name is not text
         return
 
@@ -189,4 +189,4 @@ def _update_index(area: WorkArea, index: FileIndex, change: ManifestChange) -> N
             index.files.pop(path, None)
         else:
             index.files[path] = KnownFile(0, 0, 0, entry.size, entry.mode, entry.sha256, is_settled=False)
-    area.place.write_index(FileIndex(area.workspace.version, index.files, index.absent - change.keys()))
+    area.folder.write_index(FileIndex(area.workspace.version, index.files, index.absent - change.keys()))

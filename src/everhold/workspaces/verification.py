@@ -63,7 +63,7 @@ def _find_file_problem(area: WorkArea, row: WorkspaceFile) -> str | None:
     if fault is not None:
         return f"file {row.path!r} {fault}"
     try:
-        content, _ = area.place.files.read(tuple(row.path.split("/")), area.limits.max_file_bytes)
+        content, _ = area.folder.files.read(tuple(row.path.split("/")), area.limits.max_file_bytes)
     except EverholdError as error:
         return f"file {row.path!r}: {error.fact}"
     if hash_content(content) != row.sha256:

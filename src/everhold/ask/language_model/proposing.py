@@ -176,7 +176,7 @@ def _make_reading(frame: QueryFrame | None, sql: str, scoped: ScopedReadings, co
     statement = prepare_statement(sql, scoped.reader.dialect, schema, scoped.reader.values)
     if statement.assumptions:  # a value was spelled otherwise, and the frame still has the old spelling
         frame = None
-    words = statement.words if frame is None else describe_frame(schema, frame)
+    words = statement.description if frame is None else describe_frame(schema, frame)
     return replace(reading, frame=frame, sql=statement.sql, words=words, assumptions=statement.assumptions)
 
 

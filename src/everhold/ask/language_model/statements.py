@@ -1,7 +1,7 @@
-"""Make a reading from a statement that a language model wrote: what it may say, and values as they are stored.
+"""Check a SQL statement that a language model wrote, and correct its quotes and the spelling of its values.
 
-The guard decides what may run. These checks decide what may be shown: a statement must not speak for itself by
-constants, comments or long aliases.
+The guard decides what may run. These checks decide what may be shown: a result must come from the tables, so a
+statement must not carry text of the model as a constant, a comment or a long alias.
 """
 
 import re
@@ -19,36 +19,39 @@ from everhold.ask.values import ValueIndex
 from everhold.errors import StatementRefused
 
 _ALIAS: Final = re.compile(r"[\w .%/()#-]{1,40}")
-_MAX_WORDS: Final = 300  # characters
+_MAX_DESCRIPTION_CHARACTERS: Final = 300
 _TEXT_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.In)
 
 
 class ModelStatement(NamedTuple):
-    """A statement without comments and with values as they are stored, and what was assumed for that."""
+    """A statement to run: without comments, and with values spelled as they are stored.
+
+    `description` says in words what it selects. `assumptions` has a line about each value that was replaced.
+    """
 
     sql: str
-    words: str
+    description: str
     assumptions: tuple[str, ...] = ()
 
 
 def prepare_statement(sql: str, dialect: str, schema: AskSchema, values: ValueIndex) -> ModelStatement:
-    """Return a statement as it is to be run and shown. It must have passed the guard, which limits its size.
+    """Return a statement in the form that is run and shown. It must have passed the guard, which limits its size.
 
-    Raise StatementRefused if it reads no table or has a part that could only tell what the model says.
+    Raise StatementRefused if it reads no table, selects a constant, or has an alias that is no short name.
     """
     tree = sqlglot.parse_one(sql, read=dialect)
     assert isinstance(tree, exp.Query)
-    _check_selected(tree)
+    _check_output(tree)
     assumptions = tuple(_correct_values(tree, schema, values))
-    words = shorten(describe_query(tree, dialect), _MAX_WORDS)
-    return ModelStatement(tree.sql(dialect=dialect, comments=False), words, assumptions)
+    description = shorten(describe_query(tree, dialect), _MAX_DESCRIPTION_CHARACTERS)
+    return ModelStatement(tree.sql(dialect=dialect, comments=False), description, assumptions)
 
 
 def correct_quotes(sql: str, dialect: str, schema: AskSchema) -> str:
     """Return a statement in which a compared text stands in single quotes: many models write WHERE city = "Rome".
 
-    A quoted name is a text if nothing in the schema or the statement is called so. The statement is not checked yet;
-    StatementRefused if it is no query, or too large to be parsed.
+    A quoted name is a text if no table, column or alias has that name. The statement is not checked yet;
+    raise StatementRefused if it is no query, or too large to be parsed.
     """
     tree = parse_query(sql, dialect)
     known = {name.casefold() for column in schema.columns() for name in (column.table, column.name)}
@@ -65,14 +68,14 @@ def correct_quotes(sql: str, dialect: str, schema: AskSchema) -> str:
     return tree.sql(dialect=dialect, comments=False) if texts else sql
 
 
-def _check_selected(tree: exp.Query) -> None:
+def _check_output(tree: exp.Query) -> None:
     """Raise StatementRefused for columns of the result that come from no table, and for aliases that are sentences."""
     if tree.find(exp.Table) is None:
         raise StatementRefused("the statement reads no table", remedy="select from a table")
     for select in tree.find_all(exp.Select):
-        is_test = select.find_ancestor(exp.Exists) is not None  # SELECT 1 is usual there
+        is_exists = select.find_ancestor(exp.Exists) is not None  # EXISTS (SELECT 1 …) is usual, and returns no 1
         for item in select.expressions:
-            if not is_test and item.find(exp.Column, exp.Star) is None:
+            if not is_exists and item.find(exp.Column, exp.Star) is None:
                 raise StatementRefused("the statement selects a constant", remedy="select columns")
     for name in _list_aliases(tree):
         if not _ALIAS.fullmatch(name):
@@ -88,7 +91,7 @@ def _list_aliases(tree: exp.Query) -> Iterator[str]:
 def _correct_values(tree: exp.Query, schema: AskSchema, values: ValueIndex) -> Iterator[str]:
     """Replace texts that a column holds in another spelling by that spelling; yield a line about each.
 
-    So the model need not know the values: it repeats the words of the question.
+    So the model need not know the stored values: it may repeat the words of the question.
     """
     tables = _map_aliases(tree, schema)
     for comparison in list(tree.find_all(*_TEXT_COMPARISONS)):
@@ -133,28 +136,28 @@ def _resolve(column: exp.Column, tables: Mapping[str, str], schema: AskSchema) -
 
 
 def _find_stored(text: str, ref: ColumnRef, values: ValueIndex) -> str | None:
-    """Return the only value of a column that is the same words as a text, if it is spelled otherwise."""
+    """Return the one value of a column that has the words of a text in another spelling; None if there are several."""
     matches = [match for match in values.find_exact(split_words(text)) if match.value.ref == ref]
     stored = list(dict.fromkeys(str(match.value.raw) for match in matches))
     return stored[0] if len(stored) == 1 and stored[0] != text else None
 
 
 def describe_query(tree: exp.Query, dialect: str) -> str:
-    """Return a statement in a few words: what it selects, from which tables, and how.
+    """Describe a statement in a few words: what it selects, from which tables, and how.
 
     Aliases are left out: they are words of the model, and say nothing about what is computed.
     """
     if not isinstance(tree, exp.Select):
         return f"a combination of {' and '.join(_list_tables(tree))}"
-    selected = ", ".join(_write(item.unalias(), dialect) for item in tree.expressions)
+    selected = ", ".join(_format_sql(item.unalias(), dialect) for item in tree.expressions)
     parts = [f"{selected} of {' and '.join(_list_tables(tree))}"]
     for name, words in (("where", "where"), ("group", "per"), ("having", "having"), ("order", "sorted by")):
         clause = tree.args.get(name)
         if clause is not None:
             listed = clause.expressions or [clause.this]
-            parts.append(f"{words} {', '.join(_write(item, dialect) for item in listed)}")
+            parts.append(f"{words} {', '.join(_format_sql(item, dialect) for item in listed)}")
     if tree.args.get("limit") is not None:
-        parts.append(f"the first {_write(tree.args['limit'].expression, dialect)}")
+        parts.append(f"the first {_format_sql(tree.args['limit'].expression, dialect)}")
     return ", ".join(parts)
 
 
@@ -163,5 +166,5 @@ def _list_tables(tree: exp.Query) -> list[str]:
     return list(dict.fromkeys(table.name for table in tree.find_all(exp.Table) if table.name not in defined))
 
 
-def _write(item: exp.Expr, dialect: str) -> str:
+def _format_sql(item: exp.Expr, dialect: str) -> str:
     return item.sql(dialect=dialect, comments=False).replace('"', "").replace("`", "")

@@ -1,9 +1,9 @@
-"""The folder of a workspace on this machine, and what is kept beside its files.
+"""The folder of a workspace on this machine: its files, and the state that is kept beside them.
 
     base/of-DIGEST/ws-DIGEST/files/     the files; tools may write here
                              staging/   files that are being written
                              journal    a change that is being made
-                             index      what is known of each file, so that unchanged files need not be read
+                             index      the timestamps and hash of each file, so that unchanged files need not be read
                              lock       held by the process that works here
 
 The names come from the ids of the organization and the workspace, never from a stored path.
@@ -30,12 +30,12 @@ from everhold.workspaces.sandbox import EXECUTABLE, SandboxFolder, choose_mode
 _FORMAT = 1
 _LOCK = RetryPolicy(seconds=60, first_pause=0.002, longest_pause=0.1)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Linux stamps files by a clock that ticks every 1 to 10 ms. A file changed twice in one tick keeps its stamp.
+# Linux takes file timestamps from a clock that ticks every 1 to 10 ms: two changes in one tick get the same timestamp.
 _TICK_NS = 20_000_000
 
 
 class KnownFile(NamedTuple):
-    """What the index has of a file: its stamps when it was read, and the hash of what was read."""
+    """The index entry of a file: its timestamps when it was read, and the hash of its content."""
 
     mtime_ns: int
     ctime_ns: int
@@ -44,10 +44,10 @@ class KnownFile(NamedTuple):
     mode: int
     sha256: str
     is_settled: bool
-    """Whether the file was last changed clearly before it was read, so that equal stamps mean equal content."""
+    """Whether the file was last changed clearly before it was read, so that equal timestamps mean equal content."""
 
     def matches(self, status: os.stat_result) -> bool:
-        """Return whether a file surely has the same content as when it was read."""
+        """Return whether a file certainly has the content that it had when it was read."""
         stamps = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
         return self.is_settled and stamps == self[:4] and choose_mode(status) == self.mode
 
@@ -62,8 +62,8 @@ class FileIndex:
     """Files of the workspace whose content could not be fetched to this machine."""
 
 
-class WorkspacePlace:
-    """Where a workspace is on this machine."""
+class LocalFolder:
+    """The folder of a workspace on this machine."""
 
     def __init__(self, base: Path, organization_id: str, workspace_id: str) -> None:
         self.path = name_organization_folder(base, organization_id) / _name("ws", workspace_id)
@@ -74,10 +74,10 @@ class WorkspacePlace:
         return self.path / "files"
 
     @contextmanager
-    def open(self) -> Iterator["OpenPlace"]:
-        """Yield the place, created if needed and locked: one process and thread works in it at a time.
+    def open(self) -> Iterator["LockedFolder"]:
+        """Create the folder if it is missing, lock it against other processes and threads, and yield it.
 
-        StoreBusy if another works in it for a minute; FileError if the disk fails.
+        Raise StoreBusy if it stays locked for a minute, and FileError if the disk fails.
         """
         with translate_errors(self.path):
             make_private_folder(self.path)
@@ -89,14 +89,14 @@ class WorkspacePlace:
                         with suppress(FileExistsError):
                             os.mkdir(name, 0o700, dir_fd=descriptors[0])
                         descriptors.append(os.open(name, _FOLDER, dir_fd=descriptors[0]))
-                    yield OpenPlace(self.path, *descriptors)
+                    yield LockedFolder(self.path, *descriptors)
                 finally:
                     for descriptor in descriptors:
                         os.close(descriptor)
 
 
-class OpenPlace:
-    """A locked place: its files, and the files that are being written."""
+class LockedFolder:
+    """A workspace's folder while it is locked: its files, staged files, journal and index."""
 
     def __init__(self, path: Path, own: int, files: int, staging: int) -> None:
         self.path = path
@@ -128,7 +128,7 @@ class OpenPlace:
         self.files.publish(names, self._staging, staged)
 
     def clear_staging(self) -> None:
-        """Delete what an interrupted change has left."""
+        """Delete the staged files that an interrupted change has left."""
         with os.scandir(self._staging) as leftovers:
             for leftover in leftovers:
                 with suppress(FileNotFoundError):
@@ -136,7 +136,7 @@ class OpenPlace:
 
     @contextmanager
     def make_temporary(self) -> Iterator[Any]:
-        """Yield an open file without a name, which is gone when it is closed."""
+        """Yield an open temporary file. It has no name any more, so closing it deletes it."""
         name = secrets.token_hex(8)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, 0o600, dir_fd=self._staging)
@@ -145,7 +145,7 @@ class OpenPlace:
             yield file
 
     def read_clock(self) -> int:
-        """Return the time by the file system's own clock, less one tick."""
+        """Return a time of the file system's clock; a file that was changed earlier has its final timestamp."""
         os.utime("lock", dir_fd=self._own, follow_symlinks=False)
         return os.stat("lock", dir_fd=self._own, follow_symlinks=False).st_mtime_ns - _TICK_NS
 
@@ -191,7 +191,7 @@ class OpenPlace:
         with os.fdopen(descriptor, "rb") as file:
             try:
                 document = json.loads(file.read())
-            except ValueError:  # it is written atomically, so another program has changed it
+            except ValueError:  # we write it atomically, so another program has changed it
                 return None
         return document if isinstance(document, dict) else None
 
@@ -236,7 +236,7 @@ def translate_errors(path: Path) -> Iterator[None]:
 def _lock(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
-    def take(_: int) -> None:
+    def try_lock(_: int) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -244,7 +244,7 @@ def _lock(path: Path) -> Iterator[None]:
 
     busy = StoreBusy(f"another process works in the workspace at {path.parent}")
     try:
-        retry("lock a workspace", take, _LOCK, give_up=lambda _: busy)
+        retry("lock a workspace", try_lock, _LOCK, give_up=lambda _: busy)
         yield
     finally:
         os.close(descriptor)
