@@ -95,8 +95,8 @@ def _require_token(request: Document, token: str | None) -> None:
 class WorkerPool:
     """Threads that answer requests and put the replies into the outgoing queue.
 
-    A request goes to the thread that became idle last. One queue for all threads would wake them in turn, which takes
-    longer: each would begin with cold caches.
+    A request goes to the thread that became idle last. With one queue for all threads, a single client's requests went
+    to another thread nearly every time.
     """
 
     def __init__(self, count: int, rules: RequestRules, outgoing: OutgoingQueue) -> None:
