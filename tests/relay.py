@@ -21,15 +21,23 @@ AS_REDIS = (b"$6\r\nvalkey\r\n", b"$5\r\nredis\r\n")
 Before = tuple[bytes, Callable[[], object]]
 
 
+def _connect(target: int | Path) -> socket.socket:
+    if isinstance(target, int):
+        return socket.create_connection(("127.0.0.1", target))
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(target))
+    return connection
+
+
 @contextmanager
 def relay(
-    port: int,
+    target: int | Path,
     *,
     replacing: tuple[bytes, bytes] | None = None,
     before: Before | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[int]:
-    """The port of a relay to another port.
+    """The port of a relay to another port, or to the socket at a path.
 
     Of what comes back, one thing may be replaced by another; before a word is passed on, something may be done.
     """
@@ -40,7 +48,7 @@ def relay(
         while True:
             try:
                 outside, _ = listener.accept()
-                inside = socket.create_connection(("127.0.0.1", port))
+                inside = _connect(target)
                 if tls:
                     outside = tls.wrap_socket(outside, server_side=True)
             except OSError:
@@ -48,8 +56,8 @@ def relay(
                     return
                 continue
             opened.extend((outside, inside))
-            for source, target, change in ((outside, inside, None), (inside, outside, replacing)):
-                given = (source, target, change, before if source is outside else None)
+            for source, sink, change in ((outside, inside, None), (inside, outside, replacing)):
+                given = (source, sink, change, before if source is outside else None)
                 threading.Thread(target=_copy, args=given, daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()

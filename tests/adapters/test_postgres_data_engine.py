@@ -15,6 +15,7 @@ from everhold.ask.connections.address import parse_address
 from everhold.ask.guard import check_statement
 from everhold.ports.data_engine import CheckedStatement, QueryLimits
 from everhold.ports.databases import DatabaseTables
+from tests.relay import relay
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import read_database_name
 
@@ -131,6 +132,17 @@ def test_the_server_ends_a_long_query(
 def test_a_superuser_is_refused(engine: SandboxedDataEngine, empty_postgres_url: str) -> None:
     with pytest.raises(QueryFailed, match="role 'postgres' can read files of the server"):
         run_unchecked(engine, open_tables(empty_postgres_url), "SELECT 1")
+
+
+def test_a_server_without_tls_is_not_used_if_the_address_requires_tls(
+    engine: SandboxedDataEngine, data: DatabaseTables, postgres_server: PostgresServer
+) -> None:
+    with relay(postgres_server.socket) as port:
+        url = f"postgresql://data_reader@localhost:{port}/{data.address.database}"
+        assert run_unchecked(engine, open_tables(url), "SELECT 1") == ((1,),)
+        for mode in ("require", "verify-full"):
+            with pytest.raises(DataUnavailable, match="server does not support SSL, but SSL was required"):
+                run_unchecked(engine, open_tables(f"{url}?sslmode={mode}"), "SELECT 1")
 
 
 def test_an_absent_server(engine: SandboxedDataEngine) -> None:

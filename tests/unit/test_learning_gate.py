@@ -91,19 +91,19 @@ def test_one_correction_repairs_a_wrong_confirmation(shop: Shop) -> None:
     assert shop.ask("how many folks are in Germany") == [(2,)]
 
 
-def test_a_correction_holds_for_a_question_that_a_pattern_of_the_same_shape_does_not_answer(tmp_path: Path) -> None:
-    """A value of two domains may be taken for that of the other one, whatever patterns of the same shape there are."""
+def test_a_correction_holds_for_a_value_that_two_patterns_take_differently(tmp_path: Path) -> None:
+    """Each of the corrections has the shape of a pattern that exists already, and that does not answer it."""
     path = make_shop(tmp_path / "shop.sqlite")
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE customers SET city = 'Spain' WHERE country = 'France'")
+        database.execute("UPDATE customers SET city = 'Japan' WHERE country = 'France'")
     shop = Shop(path)
-    shop.teach("how many folks of France", IN_FRANCE)
-    for question in ("how many folks of Spain", "how many folks of France", "how many folks of Germany"):
-        for column in ("city", "country"):
-            value = question.rpartition(" ")[2]
-            right = f"SELECT count(*), 7 FROM customers WHERE {column} = '{value}'"
-            shop.teach(question, right)
-            assert shop.ask(question) == shop.gate.run(right)
+    shop.teach("how many folks live in Berlin", "SELECT count(*) FROM customers WHERE city = 'Berlin'")
+    shop.teach("how many folks live in France", IN_FRANCE)
+    question = "how many folks live in Japan"
+    for column in ("city", "country", "city", "country"):
+        right = f"SELECT count(*) FROM customers WHERE {column} = 'Japan'"
+        shop.teach(question, right)
+        assert shop.ask(question) == shop.gate.run(right)
 
 
 def test_what_was_held_back_is_used_when_what_it_would_break_is_retired(shop: Shop) -> None:
