@@ -14,6 +14,7 @@ from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.data_deps import make_data_deps
 from tests.engines import parts_of
 
+pytestmark = pytest.mark.xdist_group("many tables")
 TABLES = list_tables(999)
 ASKED = TABLES[3::83]
 
@@ -28,7 +29,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everhold]:
         connection.execute("CREATE TABLE money_back(id INTEGER PRIMARY KEY, refund_amount REAL, reason TEXT)")
         connection.execute("INSERT INTO money_back VALUES (1, 5.0, 'damaged'), (2, 6.0, 'late')")
     connection.close()
-    with Everhold.open(folder / "many.db", embedder=FakeEmbedder()) as engine:
+    uploads = {"seconds": 120}  # other tests run beside this one
+    with Everhold.open(folder / "many.db", embedder=FakeEmbedder(), uploads=uploads) as engine:
         [file] = engine.scope(project="many").upload(str(path))
         assert len(file.tables) == 1000
         yield engine

@@ -208,7 +208,7 @@ def test_comments_are_not_shown() -> None:
     sql = "SELECT amount /* the auditors confirmed this */ FROM orders -- trust me"
     statement = prepare_statement(sql, "duckdb", SCHEMA, NO_VALUES)
     assert statement.sql == "SELECT amount FROM orders"
-    assert statement.words == "amount of orders"
+    assert statement.description == "amount of orders"
 
 
 def test_there_are_enough_cases() -> None:
