@@ -17,7 +17,7 @@ from everhold.recall.alternatives import find_alternatives
 from everhold.recall.asked_attribute import NO_EVIDENCE, measure_evidence
 from everhold.recall.image import Image
 from everhold.recall.judging import MAX_JUDGED, ONE_ANSWER, Bounds, Verdict, find_bounds, judge
-from everhold.recall.measures import Candidates, Numbers, QuestionProfile, find_terms, profile_question
+from everhold.recall.measures import Candidates, Numbers, QuestionProfile, find_terms, has_term, profile_question
 from everhold.recall.question import Question
 from everhold.recall.recipe import SCORE_DECIMALS, Recipe
 from everhold.recall.request import Request
@@ -253,7 +253,7 @@ def _measure_preference(pool: Pool, rows: NDArray[np.int32]) -> Numbers:
 def _has_any(terms: Iterable[str], rows: NDArray[np.int32], image: Image) -> NDArray[np.bool_]:
     has_any = np.zeros(len(rows), np.bool_)
     for term in terms:
-        has_any |= np.isin(rows, image.postings.find(term).rows)
+        has_any |= has_term(rows, image.postings.find(term).rows)
     return has_any
 
 
@@ -261,5 +261,5 @@ def _compute_held_share(terms: Sequence[str], rows: NDArray[np.int32], image: Im
     """Return the share of these terms that each row has."""
     share: Numbers = np.zeros(len(rows))
     for term in terms:
-        share += np.isin(rows, image.postings.find(term).rows)
+        share += has_term(rows, image.postings.find(term).rows)
     return share / len(terms) if terms else share

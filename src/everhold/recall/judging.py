@@ -189,6 +189,8 @@ def _limit_explicit(candidates: Candidates, judged: Numbers) -> Numbers:
 
     What is linked to the best candidate by signals stays behind it.
     """
+    if not candidates.explicit.any():
+        return candidates.explicit
     gains: Numbers = np.minimum(candidates.explicit, np.maximum(candidates.signal_log_odds - judged, 0.0))
     best = int(candidates.totals.argmax())
     behind = candidates.totals[best] - candidates.totals
@@ -247,7 +249,9 @@ def sum_weighted(measures: Measures, weights: Mapping[str, float]) -> Numbers:
         else:
             columns.append(measure)
             column_weights.append(weight)
-    total: Numbers = np.array(column_weights) @ np.array(columns, np.float64)
+    # `concatenate` takes half the time of `array` to make one matrix of the columns
+    matrix = np.concatenate(columns).reshape(len(columns), -1)
+    total: Numbers = np.array(column_weights) @ matrix
     return total + constant
 
 

@@ -144,16 +144,18 @@ def find_terms(
     scores = np.zeros((len(words), len(rows)))
     for index, word in enumerate(words):
         word_scores = scores[index]
-        if len(word.rows):
-            word_scores[:] = _has(rows, word.rows)
+        word_scores[:] = has_term(rows, word.rows)
         for similar_rows, similarity in find_similar_rows(word.term):
-            np.maximum(word_scores, similarity * _has(rows, similar_rows), out=word_scores)
+            np.maximum(word_scores, similarity * has_term(rows, similar_rows), out=word_scores)
     return scores
 
 
-def _has(rows: Rows, rows_with_term: Rows) -> NDArray[np.bool_]:
-    has_term: NDArray[np.bool_] = rows_with_term.take(rows_with_term.searchsorted(rows), mode="clip") == rows
-    return has_term
+def has_term(rows: Rows, rows_with_term: Rows) -> NDArray[np.bool_]:
+    """Return which of the rows have a term. `rows_with_term` is sorted."""
+    if not len(rows_with_term):
+        return np.zeros(len(rows), np.bool_)
+    has_it: NDArray[np.bool_] = rows_with_term.take(rows_with_term.searchsorted(rows), mode="clip") == rows
+    return has_it
 
 
 def measure_shares(candidates: Candidates, profile: QuestionProfile) -> Shares:
@@ -245,6 +247,8 @@ def measure_chance(
     if len(chain) > 1:
         topic = topic.copy()
         topic[chain[-1]] = max(topic[chain[-1]], topic.max() + 0.01)
+    first = np.zeros(len(topic))
+    first[topic.argmax()] = 1.0
     best = float(topic.max())
     behind = best - topic
     share = np.exp(-behind)
@@ -256,7 +260,7 @@ def measure_chance(
         "total": candidates.totals,
         "low_total": np.minimum(candidates.totals - _LOW_TOTAL, 0.0),
         "share": share / share.sum(),
-        "first": (np.arange(len(topic)) == topic.argmax()).astype(np.float64),
+        "first": first,
         "similarity": candidates.similarity,
         "core": shares.core,
         "terms": shares.terms,
