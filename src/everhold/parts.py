@@ -103,8 +103,8 @@ class Parts:
         """Return whether everything is being embedded again by another first model."""
         return self.reembedding is not None and self.reembedding.is_running
 
-    def find_recall_deps(self, model: str | None) -> RecallDeps:
-        """Return the dependencies of a recall by a model, or by the serving model if it is None."""
+    def find_recall_deps(self, model: str | None = None) -> RecallDeps:
+        """Return the dependencies of a recall by a model; the default is the serving model."""
         return find_recall_deps(model, self.recall_deps, self.beside, self.write_deps.chunking.embedder.model)
 
     def embed_imported(self, organization: str, report: ReportProgress = ignore_progress) -> int:

@@ -143,7 +143,7 @@ class MemoryVerbs(ScopedView):
         message_ids = [message_id for memory in shown for message_id in memory.message_ids]
         told_by = find_readable(self._parts.session_deps, scope, message_ids)
         if preview or not ids:
-            self._note("read", {"preview": len(ids)})
+            self._log_call("read", {"preview": len(ids)})
             return Forgotten(len(ids), shown, preview, tuple(derived[:SHOWN]), told_by)
         count = forget.forget_all(self._parts.write_deps, scope, ids, hard=hard, progress=progress)
         return Forgotten(count, shown, False, tuple(derived[:SHOWN]), told_by)
@@ -157,7 +157,7 @@ class MemoryVerbs(ScopedView):
         """
         merged = merge.merge_duplicates(self._parts.write_deps, self.scope, preview=preview)
         if preview:
-            self._note("read", {"preview": merged.count})
+            self._log_call("read", {"preview": merged.count})
         return merged
 
     @log_as("update")
@@ -194,7 +194,7 @@ class MemoryVerbs(ScopedView):
     def get(self, memory_id: MemoryId) -> Memory:
         """Return one memory, by its id or by the caller's own key for it."""
         memory = require_memory(self._parts.records, self.scope, memory_id)
-        self._note("read", {"memory": memory.id}, [memory.id], memory_id=memory.id)
+        self._log_call("read", {"memory": memory.id}, [memory.id], memory_id=memory.id)
         return memory
 
     @log_as("read")
@@ -221,7 +221,7 @@ class MemoryVerbs(ScopedView):
             cursor=cursor,
             oldest_first=oldest_first,
         )
-        self._note("read", {"listed": len(page)})
+        self._log_call("read", {"listed": len(page)})
         return page
 
     @log_as("read")
@@ -231,7 +231,7 @@ class MemoryVerbs(ScopedView):
         `only="session"` leaves out what was not written in the view's session.
         """
         number = count_matching(self._parts.records, self._narrow(only), make_filter(**filters))
-        self._note("read", {"counted": number})
+        self._log_call("read", {"counted": number})
         return number
 
     @log_as("read")
@@ -240,7 +240,7 @@ class MemoryVerbs(ScopedView):
         memory = require_memory(self._parts.records, self.scope, memory_id)
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
         revisions = self._parts.records.scan(Revision, self.scope.organization, where, order="revision")
-        self._note("read", {"memory": memory.id, "history": True}, memory_id=memory.id)
+        self._log_call("read", {"memory": memory.id, "history": True}, memory_id=memory.id)
         return revisions
 
     @log_as("read")
@@ -251,14 +251,14 @@ class MemoryVerbs(ScopedView):
         related = relate.relations(
             self._parts.records, self.scope, memory_id, depth=depth, relationship_type=relationship_type
         )
-        self._note("read", {"related": len(related)}, [item.memory.id for item in related])
+        self._log_call("read", {"related": len(related)}, [item.memory.id for item in related])
         return related
 
     @log_as("read")
     def tags(self) -> dict[str, int]:
         """Return how many memories have each tag."""
         counts = relate.tag_counts(self._parts.records, self.scope)
-        self._note("read", {"tags": len(counts)})
+        self._log_call("read", {"tags": len(counts)})
         return counts
 
     @log_as("read")
@@ -266,7 +266,7 @@ class MemoryVerbs(ScopedView):
         """Return the tags of those of these memories that have any."""
         memories = self._parts.records.get(Memory, self.scope.organization, memory_ids)
         covered_ids = [name for name, memory in memories.items() if self.scope.can_read(memory)]
-        self._note("read", {"tagged": len(covered_ids)})
+        self._log_call("read", {"tagged": len(covered_ids)})
         return read_tags(self._parts.records, self.scope.organization, covered_ids)
 
     def log(
