@@ -130,7 +130,7 @@ def _make_recalled_item(record: Memory | Message, source: ContextSource) -> Item
     turn = _make_turn(record, source.zone)
     session = "this session" if record.session_id == source.scope.session else f"session {record.session_id}"
     place = session if record.position is None else f"message {record.position} of {session}"
-    return replace(turn, provenance=f"{place}, {turn.provenance}", shows_time=True)
+    return replace(turn, provenance=f"{place}, {turn.provenance}", has_time=True)
 
 
 def choose_zone(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:

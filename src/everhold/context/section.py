@@ -27,7 +27,7 @@ TITLES = {
 class Item:
     """One entry of a section.
 
-    `provenance` says where the text comes from. `at` is shown as a date in its own time zone; `shows_time` adds the time
+    `provenance` says where the text comes from. `at` is shown as a date in its own time zone; `has_time` adds the time
     of day.
     """
 
@@ -35,7 +35,7 @@ class Item:
     memory: Memory | None = None
     at: datetime | None = None
     provenance: str | None = None
-    shows_time: bool = False
+    has_time: bool = False
 
 
 @dataclass(frozen=True)
