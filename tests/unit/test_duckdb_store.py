@@ -184,9 +184,9 @@ class Counting(DuckdbRecords):
 
     looks = 0
 
-    def find_rows_in(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
+    def find_rows_by_columns(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
         self.looks += 1
-        return super().find_rows_in(table, columns, wanted)
+        return super().find_rows_by_columns(table, columns, wanted)
 
 
 @pytest.fixture

@@ -141,11 +141,11 @@ class Call:
             yield StepCounter(show, step, total).add
 
     @contextmanager
-    def watch(self, explain: "Explain", *, is_quiet: bool = False) -> Iterator[ReportProgress]:
+    def track_steps(self, explain: "Explain", *, is_quiet: bool = False) -> Iterator[ReportProgress]:
         """Show the steps of long work that Ctrl-C ends between two batches; `explain` says what was kept then."""
-        from everhold.interfaces.cli.interrupts import watch_steps
+        from everhold.interfaces.cli.interrupts import track_steps
 
-        with watch_steps(explain, is_quiet=is_quiet or self.as_json) as report:
+        with track_steps(explain, is_quiet=is_quiet or self.as_json) as report:
             yield report
 
 

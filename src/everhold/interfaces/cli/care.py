@@ -22,7 +22,7 @@ from everhold.files import create_text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_call_without_store, make_store_call
 from everhold.interfaces.cli.ids import resolve_id
-from everhold.interfaces.cli.interrupts import explain_export, explain_move
+from everhold.interfaces.cli.interrupts import explain_interrupted_export, explain_interrupted_move
 from everhold.interfaces.shared.times import format_local
 from everhold.model import AccessLog
 from everhold.settings import FILE, Settings
@@ -122,7 +122,7 @@ def export(
     """Export an organization to a file."""
     if str(file) == "-":
         return _export_to_standard_output(call, organization, decrypt)
-    with call.watch(partial(explain_export, file)) as report:
+    with call.track_steps(partial(explain_interrupted_export, file)) as report:
         count = call.engine.export(
             file, organization=organization, overwrite=overwrite, decrypt=decrypt, progress=report
         )
@@ -153,7 +153,7 @@ def _export_to_standard_output(call: Call, organization: str, decrypt: bool) -> 
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n", write_through=True)
     try:
         # The bar and the rows would share the terminal if neither is redirected.
-        with call.watch(partial(explain_export, Path("-")), is_quiet=sys.stdout.isatty()) as report:
+        with call.track_steps(partial(explain_interrupted_export, Path("-")), is_quiet=sys.stdout.isatty()) as report:
             call.engine.export(out, organization=organization, decrypt=decrypt, progress=report)
         if names := _list_uploaded(call, organization):
             print(_explain_left_out(names), file=sys.stderr)
@@ -201,7 +201,7 @@ def move(
     for option, place in (("--from", source), ("--to", target)):
         if load_settings(place).storage.startswith("memory:"):
             raise InvalidInput(f"{option} {place} is gone when this command ends", remedy="name a store that lasts")
-    with call.watch(explain_move) as report:
+    with call.track_steps(explain_interrupted_move) as report:
         moved = Everhold.move(source, target, report)
     table = show.make_table("table", "rows", "hash, the same in both")
     for name, copied in moved.tables.items():

@@ -11,7 +11,7 @@ from everhold import ImportResult
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
-from everhold.interfaces.cli.interrupts import explain_import
+from everhold.interfaces.cli.interrupts import explain_interrupted_import
 
 app = typer.Typer()
 
@@ -62,7 +62,7 @@ def import_file(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing quarantine file.")] = False,
 ) -> CommandResult:
     """Import an export, the data of another system, a list of memories, or a text."""
-    with call.watch(explain_import) as report:
+    with call.track_steps(explain_interrupted_import) as report:
         loaded = call.engine.load(
             file,
             organization=organization,
