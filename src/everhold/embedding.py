@@ -100,7 +100,7 @@ def add_cache(settings: Settings, embedder: Embedder) -> Embedder:
 
 
 def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
-    """Return the embedder of a model that still serves but is no longer chosen, or WordsOnlyEmbedder if it is unavailable."""
+    """Return the embedder of a model that still serves but is no longer chosen, or else WordsOnlyEmbedder."""
     name, at, _ = model.name.rpartition("@")
     try:
         if at and settings.embedding.url is not None:

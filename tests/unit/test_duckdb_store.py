@@ -36,7 +36,7 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Patch, Put, Unhide, Where
 from everhold.schema.rows import Key
 from everhold.schema.table import Table
-from everhold.testing.records_rows import make_family, make_row, add_minutes_to_noon
+from everhold.testing.records_rows import add_minutes_to_noon, make_family, make_row
 from tests.engines import make_store
 
 PROCESS = multiprocessing.get_context("spawn")

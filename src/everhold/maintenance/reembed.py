@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from everhold import clock
 from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, format_value
 from everhold.maintenance.serving import (
+    delete_model,
     list_models,
     list_unused_models,
     register_model,
     retire_model,
     switch_serving_model,
-    delete_model,
 )
 from everhold.model import Chunk, EmbeddingModel, Job, Memory, Organization, Revision
 from everhold.model.announcement import make_announcement

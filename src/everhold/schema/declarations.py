@@ -250,7 +250,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
                 # Failed calls are rare.
                 Lookup(("success", "timestamp"), only_false=True),
             ),
-            # The position in the organization's chain of lines. Two processes that extend the chain cannot both succeed.
+            # The position in the organization's chain. If two processes extend the chain at once, one of them fails.
             uniques=(Unique("sealed", ("sealed",), when="sealed"),),
             # No other references: a line keeps the ids of memories and sessions that were purged.
             references=(_ORGANIZATION,),

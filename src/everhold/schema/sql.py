@@ -18,8 +18,7 @@ class Dialect(Value):
     - `among` compares a column with a list that is bound as one value; empty if the values are bound one by one.
     - `row_number` defines a column that every table gets in addition to its own; empty for none.
     - `sets_one_null` says whether ON DELETE SET NULL can name one column of a composite foreign key.
-    - Without `has_constraints`, tables are created without keys, constraints and indexes, for stores that check these in
-    Python.
+    - Without `has_constraints`, tables have no keys, constraints and indexes. The store checks the rules in Python.
     """
 
     name: str

@@ -28,7 +28,7 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import ENTITIES, TABLES, get_key, get_table
 from everhold.schema.operations import Delete, Hide, Increment, Op, Operation, Patch, Put, Unhide, Where
-from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, add_minutes_to_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, is_same_row, make_family, make_row
 
 SOFT = [table.name for table in TABLES.values() if table.soft]
 Contents = dict[str, list[Row]]

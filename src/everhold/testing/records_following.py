@@ -11,7 +11,7 @@ from everhold.model import AccessLog, Memory, Organization, Outbox
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Page, Patch, Put, Where
 from everhold.testing.records_concurrency import run_in_threads
-from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, add_minutes_to_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, is_same_row, make_family, make_row
 
 Reopen = Callable[[], Records]
 

@@ -13,7 +13,7 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.conditions import is_match
 from everhold.schema.operations import AllOf, AnyOf, Condition, Hide, Not, Op, Page, Put, Where
-from everhold.testing.records_rows import NOON, make_row, add_minutes_to_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, make_row
 
 TEXTS = ["", "A", "a", "aB", "b", "é", "z", "ก", "\uff5e", "😀", None]
 INSIDE = ["linux", "Linux", "ลินุกซ์", 1, 1.5, True, None, [], ["linux", 2], {"a": 1}]

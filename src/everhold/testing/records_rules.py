@@ -10,7 +10,7 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import ENTITIES, get_key, get_table
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
-from everhold.testing.records_rows import NOON, VECTOR, is_same_row, make_row, add_minutes_to_noon
+from everhold.testing.records_rows import NOON, VECTOR, add_minutes_to_noon, is_same_row, make_row
 
 
 class RuleCase(NamedTuple):

@@ -42,7 +42,7 @@ from everhold.schema.operations import (
     Where,
 )
 from everhold.schema.table import TENANT, Kind, Table
-from everhold.testing.records_rows import NOON, make_row, add_minutes_to_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, make_row
 
 ORGANIZATIONS = ("o", "ö")
 Values = st.SearchStrategy[Any]

@@ -17,7 +17,7 @@ from everhold.model import Agent, Block, BlockAgent, Lease, Memory, Organization
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Require, Unhide
-from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, add_minutes_to_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, is_same_row, make_family, make_row
 
 MEMORY = ("org", "m")
 

@@ -1,7 +1,7 @@
 """Match regular expressions in linear time: the work is at most the text's length times the pattern's size.
 
-Python's `re` backtracks. A pattern such as `(a+)+$`, which a caller may store with a tool, could take hours on a text of
-forty characters. Here a pattern is compiled to a nondeterministic finite automaton (NFA), and matching keeps the set of
+Python's `re` backtracks: a pattern such as `(a+)+$`, which a caller may store with a tool, could take hours on forty
+characters. Here a pattern is compiled to a nondeterministic finite automaton (NFA), and matching keeps the set of
 all states that the automaton may be in (Thompson's algorithm).
 """
 

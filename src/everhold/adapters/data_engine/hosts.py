@@ -69,7 +69,7 @@ def is_allowed(host: str, address: _IpAddress, allowed_hosts: Collection[str]) -
 
 
 def _unwrap_ipv4(address: _IpAddress) -> _IpAddress:
-    """Return the IPv4 address that an IPv6 address contains, because a router may deliver to it; or else the address."""
+    """Return the IPv4 address inside an IPv6 address, because a router may deliver to it; otherwise the address."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if address in _NAT64:

@@ -176,7 +176,7 @@ class RowReader:
         return self._dynamo.query(partition) if lookup is None else self._query_prefixes(partition, *lookup)
 
     def _choose_lookup(self, layout: Layout, known_values: Mapping[str, Sequence[Any]]) -> tuple[str, list[str]] | None:
-        """Return the name of an index that begins with a column of few known values, and a key prefix for each value."""
+        """Return the name of an index whose first column has few known values, and a key prefix for each value."""
         for index, columns in layout.lookups.items():
             values = known_values.get(columns[0])
             # An index leaves out rows without a value in its first column.
@@ -200,7 +200,7 @@ class RowReader:
             yield from self._dynamo.query(partition, index=index, prefix=prefix)
 
     def _read_numbered(self, layout: Layout, organization_id: str | None, where: Sequence[Condition]) -> Iterator[Item]:
-        """Yield items of a table with generated numbers, beginning with the partition of the lowest number asked for."""
+        """Yield items of a table with generated numbers, from the partition of the lowest possible number on."""
         table = layout.table
         assert table.generated is not None
         numbers = _collect_values(where).get(table.generated)

@@ -41,8 +41,8 @@ class UploadedFile:
     """A source, its tables, and what the reader detected and repaired.
 
     `is_new` is False if the same content had been uploaded before. `details` are the detected properties: "format",
-    "encoding", "separator", "decimal", "dates", "header". `notes` are sentences about repairs. `seconds` is the duration
-    of each step of reading.
+    "encoding", "separator", "decimal", "dates", "header". `notes` are sentences about repairs. `seconds` says how long
+    each step of reading took.
     """
 
     source: Source

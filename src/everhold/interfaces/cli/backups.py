@@ -11,7 +11,11 @@ from everhold import Everhold, Restored
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
-from everhold.interfaces.cli.interrupts import explain_interrupted_backup, explain_interrupted_restore, explain_interrupted_verification
+from everhold.interfaces.cli.interrupts import (
+    explain_interrupted_backup,
+    explain_interrupted_restore,
+    explain_interrupted_verification,
+)
 from everhold.interfaces.shared.times import format_local_with_zone
 
 app = typer.Typer()

@@ -13,7 +13,11 @@ from everhold import MaintenanceReport, MaintenanceRun, clock
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
-from everhold.interfaces.cli.interrupts import catch_stop_signals, explain_interrupted_maintenance, explain_interrupted_undo_run
+from everhold.interfaces.cli.interrupts import (
+    catch_stop_signals,
+    explain_interrupted_maintenance,
+    explain_interrupted_undo_run,
+)
 from everhold.interfaces.shared.documents import Line, document, encode_json
 from everhold.interfaces.shared.times import format_local, parse_duration
 from everhold.maintenance_jobs import JOBS
