@@ -145,8 +145,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "maintenance": {
         "maintain": "Run maintenance jobs, such as purging expired memories.",
-        "runs": "Show the latest runs of maintenance.",
-        "undo-run": "Undo all that a run of maintenance changed in memories.",
+        "runs": "List the latest maintenance runs.",
+        "undo-run": "Undo the changes that a maintenance run made to memories.",
     },
 }
 
