@@ -106,7 +106,9 @@ def doctor(call: Call) -> CommandResult:
     return CommandResult(report, Group(*parts), 1 if report.problems else 0)
 
 
-Organization = Annotated[str, typer.Option("--org", metavar="ID", rich_help_panel="Where")]
+Organization = Annotated[
+    str, typer.Option("--org", metavar="ID", help="Use this organization.", rich_help_panel="Store and scope")
+]
 
 
 @command(app, "export", make_store_call)

@@ -45,7 +45,9 @@ def _show_log(context: typer.Context, count: int) -> None:
 @app.callback()
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
     verbose: Annotated[
         int, typer.Option("--verbose", "-v", count=True, help="Show the log on standard error; -vv shows more.")
     ] = 0,
@@ -62,7 +64,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "get": "Show a memory with all its fields.",
         "list": "Show memories, the newest first.",
         "count": "Count memories.",
-        "revise": "Change a memory; its history is kept. 'never' removes a time.",
+        "revise": "Change a memory; its history is kept. The time 'never' removes a date.",
         "supersede": "Replace a memory with a new one.",
         "history": "Show the earlier versions of a memory.",
     },

@@ -19,7 +19,9 @@ app = typer.Typer()
 def erase(
     call: Call,
     user: Annotated[str, typer.Argument(metavar="USER")],
-    organization: Annotated[str, typer.Option("--org", metavar="ID", rich_help_panel="Where")] = "default",
+    organization: Annotated[
+        str, typer.Option("--org", metavar="ID", help="Use this organization.", rich_help_panel="Store and scope")
+    ] = "default",
     yes: Yes = False,
     preview: Preview = False,
 ) -> CommandResult:

@@ -28,10 +28,16 @@ PathArgument = Annotated[
 ]
 Organization = Annotated[
     str | None,
-    typer.Option("--org", metavar="ID", help="Default: the bundle's own, or default.", rich_help_panel="Where"),
+    typer.Option(
+        "--org",
+        metavar="ID",
+        help="Import into this organization. Default: that of the bundle, or default.",
+        rich_help_panel="Store and scope",
+    ),
 ]
 User = Annotated[
-    str | None, typer.Option(metavar="ID", help="Whose the memories and sessions become.", rich_help_panel="Where")
+    str | None,
+    typer.Option(metavar="ID", help="Give the memories and sessions to this user.", rich_help_panel="Store and scope"),
 ]
 System = Annotated[
     str | None, typer.Option("--from", metavar="SYSTEM", help="The system; by default, the content tells.")

@@ -101,7 +101,9 @@ def list_runs(
 
 
 @command(app, "undo-run", make_store_call)
-def undo_run(call: Call, run: Annotated[str, typer.Argument(metavar="RUN")]) -> CommandResult:
+def undo_run(
+    call: Call, run: Annotated[str, typer.Argument(metavar="RUN", help="The id of a run; `everhold runs` lists them.")]
+) -> CommandResult:
     """Undo the changes that a maintenance run made to memories."""
     with call.track_steps(explain_interrupted_undo_run) as show_progress:
         undone = call.engine.undo_run(run, progress=show_progress)
