@@ -252,8 +252,8 @@ def keep_descriptions(
     for described in tables:
         previous = by_name.get(described.table.table_name)
         previous_fields = {row.name: row for row in fields.get(previous.id, ())} if previous is not None else {}
-        new_fields = tuple(_keep_description(field, previous_fields.get(field.name)) for field in described.fields)
-        yield DescribedTable(_keep_description(described.table, previous), new_fields)
+        updated = tuple(_keep_description(field, previous_fields.get(field.name)) for field in described.fields)
+        yield DescribedTable(_keep_description(described.table, previous), updated)
 
 
 def _keep_description(row: Any, previous: Any) -> Any:

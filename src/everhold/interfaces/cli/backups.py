@@ -99,7 +99,7 @@ def restore(
     user: Annotated[str | None, typer.Option(metavar="ID", help="Restore one user only.")] = None,
     add: Annotated[bool, typer.Option("--add", help="Add what is missing to a store in use.")] = False,
 ) -> CommandResult:
-    """Restore a backup into an empty store of any kind: the one that --store names."""
+    """Restore a backup into the empty store that --store names. It may be of another kind."""
     if call.settings.storage.startswith("memory:"):
         raise InvalidInput("a store in memory is gone when this command ends", remedy="name a store that lasts")
     moment = call.parse_moment("--as-of", as_of)
