@@ -172,9 +172,10 @@ class SettledLines(Value):
 class Traits(Value):
     """A store's name, abilities and limits.
 
-    `words` and `vectors` say whether the store has its own index ("native") or Everhold's code searches
-    ("portable"). `commit_limit` is the maximum number of operations of a commit. `ordered` means that generated numbers become visible in their order.
-    `erasure_note` says what an operator must still do after `maintain(erased=True)` to remove purged rows from files.
+    `words` and `vectors` say whether the store has its own index ("native") or Everhold's code searches ("portable").
+    `commit_limit` is the maximum number of operations of a commit. `ordered` means that generated numbers become
+    visible in their order. `erasure_note` says what an operator must still do after `maintain(erased=True)` to remove
+    purged rows from files.
     """
 
     name: str
