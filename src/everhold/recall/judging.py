@@ -32,6 +32,7 @@ from everhold.recall.measures import (
     QuestionProfile,
     Shares,
     measure_chance,
+    measure_other_numbers,
     measure_shares,
     measure_topic,
     measure_update,
@@ -300,8 +301,12 @@ def _weigh_updates(
 ) -> Numbers:
     """Return the log odds that each of the newer candidates is an update of the old one, relative to none."""
     logits = sum_weighted(measure_update(candidates, profile, shares, topic, old, newer), weights)
-    apart: Numbers = candidates.evidence[newer, APART] * candidates.evidence[old, STATED]
-    return logits - APART_LOSS * np.maximum(apart, candidates.contrary[newer])
+    apart: Numbers = np.maximum(
+        candidates.evidence[newer, APART] * candidates.evidence[old, STATED], candidates.contrary[newer]
+    )
+    if profile.numbers:
+        apart = np.maximum(apart, measure_other_numbers(candidates, profile, old, newer))
+    return logits - APART_LOSS * apart
 
 
 def _find_outdated(

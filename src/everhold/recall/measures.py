@@ -84,6 +84,7 @@ class QuestionProfile(NamedTuple):
     of all terms, and in the weight of the core terms. `names` are the shares in the weight of all names; None without
     names. `terms` and `cores` are the numbers of terms. `unknown` is the share of core terms that the scope does not
     have. `head` is the index of the term for what is asked ("colour" in "which colour"), if the question has one.
+    `numbers` are the indexes of the terms that tell things of one kind apart ("7" in "room 7").
     """
 
     intent: Intent
@@ -96,6 +97,7 @@ class QuestionProfile(NamedTuple):
     anchored: bool
     now: int
     head: int | None = None
+    numbers: Sequence[int] = ()
 
 
 class Shares(NamedTuple):
@@ -131,6 +133,7 @@ def profile_question(question: Question, words: Sequence[Word], known: Sequence[
         bool(question.anchor),
         now,
         next((index for index, word in enumerate(words) if word.term == intent.head), None),
+        [index for index, word in enumerate(words) if word.term in intent.numbers] if intent.numbers else (),
     )
 
 
@@ -230,6 +233,20 @@ def measure_update(
     }
 
 
+def measure_other_numbers(
+    candidates: Candidates, profile: QuestionProfile, old: int, newer: NDArray[np.int64]
+) -> Numbers:
+    """Return 1 for each of the newer candidates that lacks a number of the question by which the old one is named.
+
+    "The code of gate 9 is 42" says nothing about gate 7. A question to be confirmed names the number that it doubts.
+    """
+    others: Numbers = np.zeros(len(newer))
+    for index in () if profile.intent.confirms else profile.numbers:
+        if candidates.holds[index, old] == 1.0:
+            others[candidates.holds[index, newer] == 0.0] = 1.0
+    return others
+
+
 def _measure_linked(candidates: Candidates, old: int, newer: NDArray[np.int64]) -> Numbers:
     """Return 1 for each of the newer candidates that repeats a name, a number or an unusual word of the old one."""
     terms = candidates.rare[old]
@@ -247,8 +264,6 @@ def measure_chance(
     if len(chain) > 1:
         topic = topic.copy()
         topic[chain[-1]] = max(topic[chain[-1]], topic.max() + 0.01)
-    first = np.zeros(len(topic))
-    first[topic.argmax()] = 1.0
     best = float(topic.max())
     behind = best - topic
     share = np.exp(-behind)
@@ -260,7 +275,7 @@ def measure_chance(
         "total": candidates.totals,
         "low_total": np.minimum(candidates.totals - _LOW_TOTAL, 0.0),
         "share": share / share.sum(),
-        "first": first,
+        "first": (np.arange(len(topic)) == topic.argmax()).astype(np.float64),
         "similarity": candidates.similarity,
         "core": shares.core,
         "terms": shares.terms,
