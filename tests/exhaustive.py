@@ -107,7 +107,10 @@ LEFT_TO_CONTRACT = {
     r"episodes)\.py::.*\[duckdb": (
         "These use the store by the contract of records, which DuckDB is held to. It runs the statements of SQLite."
     ),
-    r"flows/test_(asking|uploads|table_cache)\.py::.*\[postgres": (
+    r"contract/test_(agents|agent_files|blocks|tools|runs|windows)\.py::.*\[dynamodb": (
+        "They commit few rows at once. What commits many (conversations, workspaces, data) is tested on DynamoDB."
+    ),
+    r"flows/test_(asking|uploads|table_cache)\.py::.*\[(in_memory|postgres)": (
         "Uploaded data are read and asked outside of the store, which only keeps rows about them."
     ),
     r"test_crash\.py::test_a_vector_written_before_its_record_is_caught\[postgres|"
