@@ -103,15 +103,19 @@ LEFT_TO_CONTRACT = {
     r"test_crash\.py::test_with_vectors_in_chroma_and_sessions_in_redis_too\[(postgres|duckdb|dynamodb)": (
         "Chroma and Redis are the same beside every store; SQLite stands for all."
     ),
-    r"contract/test_(agents|agent_files|blocks|tools|runs|workspaces|windows|data|conversations|conversation_tables|episodes)"
-    r"\.py::.*\[duckdb": (
-        "These read and write through the contract of records, which DuckDB is held to. It runs the statements of SQLite."
+    r"contract/test_(agents|agent_files|blocks|tools|runs|workspaces|windows|data|conversations|conversation_tables|"
+    r"episodes)\.py::.*\[duckdb": (
+        "These use the store by the contract of records, which DuckDB is held to. It runs the statements of SQLite."
     ),
-    r"flows/test_(asking|uploads|table_cache)\.py::.*\[postgres": (
+    r"contract/test_(agents|agent_files|blocks|tools|runs|windows)\.py::.*\[dynamodb": (
+        "They commit few rows at once. What commits many (conversations, workspaces, data) is tested on DynamoDB."
+    ),
+    r"flows/test_(asking|uploads|table_cache)\.py::.*\[(in_memory|postgres)": (
         "Uploaded data are read and asked outside of the store, which only keeps rows about them."
     ),
     r"test_crash\.py::test_a_vector_written_before_its_record_is_caught\[postgres|"
-    r"test_episodes_crash\.py::(test_rollups_without_their_episodes_are_caught|test_a_killed_build_is_finished\[postgres)": (
+    r"test_episodes_crash\.py::(test_rollups_without_their_episodes_are_caught|"
+    r"test_a_killed_build_is_finished\[postgres)": (
         "SQLite shows in every run that planted bugs are caught, and that a killed build of episodes is finished."
     ),
     r"test_nothing_of_the_user_is_left_in_any_table\[dynamodb-plain": (

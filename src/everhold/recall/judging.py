@@ -78,7 +78,7 @@ class Bounds(NamedTuple):
 
 ONE_ANSWER = Bounds(0.24, 0.4)
 # For questions with several answers. The best of them must still reach the minimum of ONE_ANSWER.
-SEVERAL_ANSWERS = Bounds(0.065, 0.09)
+SEVERAL_ANSWERS = Bounds(0.065, 0.14)
 # The same among few candidates.
 ONE_AMONG_FEW = Bounds(0.29, 0.88)
 SEVERAL_AMONG_FEW = Bounds(0.25, 0.5)
