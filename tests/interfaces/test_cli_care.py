@@ -411,7 +411,7 @@ def test_init_keeps_passwords_to_the_owner_and_takes_no_settings_file_for_a_stor
     assert stat.S_IMODE((tmp_path / "everhold.yaml").stat().st_mode) == 0o600
     refused = run("init", "--store", "x.yaml", "--overwrite")
     assert refused.code != 0
-    assert "x.yaml is a settings file and no store; write `everhold init x.yaml`" in refused.err
+    assert "x.yaml is a settings file, not a store; write `everhold init x.yaml`" in refused.err
     assert "secret" in (tmp_path / "everhold.yaml").read_text()
 
 

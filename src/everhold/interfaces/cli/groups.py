@@ -43,6 +43,23 @@ Kind = Annotated[str | None, typer.Option(metavar="KIND", help="The kind of memo
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag of the memory. Repeat it for more.")
 ]
+Namespace = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Its namespace: short-term, long-term or your own.")
+]
+Key = Annotated[str | None, typer.Option(metavar="KEY", help="Your own name for the memory, unique in its scope.")]
+Priority = Annotated[int | None, typer.Option(metavar="1–10", help="Its importance, from 1 (lowest) to 10 (highest).")]
+Importance = Annotated[
+    float | None, typer.Option(metavar="0–1", help="Its importance from 0 to 1, instead of --priority.")
+]
+Expires = Annotated[str | None, typer.Option(metavar="TIME", help="When the memory expires, such as 7d.")]
+OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When the event happened.")]
+Aliases = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Another name by which questions may call it. Repeat it for more."),
+]
+Pinned = Annotated[
+    bool | None, typer.Option("--pinned/--not-pinned", help="Whether every context includes the memory.")
+]
 Confidence = Annotated[float | None, typer.Option(metavar="0–1", help="How certain the memory is.")]
 ValidFrom = Annotated[str | None, typer.Option(metavar="TIME", help="When the memory begins to be true.")]
 ValidTo = Annotated[str | None, typer.Option(metavar="TIME", help="When the memory stops being true.")]
@@ -67,32 +84,19 @@ ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Fail if 
 def read_memory_fields(
     call: Call,
     kind: Kind = None,
-    namespace: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its namespace: short-term, long-term or your own.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Your own name for the memory, unique in its scope.")
-    ] = None,
-    priority: Annotated[
-        int | None, typer.Option(metavar="1–10", help="Its importance, from 1 (lowest) to 10 (highest).")
-    ] = None,
-    importance: Annotated[
-        float | None, typer.Option(metavar="0–1", help="Its importance from 0 to 1, instead of --priority.")
-    ] = None,
+    namespace: Namespace = None,
+    key: Key = None,
+    priority: Priority = None,
+    importance: Importance = None,
     confidence: Confidence = None,
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When the memory expires, such as 7d.")] = None,
+    expires: Expires = None,
     valid_from: ValidFrom = None,
     valid_to: ValidTo = None,
-    at: Annotated[str | None, typer.Option(metavar="TIME", help="When the event happened.")] = None,
+    at: OccurredAt = None,
     speaker: Speaker = None,
     source_agent: SourceAgent = None,
-    alias: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Another name by which questions may call it. Repeat it for more."),
-    ] = None,
-    pinned: Annotated[
-        bool | None, typer.Option("--pinned/--not-pinned", help="Whether every context includes the memory.")
-    ] = None,
+    alias: Aliases = None,
+    pinned: Pinned = None,
     content: Content = None,
     provenance: Provenance = None,
     metadata: Metadata = None,
