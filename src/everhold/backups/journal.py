@@ -14,7 +14,7 @@ from everhold.backups.reading import BackupReader
 from everhold.backups.steps import ANYTHING, LIVE, Step
 from everhold.model import AccessLog, Block, Change, Counter, Memory, Message, Outbox, Revision
 from everhold.model.base import Row, make_field_adapter
-from everhold.ports.trimming import FEED_TRIMMED
+from everhold.ports.feed_start import FEED_TRIMMED
 from everhold.schema.table import TENANT
 
 _Owner = tuple[str, str]

@@ -25,6 +25,7 @@ from everhold.backups.verification import (
 from everhold.errors import EverholdError, InvalidInput, NotFound, StoreDamaged
 from everhold.exchange.restoring import RestoredRows, restore_rows
 from everhold.model import Memory, UserErasure
+from everhold.ports.feed_start import begin_feed
 from everhold.ports.records import Records
 from everhold.ports.stored_files import StoredFiles
 from everhold.progress import ReportProgress, StepCounter
@@ -99,6 +100,7 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
         written = restore_rows(records, selected, add=request.add, report=report)
         if not request.add:
             _add_keys(records, state, request)
+            begin_feed(records)
         files = _restore_files(EngineFiles(into, records), objects, selected.select_files(), report)
     dark = sum(reader.unreadable.values())
     restored = _summarize(manifest, written, files, selected.left_out + dark)
