@@ -17,6 +17,7 @@ from everhold.backups.journal import Journal, read_journal
 from everhold.backups.manifest import Manifest
 from everhold.backups.reading import BackupReader
 from everhold.backups.taking_back import ChosenRow, HashMemory, Source, TakeBack, has_same_content
+from everhold.backups.uniques import UniqueValues
 from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG, OWNER_TABLES
 from everhold.schema.declarations import DECLARATIONS
@@ -110,14 +111,20 @@ class RowsBetween:
     def read_fields(self, entity: type[Row]) -> Iterator[_Values]:
         table = CATALOG[entity]
         self._taken[table.name] = TakenRows()
-        for values, source in self._read_rows(entity, table):
-            fitting = self._drop_mentions(table, values)
+        uniques = UniqueValues(table)
+        for chosen in self._read_rows(entity, table):
+            fitting = self._drop_mentions(table, chosen.values)
             if fitting is None:
+                continue
+            self._source = chosen.source
+            values: _Values | None = fitting
+            if not uniques.add(fitting):
+                values, self._source = uniques.release(fitting), Source.LATER
+            if values is None:
                 continue
             if table.name in _REFERRED_TO:
                 self._ids[table.name].add((str(values.get(TENANT, "")), values["id"]))
-            self._source = source
-            yield fitting
+            yield values
 
     def _read_rows(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
         if table.name not in self.later.manifest.tables:

@@ -40,11 +40,12 @@ class Journal:
     """The organizations in which something deleted was restored, at times that are not known."""
     is_feed_whole: bool = True
 
-    def list_memory_steps(self, values: Mapping[str, Any]) -> list[Step]:
+    def list_memory_steps(self, values: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[Step]:
         """Return what is known to have changed a memory."""
         owner = (values[TENANT], values["id"])
-        revisions = (_make_revision_step(row) for row in self.revisions.get(owner, ()))
-        changes = (_list_change_steps(row, values) for row in self.changes.get(owner, ()))
+        revisions = [_make_revision_step(row) for row in self.revisions.get(owner, ())]
+        unrevised = None if revisions else earlier
+        changes = (_list_change_steps(row, values, unrevised) for row in self.changes.get(owner, ()))
         return self._keep_recent([*revisions, *chain.from_iterable(changes), *self.list_deletion_steps(values, owner)])
 
     def list_block_steps(self, values: Mapping[str, Any]) -> list[Step]:
@@ -59,23 +60,26 @@ class Journal:
         steps = []
         for message in sorted(messages, key=lambda row: (row["updated_at"], row["position"] or 0)):
             steps.append(Step(message["updated_at"], {"last_position": position, "last_active": active}))
-            position, active = message["position"], max(active, message["created_at"])
+            # The row of a session that begins with a message has the time of the message, which is a little earlier.
+            is_first = earlier is None and position is None
+            active = message["created_at"] if is_first else max(active, message["created_at"])
+            position = message["position"]
         return steps
 
     def list_deletion_steps(self, values: Mapping[str, Any], *owners: _Owner) -> list[Step]:
         """Return the deletions of memories that were undone: they hid the memories and the rows that belong to them."""
-        steps: dict[str, list[Step]] = {}
-        for owner in owners:
-            for row in self.changes.get(owner, ()):
-                hides = row["kind"] == "forget" or (row["kind"] == "merge" and owner[1] in row["memory_ids"][1:])
-                if hides and row["undone_at"] is not None and values["created_at"] <= row["created_at"]:
-                    deletion_id = row["before"].get("deletion_id")
-                    hidden = {"is_deleted": True, "deleted_at": row["created_at"], "deletion_id": deletion_id}
-                    steps[row["id"]] = [
-                        Step(row["created_at"], LIVE, is_update=False),
-                        Step(row["undone_at"], hidden, is_update=False),
-                    ]
-        return self._keep_recent([*chain.from_iterable(steps.values())])
+        deletions = [row for owner in owners for row in self.changes.get(owner, ()) if _has_hidden(row, owner[1])]
+        steps: list[Step] = []
+        hidden_until = values["created_at"]
+        for row in sorted(deletions, key=lambda row: row["created_at"]):
+            at, undone_at = row["created_at"], row["undone_at"]
+            was_hidden = at < hidden_until or (values["is_deleted"] and values["deleted_at"] <= at)
+            if undone_at is None or was_hidden:
+                continue
+            hidden_until = undone_at
+            hidden = {"is_deleted": True, "deleted_at": at, "deletion_id": row["before"].get("deletion_id")}
+            steps += [Step(at, LIVE, is_update=False), Step(undone_at, hidden, is_update=False)]
+        return self._keep_recent(steps)
 
     def _keep_recent(self, steps: list[Step]) -> list[Step]:
         return [step for step in steps if step.at > self.since]
@@ -143,6 +147,11 @@ def _note_line(journal: Journal, values: _Values) -> None:
         journal.purged[owner] = values["timestamp"]
 
 
+def _has_hidden(row: _Values, memory_id: str) -> bool:
+    """Return whether a change has hidden a memory."""
+    return row["kind"] == "forget" or (row["kind"] == "merge" and memory_id in row["memory_ids"][1:])
+
+
 def _make_revision_step(row: Mapping[str, Any]) -> Step:
     """Return the change that ended a revision."""
     fields = _decode_fields(_OWNERS[row["owner_kind"]], row["value"])
@@ -152,17 +161,24 @@ def _make_revision_step(row: Mapping[str, Any]) -> Step:
     return Step(row["known_to"], {**fields, **number, "last_updated_by_id": row["last_updated_by_id"]})
 
 
-def _list_change_steps(row: _Values, memory: Mapping[str, Any]) -> Iterator[Step]:
-    """Yield the changes of one memory that an entry of the journal is about, apart from revisions and deletions."""
+def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Iterator[Step]:
+    """Yield the changes of one memory that an entry of the journal is about, apart from revisions and deletions.
+
+    `earlier` is the memory in the earlier backup, unless it was revised since.
+    """
     kind, at, undone_at, before = row["kind"], row["created_at"], row["undone_at"], row["before"]
     is_last = row["memory_ids"][-1] == memory["id"]
     if kind == "supersede" and not is_last:
         if at != memory["created_at"]:  # otherwise the memory was added as superseded
             fields = _decode_fields(Memory, before.get(memory["id"]))
             yield Step(at, fields or {}, unknown=frozenset() if fields else ANYTHING)
-        if undone_at is not None:  # the journal does not tell when its validity had ended in between
+        if undone_at is not None:
             ended = {"superseded_by": row["memory_ids"][-1], "superseded_at": at}
-            yield Step(undone_at, ended, unknown=frozenset({"valid_to"}))
+            # The journal does not tell how long it was valid in between.
+            if earlier is not None and earlier["superseded_at"] == at:
+                yield Step(undone_at, ended | {"valid_to": earlier["valid_to"]})
+            else:
+                yield Step(undone_at, ended, unknown=frozenset({"valid_to"}))
     elif kind == "merge" and row["memory_ids"][0] != memory["id"]:
         yield Step(at, {})  # the merge has checked the version
     elif kind == "decay":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -109,7 +109,7 @@ class TakeBack:
     def _list_steps(self, table: Table, values: _Values, earlier: _Values | None) -> Sequence[Step]:
         match table.name:
             case "memories":
-                return self.journal.list_memory_steps(values)
+                return self.journal.list_memory_steps(values, earlier)
             case "blocks":
                 return self.journal.list_block_steps(values)
             case "sessions":
@@ -161,7 +161,9 @@ class TakeBack:
             if origin == earlier:
                 return True
         elif _find_addition(values, None) > since:
-            origin = undo_steps(values, steps, values["created_at"], values["created_at"]).values
+            # A session that begins with a message is changed at the time at which it was added.
+            begin = values["created_at"] - timedelta.resolution
+            origin = undo_steps(values, steps, begin, values["created_at"]).values
             if origin["version"] == 1 and not origin["is_deleted"] and origin.get("strength", 1.0) == 1.0:
                 return True
         # What came before the last change does not matter if that was before the time, and can be seen.
