@@ -13,6 +13,7 @@ from everhold.errors import EverholdError
 from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG, get_key
 from everhold.testing.fake_embedder import FakeEmbedder
+from tests.encrypted_engines import make_key
 from tests.engines import CALM, Store, records_of
 
 # Lines are numbered again, the feed ends with the earlier backup, and the chain of the log is continued.
@@ -148,10 +149,10 @@ def compare(expected: State, restored: State, backups: tuple[State, State]) -> d
 
 
 def restore_between(
-    store: Store, tmp_path: Path, seed: int, *, is_journalled: bool
+    store: Store, tmp_path: Path, seed: int, *, is_journalled: bool, **options: Any
 ) -> tuple[Counter[str], dict[str, Comparison]]:
     """Restore a random moment between two backups; return how many rows are approximate, and what differs."""
-    engine, target = store.open(), tmp_path / "backups"
+    engine, target = store.open(**options), tmp_path / "backups"
     history = History(engine, seed)
     history.make_calls(30, is_journalled=is_journalled)
     engine.flush()
@@ -163,9 +164,9 @@ def restore_between(
     engine.flush()
     engine.backup(target)
     after = read_state(engine)
-    restored = Everhold.restore_backup(target, tmp_path / "then.db", as_of=moment)
+    restored = Everhold.restore_backup(target, tmp_path / "then.db", as_of=moment, **options)
     assert restored.exact_rows
-    with Everhold.open(tmp_path / "then.db", embedder=FakeEmbedder(), **CALM) as then:
+    with Everhold.open(tmp_path / "then.db", embedder=FakeEmbedder(), **CALM, **options) as then:
         differences = compare(expected, read_state(then), (before, after))
         assert then.verify_log().intact
         assert not then.doctor().problems
@@ -184,4 +185,13 @@ def test_what_the_journal_tells_comes_back_exactly(store: Store, seed: int, tmp_
     approximate, differences = restore_between(store, tmp_path, seed, is_journalled=True)
     assert not approximate
     assert {name for name, found in differences.items() if any(found)} <= {"memory_tags", "memory_relationships"}
+    assert all(found.different == found.unexpected == 0 for found in differences.values())
+
+
+@pytest.mark.parametrize("per_user", [False, True])
+def test_encrypted_rows_come_back_exactly(per_user: bool, sqlite_store: Store, tmp_path: Path) -> None:
+    fields = ["memories.text", "messages.text"]
+    encryption = {"master_key": make_key(tmp_path), "per_user": per_user, "fields": fields}
+    approximate, differences = restore_between(sqlite_store, tmp_path, 3, is_journalled=True, encryption=encryption)
+    assert not approximate
     assert all(found.different == found.unexpected == 0 for found in differences.values())

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from everhold.backups.files import describe_entry
 from everhold.backups.journal import Journal, read_journal
@@ -45,6 +45,24 @@ class TakenRows:
         setattr(self, source.value, getattr(self, source.value) + 1)
 
 
+class RowContents(Protocol):
+    """Decrypts what rows hold encrypted. What cannot be decrypted stays as it is."""
+
+    def decrypt(self, entity: type[Row], values: _Values) -> _Values: ...
+
+    def encrypt(self, entity: type[Row], values: _Values) -> _Values: ...
+
+
+class PlainContents:
+    """Leaves rows as they are: nothing is encrypted."""
+
+    def decrypt(self, entity: type[Row], values: _Values) -> _Values:
+        return values
+
+    def encrypt(self, entity: type[Row], values: _Values) -> _Values:
+        return values
+
+
 class _Content(NamedTuple):
     """The backup that has the chunks of a row's text, None if none has them; and whether the row is exact."""
 
@@ -63,6 +81,7 @@ class RowsBetween:
     later: BackupReader
     at: datetime
     hash_memory: HashMemory
+    contents: RowContents
     _taken: dict[str, TakenRows] = field(default_factory=dict)
     _source: Source = Source.EXACT
     _ids: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
@@ -102,7 +121,7 @@ class RowsBetween:
     @cached_property
     def _take_back(self) -> TakeBack:
         earlier = self.earlier.manifest
-        journal: Journal = read_journal(self.later, earlier.at, earlier.sequence)
+        journal: Journal = read_journal(self.later, self.contents.decrypt, earlier.at, earlier.sequence)
         return TakeBack(journal, self.at, self.hash_memory)
 
     def list_entities(self) -> list[type[Row]]:
@@ -128,7 +147,7 @@ class RowsBetween:
 
     def _read_rows(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
         if table.name not in self.later.manifest.tables:
-            return self._read_from(self.earlier, entity, Source.EARLIER)
+            return (ChosenRow(values, Source.EARLIER) for values in self.earlier.read_fields(entity))
         match table.name:
             case "memory_access_logs":
                 rows = self._read_log(entity)
@@ -136,8 +155,8 @@ class RowsBetween:
                 rows = self._read_feed(entity)
             case "counters" | "log_heads":
                 rows = self._read_from(self.earlier, entity, Source.EARLIER)
-            case "embedding_models":
-                rows = self._read_models(entity)
+            case "embedding_models":  # the chunks are those of the later backup
+                rows = self._read_from(self.later, entity, Source.LATER)
             case "maintenance_runs":
                 rows = self._read_runs(entity)
             case "chunks":
@@ -146,15 +165,18 @@ class RowsBetween:
                 rows = self._read_others(entity, table)
         return rows
 
-    @staticmethod
-    def _read_from(reader: BackupReader, entity: type[Row], source: Source) -> Iterator[ChosenRow]:
-        return (ChosenRow(values, source) for values in reader.read_fields(entity))
+    def _read_from(self, reader: BackupReader, entity: type[Row], source: Source) -> Iterator[ChosenRow]:
+        """Yield the rows of one of the backups; those that the other one has as well are exact."""
+        other = self.earlier if reader is self.later else self.later
+        others = [*other.read_fields(entity)]
+        for values in reader.read_fields(entity):
+            yield ChosenRow(values, Source.EXACT if values in others else source)
 
     def _read_others(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
         before = {_get_key(table, values): values for values in self.earlier.read_fields(entity)}
         for values in self.later.read_fields(entity):
             earlier = before.pop(_get_key(table, values), None)
-            chosen = self._take_back.choose(table, values, earlier)
+            chosen = ChosenRow(values, Source.EXACT) if values == earlier else self._choose(entity, values, earlier)
             if chosen is not None:
                 self._note_content(table, chosen, values, earlier)
                 yield chosen
@@ -163,6 +185,17 @@ class RowsBetween:
             if chosen is not None:
                 self._note_content(table, chosen, None, values)
                 yield chosen
+
+    def _choose(self, entity: type[Row], values: _Values, earlier: _Values | None) -> ChosenRow | None:
+        """Return a row as it was at the time. Rows are compared decrypted: encrypted twice, they are not the same."""
+        plain = self.contents.decrypt(entity, values)
+        plain_earlier = None if earlier is None else self.contents.decrypt(entity, earlier)
+        chosen = self._take_back.choose(CATALOG[entity], plain, plain_earlier)
+        if chosen is None or chosen.values == plain:
+            return chosen and chosen._replace(values=values)
+        if earlier is not None and chosen.values == plain_earlier:
+            return chosen._replace(values=earlier)
+        return chosen._replace(values=self.contents.encrypt(entity, chosen.values))
 
     def _note_content(self, table: Table, chosen: ChosenRow, later: _Values | None, earlier: _Values | None) -> None:
         if table.name not in OWNER_TABLES.values():
@@ -210,12 +243,6 @@ class RowsBetween:
             is_there = (values[TENANT], values["entity_id"]) in self._ids["memories"]
             if values["sequence"] > last and values["idempotency_key"] is not None and is_there:
                 yield ChosenRow(values, Source.EXACT)
-
-    def _read_models(self, entity: type[Row]) -> Iterator[ChosenRow]:
-        """Yield the models of the later backup, which has the vectors."""
-        before = [*self.earlier.read_fields(entity)]
-        for values in self.later.read_fields(entity):
-            yield ChosenRow(values, Source.EXACT if values in before else Source.LATER)
 
     def _read_runs(self, entity: type[Row]) -> Iterator[ChosenRow]:
         for values in self.later.read_fields(entity):

@@ -1,7 +1,7 @@
 """What the later of two backups tells about the changes since the earlier one: journal, revisions, log and feed."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -14,11 +14,13 @@ from everhold.backups.reading import BackupReader
 from everhold.backups.steps import ANYTHING, LIVE, Step
 from everhold.model import AccessLog, Block, Change, Counter, Memory, Message, Outbox, Revision
 from everhold.model.base import Row, make_field_adapter
+from everhold.model.encrypted_values import is_encrypted
 from everhold.ports.feed_start import FEED_TRIMMED
 from everhold.schema.table import TENANT
 
 _Owner = tuple[str, str]
 _Values = dict[str, Any]
+Decrypt = Callable[[type[Row], _Values], _Values]
 _COUNTERS = frozenset({"access_count", "last_accessed"})
 _OWNERS: Mapping[str, type[Row]] = {"memory": Memory, "block": Block}
 
@@ -84,6 +86,14 @@ class Journal:
     def _keep_recent(self, steps: list[Step]) -> list[Step]:
         return [step for step in steps if step.at > self.since]
 
+    def was_hidden(self, *owners: _Owner) -> bool:
+        """Return whether one of these memories was deleted since, or may have been."""
+        rows = ((row, owner) for owner in owners for row in self.changes.get(owner, ()))
+        is_known = any(owner in self.purged for owner in owners) or any(
+            _has_hidden(row, owner[1]) for row, owner in rows
+        )
+        return is_known or any(self.may_have_restored(organization) for organization, _ in owners)
+
     def may_have_restored(self, organization: str) -> bool:
         """Return whether rows of an organization may have been restored at a time that is not known."""
         return not self.is_feed_whole or organization in self.restored
@@ -94,15 +104,15 @@ def list_change_steps(values: Mapping[str, Any]) -> list[Step]:
     return [] if values["undone_at"] is None else [Step(values["undone_at"], {"undone_at": None})]
 
 
-def read_journal(later: BackupReader, since: datetime, sequence: int) -> Journal:
+def read_journal(later: BackupReader, decrypt: Decrypt, since: datetime, sequence: int) -> Journal:
     """Read what happened after a time, and after a line of the change feed."""
     journal = Journal(since)
     for values in _read(later, Change):
         if values["created_at"] > since or (values["undone_at"] is not None and values["undone_at"] > since):
-            _note_change(journal, values)
+            _note_change(journal, decrypt(Change, values))
     for values in _read(later, Revision):
         if values["known_to"] > since:
-            journal.revisions[values[TENANT], values["owner_id"]].append(values)
+            journal.revisions[values[TENANT], values["owner_id"]].append(decrypt(Revision, values))
     for values in _read(later, Message):
         if values["updated_at"] > since and values["session_id"] is not None:
             names = ("position", "created_at", "updated_at")
@@ -124,8 +134,8 @@ def _read(reader: BackupReader, entity: type[Row]) -> Iterator[_Values]:
 
 def _note_change(journal: Journal, values: _Values) -> None:
     ids, organization = values["memory_ids"], values[TENANT]
-    if not isinstance(ids, list) or not isinstance(values["before"], dict) or not isinstance(values["after"], dict):
-        return  # encrypted
+    if is_encrypted(values["before"]) or is_encrypted(values["after"]):
+        return  # its key was destroyed
     for memory_id in ids:
         journal.changes[organization, memory_id].append(values)
     if values["undone_at"] is None:
@@ -154,9 +164,9 @@ def _has_hidden(row: _Values, memory_id: str) -> bool:
 
 def _make_revision_step(row: Mapping[str, Any]) -> Step:
     """Return the change that ended a revision."""
-    fields = _decode_fields(_OWNERS[row["owner_kind"]], row["value"])
+    fields = None if is_encrypted(row["value"]) else _decode_fields(_OWNERS[row["owner_kind"]], row["value"])
     if fields is None:
-        return Step(row["known_to"], {}, unknown=ANYTHING)  # encrypted
+        return Step(row["known_to"], {}, unknown=ANYTHING)
     number = {"revision": row["revision"]} if row["owner_kind"] == "memory" else {}
     return Step(row["known_to"], {**fields, **number, "last_updated_by_id": row["last_updated_by_id"]})
 
@@ -191,7 +201,7 @@ def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping
 
 
 def _decode_fields(entity: type[Row], values: Any) -> _Values | None:
-    """Return values of JSON as the fields of an entity have them; None if they are encrypted or invalid."""
+    """Return values of JSON as the fields of an entity have them; None if they are invalid."""
     if not isinstance(values, dict) or not values.keys() <= entity.model_fields.keys():
         return None
     try:

@@ -83,9 +83,7 @@ class TakeBack:
         known = [at for at in removals if self.journal.since < at and (until is None or at < until)]
         if known and max(known) <= self.at:
             return None
-        is_unchanged = table.name == "memory_tags" and not self.journal.list_deletion_steps(
-            values, *_list_memories(table, values)
-        )
+        is_unchanged = table.name == "memory_tags" and not self.journal.was_hidden(*_list_memories(table, values))
         is_exact = bool(known) and min(known) > self.at and is_unchanged
         return ChosenRow(values, Source.EXACT if is_exact else Source.EARLIER)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from everhold import settings
-from everhold.backups.between import RowsBetween
+from everhold.backups.between import PlainContents, RowsBetween
 from everhold.backups.files import get_file, read_file
 from everhold.backups.history import History, TargetState
 from everhold.backups.manifest import BackedUpFile, Manifest
@@ -34,7 +34,7 @@ from everhold.schema.operations import Ensure
 from everhold.settings import Settings
 from everhold.stores import open_store
 from everhold.tenancy.erasure import is_subject
-from everhold.views.backup_deps import open_history, open_objects
+from everhold.views.backup_deps import DecryptedContents, make_backup_encryption, open_history, open_objects
 from everhold.views.backup_files import EngineFiles
 from everhold.views.data_deps import make_private_folder
 
@@ -90,7 +90,9 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
     reader: BackupReader | RowsBetween = BackupReader(manifest, objects)
     if later is not None and request.as_of is not None:
         after = BackupReader(later, open_objects(history, later, state, into))
-        reader = RowsBetween(BackupReader(manifest, objects), after, request.as_of, _hash_memory)
+        encryption = make_backup_encryption(state, into, later)
+        contents = PlainContents() if encryption is None else DecryptedContents(encryption.cipher)
+        reader = RowsBetween(BackupReader(manifest, objects), after, request.as_of, _hash_memory, contents)
     with ExitStack() as opened:
         records = _open_records(into, opened)
         # A copy of the target may be older than an erasure that the store itself knows.
