@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from everhold.values import Value
 
-@dataclass(frozen=True)
-class TargetErasure:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TargetErasure(Value):
     """What erasing a user did at one backup target.
 
     `target` is its address without credentials. `status` is "erased" if nothing of the user can be read there any more,
