@@ -273,7 +273,8 @@ def assemble(
     drop = partial(do_all, summaries.clear, *([embedder.clear] if isinstance(embedder, CachedEmbedder) else []))
     write_deps = WriteDeps(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
     recall_deps = make_recall_deps(settings, records, candidates, embedder, thesaurus)
-    sessions = SessionParts(lambda: _connect_sessions(parts, make_session_deps(settings, records, scope_rows, encryption)))
+    make_deps = partial(make_session_deps, settings, records, scope_rows, encryption)
+    sessions = SessionParts(lambda: _connect_sessions(parts, make_deps()))
     access = _make_access_buffer(settings, records, heads)
     parts = Parts(settings, records, write_deps, recall_deps, access, sessions, heads, summaries=summaries)
     parts.language_model = language_model

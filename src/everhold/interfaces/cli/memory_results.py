@@ -3,7 +3,8 @@
 Commands import this module after they have opened the store: it is imported while the embedding model loads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -11,7 +12,6 @@ from rich.text import Text
 from everhold import Memory, Revision
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult
-from everhold.interfaces.shared.documents import add_tags
 from everhold.interfaces.shared.times import format_local
 from everhold.recall.hit import Hits
 from everhold.recall.listing import Listing
@@ -31,7 +31,16 @@ def show_memories(
     parts.append(show.make_memories_table(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
     if len(memories) > _MAX_SHOWN and heading:
         parts.append(Text(f"… and {len(memories) - _MAX_SHOWN:,} more; --json shows all", style="dim"))
-    return CommandResult({"memories": add_tags(memories, tags)}, Group(*parts))
+    return CommandResult({"memories": _make_documents(memories, tags)}, Group(*parts))
+
+
+def _make_documents(memories: Sequence[Memory], tags: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Return memories as documents with their tags."""
+    if not memories:
+        return []
+    from everhold.interfaces.shared.documents import add_tags  # most recalls have no pinned memories
+
+    return add_tags(memories, tags)
 
 
 def show_hits(call: Call, hits: Hits, minimum: float | None, recipe: str, hint: str, *, explain: bool) -> CommandResult:
@@ -51,7 +60,7 @@ def show_hits(call: Call, hits: Hits, minimum: float | None, recipe: str, hint: 
         parts += [Text("\npinned", style="bold"), show.make_memories_table(pinned, call.zone, tags, call.scope)]
     document = {
         "hits": hits.hits,
-        "pinned": add_tags(pinned, tags),
+        "pinned": _make_documents(pinned, tags),
         "cursor": hits.cursor,
         "approximate": hits.approximate,
     }
@@ -67,7 +76,7 @@ def show_memory(call: Call, memory: Memory) -> CommandResult:
     tags = call.view.tags_of([memory.id])
     values = {"id": memory.id, "text": memory.text, "kind": memory.kind, "tags": tags.get(memory.id, ()),
               "priority": memory.priority, **memory.__dict__}  # fmt: skip
-    return CommandResult(add_tags([memory], tags)[0], show.make_fields_table(values, call.zone))
+    return CommandResult(_make_documents([memory], tags)[0], show.make_fields_table(values, call.zone))
 
 
 def show_page(call: Call, page: Listing, empty: str) -> CommandResult:
@@ -76,7 +85,7 @@ def show_page(call: Call, page: Listing, empty: str) -> CommandResult:
     parts: list[RenderableType] = [show.make_memories_table(page, call.zone, tags, call.scope, empty=empty)]
     if page.cursor:
         parts.append(render_cursor(page.cursor))
-    return CommandResult({"memories": add_tags(page, tags), "cursor": page.cursor}, Group(*parts))
+    return CommandResult({"memories": _make_documents(page, tags), "cursor": page.cursor}, Group(*parts))
 
 
 def show_number(number: int) -> CommandResult:
