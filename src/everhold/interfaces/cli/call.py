@@ -20,6 +20,7 @@ import typer
 
 from everhold import settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
+from everhold.interfaces.cli.text_lists import TextList, find_output_width
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
 from everhold.opening import begin_opening
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from everhold.interfaces.cli.interrupts import Explain
     from everhold.interfaces.shared.times import Direction
     from everhold.views.recall import RecallVerbs
+
+
+# Rich treats any output as a terminal if one of these variables is set.
+_FORCING_COLOUR = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,6 +280,15 @@ def _print_result(call: Call, result: CommandResult) -> None:
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
         print(encode_json(result.document, ascii_only=not utf8))
     elif result.shown is not None:
-        from rich.console import Console
+        _print_shown(result.shown)
 
-        Console(highlight=False, emoji=False).print(result.shown)
+
+def _print_shown(shown: "RenderableType") -> None:
+    """Print what a person reads. Rich is imported for colours on a terminal, and for tables."""
+    is_coloured = sys.stdout.isatty() or any(settings.read_variable(name) for name in _FORCING_COLOUR)
+    if isinstance(shown, TextList) and not is_coloured:
+        print(shown.make_text(find_output_width(settings.read_variable("COLUMNS"))), end="")
+        return
+    from rich.console import Console
+
+    Console(highlight=False, emoji=False).print(shown)
