@@ -103,7 +103,7 @@ def describe_place(settings: Settings) -> str:
 
 def _open_sqlite(settings: Settings) -> tuple[Records, SearchIndexes]:
     path, read_only = read_file(settings.storage)
-    options = SqliteOptions(path=path, read_only=read_only, **settings.sqlite.model_dump())
+    options = SqliteOptions(path=path, read_only=read_only, **dict(settings.sqlite))
     records = SqliteRecords(options)
     folder = options.path.with_name(options.path.name + ".vectors")
     vectors = UsearchVectors(records, folder)

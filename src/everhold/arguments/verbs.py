@@ -130,8 +130,7 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
     for parameter in parameters:
         hint = parameter.annotation
         if parameter.kind is parameter.VAR_KEYWORD and get_origin(hint) is Unpack:
-            fields = get_type_hints(get_args(hint)[0], include_extras=True)
-            named |= {name: make_check(field) for name, field in fields.items()}
+            named |= _make_field_checks(get_args(hint)[0])
             has_fields = True
             continue
         check = make_check(hint)
@@ -145,10 +144,18 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
     return _Signature(tuple(positional), surplus, named, others, has_fields, _strip_signature(whole))
 
 
+@functools.cache  # several verbs take the same fields
+def _make_field_checks(fields: Any) -> Mapping[str, Check]:
+    """Return the check of each field of a TypedDict."""
+    return {name: make_check(field) for name, field in get_type_hints(fields, include_extras=True).items()}
+
+
 def _strip_signature(signature: inspect.Signature) -> inspect.Signature:
-    parameters = [
-        parameter.replace(annotation=_strip_checks(parameter.annotation)) for parameter in signature.parameters.values()
-    ]
+    parameters = []
+    for parameter in signature.parameters.values():
+        annotation = _strip_checks(parameter.annotation)
+        is_plain = annotation is parameter.annotation  # most are, and making another parameter takes a while
+        parameters.append(parameter if is_plain else parameter.replace(annotation=annotation))
     return signature.replace(parameters=parameters)
 
 
