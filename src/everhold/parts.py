@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from everhold.workspaces.deps import WorkspaceDeps
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Parts:
     """Everything an engine is made of. Only a change of the embedding model replaces any of it."""
 

@@ -5,7 +5,6 @@ import inspect
 import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePath
 from types import FunctionType, NoneType, UnionType
@@ -16,7 +15,7 @@ from everhold.arguments.checks import SEQUENCE_LENGTH, Check, Checked
 from everhold.errors import EverholdError, InvalidInput, UnknownField
 from everhold.model.access import LoggedOperation
 from everhold.model.validation import suggest_name
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 _OPERATION = "logged_operation"
 _SUBJECTS = ("memory_id", "source_id")
@@ -107,7 +106,7 @@ def _make_mismatch_check(alternatives: Sequence[Any]) -> Check:
     return check
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class _Signature(Value):
     """The checks of a verb's arguments, by position and by name."""
 

@@ -1,13 +1,12 @@
 """What an erasure tells the places that hold backups."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class TargetErasure(Value):
     """What erasing a user did at one backup target.
 

@@ -10,7 +10,7 @@ from everhold.model.base import Entity, cut_text
 from everhold.model.page import ResultPage
 from everhold.model.searchable import SEARCHABLE
 from everhold.recall.cursor import HitPlace, encode_hit_place
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 if TYPE_CHECKING:
     from everhold.model import Message
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Entity)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Why(Value):
     """What each retriever contributed to a score.
 

@@ -28,15 +28,15 @@ _POSSESSIVE = lazy_pattern(
     r"|just|finally|\w+ing|\w+ed)\b)[a-z])"
 )
 _CONTRACTIONS = (
-    (re.compile(r"(?i)\bcan't\b"), "can not"),
-    (re.compile(r"(?i)\bwon't\b"), "will not"),
-    (re.compile(r"(?i)n't\b"), " not"),
-    (re.compile(r"(?i)'m\b"), " am"),
-    (re.compile(r"(?i)'s\b"), " is"),
-    (re.compile(r"(?i)'re\b"), " are"),
-    (re.compile(r"(?i)'ve\b"), " have"),
-    (re.compile(r"(?i)'ll\b"), " will"),
-    (re.compile(r"(?i)'d\b"), " would"),
+    (lazy_pattern(r"(?i)\bcan't\b"), "can not"),
+    (lazy_pattern(r"(?i)\bwon't\b"), "will not"),
+    (lazy_pattern(r"(?i)n't\b"), " not"),
+    (lazy_pattern(r"(?i)'m\b"), " am"),
+    (lazy_pattern(r"(?i)'s\b"), " is"),
+    (lazy_pattern(r"(?i)'re\b"), " are"),
+    (lazy_pattern(r"(?i)'ve\b"), " have"),
+    (lazy_pattern(r"(?i)'ll\b"), " will"),
+    (lazy_pattern(r"(?i)'d\b"), " would"),
 )
 
 

@@ -25,7 +25,7 @@ from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
 from everhold.opening import begin_opening
 from everhold.progress import ReportProgress, StepCounter
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _FORCING_COLOUR = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class CommandResult(Value):
     """What a command found or did: a JSON document, what a terminal shows, and the exit code."""
 

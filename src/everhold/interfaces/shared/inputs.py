@@ -13,8 +13,9 @@ from zoneinfo import ZoneInfo
 
 from everhold.errors import InvalidInput, format_value
 from everhold.model import Memory
+from everhold.text.lazy_pattern import lazy_pattern
 
-_CONDITION = re.compile(r"\s*(?P<field>[\w.]+)\s*(?P<sign>!=|<=|>=|=|<|>|~)\s*(?P<value>.*)", re.DOTALL)
+_CONDITION = lazy_pattern(r"\s*(?P<field>[\w.]+)\s*(?P<sign>!=|<=|>=|=|<|>|~)\s*(?P<value>.*)", re.DOTALL)
 _SIGNS = {"~": "contains"}
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
