@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from everhold.adapters.cached_embedder import CachedEmbedder
-from everhold.adapters.caller_embedder import CallerEmbedder
 from everhold.adapters.minilm import MiniLM
 from everhold.embedders import EmbeddingParts, make_named_embedder, make_remote_embedder
 from everhold.errors import (
@@ -75,6 +74,8 @@ class MissingEmbedder:
 
 def make_caller_embedder(embedder: Embedder) -> EmbeddingParts:
     """Return the parts around an embedder that the caller passed."""
+    from everhold.adapters.caller_embedder import CallerEmbedder
+
     checked = CallerEmbedder(embedder)
     return EmbeddingParts(checked, checked.tokenizer)
 

@@ -16,7 +16,8 @@ def measure(question: str, text: str) -> AttributeEvidence:
 
 def test_every_attribute_has_phrases_and_known_types_of_value() -> None:
     lexicon = get_lexicon()
-    for phrases in (lexicon.asks, lexicon.states, lexicon.hints):
+    asks = {first: lexicon.find_asks(first) for first in lexicon.asks_by_first_word}
+    for phrases in (asks, lexicon.states, lexicon.hints):
         used = {phrase.attribute for group in phrases.values() for phrase in group}
         assert used == set(lexicon.attributes.values())
     assert all(types and types <= TYPES for types in lexicon.values.values())

@@ -58,9 +58,9 @@ def read_asked_attribute(query: str, names: frozenset[str], general_terms: froze
     best, attributes = 0, 0
     allowed = _find_allowed(query)
     own: set[str] = set()
-    asks = get_lexicon().asks
+    lexicon = get_lexicon()
     for start, word in enumerate(words):
-        for phrase in find_phrases_at(words, start, asks.get(word.stem, ())):
+        for phrase in find_phrases_at(words, start, lexicon.find_asks(word.stem)):
             if phrase.attribute & allowed:
                 stems = (word.stem, *phrase.rest)
                 length = sum(part not in _STOP_STEMS for part in stems) * 10 + len(stems)

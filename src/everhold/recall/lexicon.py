@@ -28,15 +28,15 @@ _POSSESSIVE = lazy_pattern(
     r"|just|finally|\w+ing|\w+ed)\b)[a-z])"
 )
 _CONTRACTIONS = (
-    (re.compile(r"(?i)\bcan't\b"), "can not"),
-    (re.compile(r"(?i)\bwon't\b"), "will not"),
-    (re.compile(r"(?i)n't\b"), " not"),
-    (re.compile(r"(?i)'m\b"), " am"),
-    (re.compile(r"(?i)'s\b"), " is"),
-    (re.compile(r"(?i)'re\b"), " are"),
-    (re.compile(r"(?i)'ve\b"), " have"),
-    (re.compile(r"(?i)'ll\b"), " will"),
-    (re.compile(r"(?i)'d\b"), " would"),
+    (lazy_pattern(r"(?i)\bcan't\b"), "can not"),
+    (lazy_pattern(r"(?i)\bwon't\b"), "will not"),
+    (lazy_pattern(r"(?i)n't\b"), " not"),
+    (lazy_pattern(r"(?i)'m\b"), " am"),
+    (lazy_pattern(r"(?i)'s\b"), " is"),
+    (lazy_pattern(r"(?i)'re\b"), " are"),
+    (lazy_pattern(r"(?i)'ve\b"), " have"),
+    (lazy_pattern(r"(?i)'ll\b"), " will"),
+    (lazy_pattern(r"(?i)'d\b"), " would"),
 )
 
 
@@ -64,19 +64,33 @@ PhraseIndex = Mapping[str, Sequence[Phrase]]
 class Lexicon:
     """The phrases by their use, the attributes by name, and the types of value of each attribute.
 
-    Phrases are indexed when their use is first needed: a question needs only those of `asks`.
+    Phrases are indexed when their use is first needed. A question needs only those of `asks` that begin with one of its
+    words.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
+        self._asks: dict[str, Sequence[Phrase]] = {}
         self.attributes: Mapping[str, int] = {name: 1 << bit for bit, name in enumerate(document["attributes"])}
         self.values: Mapping[int, frozenset[str]] = {
             self.attributes[name]: frozenset(entry["values"]) for name, entry in document["attributes"].items()
         }
 
+    def find_asks(self, first: str) -> Sequence[Phrase]:
+        """Return the phrases that ask for an attribute and whose first word has this stem."""
+        if first not in self._asks and first in self.asks_by_first_word:
+            self._asks[first] = _index_phrases(self.asks_by_first_word[first])[first]
+        return self._asks.get(first, ())
+
     @cached_property
-    def asks(self) -> PhraseIndex:
-        return self._index_use("asks")
+    def asks_by_first_word(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
+        """The phrases that ask for each attribute, by the stem of their first word."""
+        texts: dict[str, dict[int, list[str]]] = {}
+        for attribute, phrases in self._list_phrases("asks").items():
+            for phrase in phrases:
+                first = split_phrase(phrase.partition(" ")[0])[0]
+                texts.setdefault(first, {}).setdefault(attribute, []).append(phrase)
+        return texts
 
     @cached_property
     def states(self) -> PhraseIndex:

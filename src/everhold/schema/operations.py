@@ -1,14 +1,14 @@
 """The conditions and operations that a store takes, and the results that it returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 from everhold.model.base import Row
 from everhold.model.change_feed import Outbox
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
 class Op(StrEnum):
@@ -24,7 +24,7 @@ class Op(StrEnum):
     CONTAINS = "contains"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Where(Value):
     """One condition on one field; `metadata.device.os` looks inside JSON.
 
@@ -36,21 +36,21 @@ class Where(Value):
     value: Any
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class AllOf(Value):
     """True if all of the conditions are true."""
 
     conditions: "tuple[Condition, ...]"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class AnyOf(Value):
     """True if at least one of the conditions is true."""
 
     conditions: "tuple[Condition, ...]"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Not(Value):
     """True if the condition is false. A comparison with None is false, so its negation is true."""
 
@@ -60,21 +60,21 @@ class Not(Value):
 Condition = Where | AllOf | AnyOf | Not
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Put(Value):
     """Add a row. Raise AlreadyExists if a row has the same key, or the same values in the columns of a unique rule."""
 
     row: Row
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Ensure(Value):
     """Add a row unless a row with its key exists, live or deleted."""
 
     row: Row
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Patch(Value):
     """Set fields of the row with this key and increment its version.
 
@@ -87,7 +87,7 @@ class Patch(Value):
     version: int | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Increment(Value):
     """Add `amounts` to numbers and set `changes`, but keep the version. Do nothing if the row does not exist."""
 
@@ -97,7 +97,7 @@ class Increment(Value):
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Hide(Value):
     """Soft-delete a row and all rows that belong to it, under one deletion id. Do nothing if it is deleted already."""
 
@@ -107,7 +107,7 @@ class Hide(Value):
     at: datetime
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Unhide(Value):
     """Restore exactly the rows that one deletion id has hidden."""
 
@@ -115,7 +115,7 @@ class Unhide(Value):
     deletion_id: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Delete(Value):
     """Purge a row and all rows that belong to it. Rows that only mention it stay, with the mention set to None.
 
@@ -126,7 +126,7 @@ class Delete(Value):
     key: tuple[Any, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Require(Value):
     """Change nothing. Raise BrokenReference unless a live row has this key, so that a deleted row gets no new ones."""
 
@@ -137,7 +137,7 @@ class Require(Value):
 Operation = Put | Ensure | Patch | Increment | Hide | Unhide | Delete | Require
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Page(Value):
     """The position after which a scan continues: the last row's key, and its value in the column of the order."""
 
@@ -145,7 +145,7 @@ class Page(Value):
     key: tuple[Any, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Feed(Value):
     """Lines of the outbox, oldest first, and the position to continue from.
 
@@ -157,7 +157,7 @@ class Feed(Value):
     position: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class SettledLines(Value):
     """Lines of the outbox in the order of their numbers: no line with a lower number can appear later.
 
@@ -168,7 +168,7 @@ class SettledLines(Value):
     last: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Traits(Value):
     """A store's name, abilities and limits.
 

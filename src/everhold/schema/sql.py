@@ -1,14 +1,13 @@
 """Compiles tables to SQL. The differences between databases are data in a `Dialect`."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from everhold.schema.codec import Convert
 from everhold.schema.table import TENANT, Column, Kind, Lookup, Reference, Table, Unique
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Dialect(Value):
     """How one database spells types, operators and literals.
 

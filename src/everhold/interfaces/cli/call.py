@@ -18,24 +18,29 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from everhold import Everhold, settings
-from everhold.engine import make_search_view
+from everhold import settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
-from everhold.interfaces.shared.times import Direction, parse_time
+from everhold.interfaces.cli.text_lists import TextList, find_output_width
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
+from everhold.opening import begin_opening
 from everhold.progress import ReportProgress, StepCounter
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from everhold import Answer, EarlierQuestion, View
+    from everhold import Answer, EarlierQuestion, Everhold, View
     from everhold.interfaces.cli.interrupts import Explain
+    from everhold.interfaces.shared.times import Direction
     from everhold.views.recall import RecallVerbs
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+# Rich treats any output as a terminal if one of these variables is set.
+_FORCING_COLOUR = ("FORCE_COLOR", "TTY_COMPATIBLE")
+
+
+@value_class
 class CommandResult(Value):
     """What a command found or did: a JSON document, what a terminal shows, and the exit code."""
 
@@ -84,12 +89,15 @@ class Call:
             raise InvalidInput.from_sentence(f"--timezone: {error}", self._timezone) from None
 
     @cached_property
-    def engine(self) -> Everhold:
+    def engine(self) -> "Everhold":
         """The engine on the store. Only commands with `creates_store` create it: others may be in the wrong folder."""
         source = settings.find_storage_source(self.store)
         place = self.settings.storage.rpartition("/")[2]
         try:
-            engine = Everhold.open(self.store, create=self.creates_store, interface=self.interface)
+            opening = begin_opening(self.store, create=self.creates_store, interface=self.interface)
+            from everhold.engine import finish_opening  # while the model loads
+
+            engine = finish_opening(opening)
         except (StoreError, InvalidSettings, StoreMissing) as error:
             if source is not None and place in error.fact:
                 error.fact += f" (named by {source})"
@@ -105,11 +113,18 @@ class Call:
     @cached_property
     def search_view(self) -> "RecallVerbs":
         """The verbs of `view` that search. A command that needs no others starts faster with these."""
-        return make_search_view(self.engine, self.scope)
+        engine = self.engine
+        from everhold.engine import make_search_view
 
-    def parse_moment(self, option: str, text: str | None, durations: Direction | None = None) -> datetime | None:
+        return make_search_view(engine, self.scope)
+
+    def parse_moment(self, option: str, text: str | None, durations: "Direction | None" = None) -> datetime | None:
         """Return the moment that an option names, or None if the option was not passed."""
-        return None if text is None else parse_time(text, self.zone, option, durations=durations)
+        if text is None:
+            return None
+        from everhold.interfaces.shared.times import parse_time  # most commands are given no time
+
+        return parse_time(text, self.zone, option, durations=durations)
 
     def note_organization(self) -> None:
         """Print a note if the organization does not exist, which explains an empty result."""
@@ -290,6 +305,15 @@ def _print_result(call: Call, result: CommandResult) -> None:
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
         print(encode_json(result.document, ascii_only=not utf8))
     elif result.shown is not None:
-        from rich.console import Console
+        _print_shown(result.shown)
 
-        Console(highlight=False, emoji=False).print(result.shown)
+
+def _print_shown(shown: "RenderableType") -> None:
+    """Print what a person reads. Rich is imported for colours on a terminal, and for tables."""
+    is_coloured = sys.stdout.isatty() or any(settings.read_variable(name) for name in _FORCING_COLOUR)
+    if isinstance(shown, TextList) and not is_coloured:
+        print(shown.make_text(find_output_width(settings.read_variable("COLUMNS"))), end="")
+        return
+    from rich.console import Console
+
+    Console(highlight=False, emoji=False).print(shown)

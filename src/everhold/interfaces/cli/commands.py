@@ -204,13 +204,35 @@ def make_root() -> TyperGroup:
 
 def _load_command(module: str, name: str) -> Any:
     registered = {command.name: command for command in _import_app(module, "app").registered_commands}
-    return get_command_from_info(registered[name], pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode)
+    command = get_command_from_info(
+        registered[name], pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode
+    )
+    _skip_absent_options(command)
+    return command
 
 
 def _load_group(module: str, variable: str, name: str) -> Any:
     group = get_group(_import_app(module, variable))
     group.name = name
+    for command in group.commands.values():
+        _skip_absent_options(command)
     return group
+
+
+def _skip_absent_options(command: Any) -> None:
+    """Let a command leave options alone that are not passed and have no default.
+
+    Typer builds a validator of Pydantic for each of them, which takes as long as all else that is done to parse.
+    """
+    for parameter in command.params:
+        if not parameter.required and parameter.callback is None:
+            parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+
+
+def _process_value(parameter: Any, process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    if value is None:
+        return () if parameter.multiple or parameter.nargs == -1 else None  # as Typer would return
+    return process(context, value)
 
 
 def _import_app(module: str, variable: str) -> typer.Typer:

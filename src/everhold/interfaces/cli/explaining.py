@@ -7,7 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from everhold.interfaces.cli import show
+from everhold.interfaces.cli import memory_lists, show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.groups import ALL_TAGS, ANY_KIND, Included, OnlySession, read_filters
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
@@ -76,13 +76,13 @@ def show_overview(
     filters: dict[str, Any] = {"only": only}
     memories = call.view.overview(about, k=k, include=include or (), **filters)
     tags = call.view.tags_of([memory.id for memory in memories])
-    shown = show.make_memories_table(memories, call.zone, tags, call.scope, empty=show.NOTHING_FOUND)
+    shown = memory_lists.make_memory_list(memories, call.zone, tags, call.scope, empty=memory_lists.NOTHING_FOUND)
     return CommandResult({"memories": add_tags(memories, tags)}, shown)
 
 
 def _show_periods(call: Call, periods: Sequence[Period]) -> RenderableType:
     if not periods:
-        return Text(show.NOTHING_FOUND, style="dim")
+        return Text(memory_lists.NOTHING_FOUND, style="dim")
     rows = show.make_table("from", "until", "memory")
     for memory, since, until in periods:
         end = "today" if until is None else format_local(until, call.zone)
@@ -92,7 +92,7 @@ def _show_periods(call: Call, periods: Sequence[Period]) -> RenderableType:
 
 def _render_explanation(call: Call, found: WhyNot) -> RenderableType:
     heading = show.render_text(f"{found.memory.id}: {'; '.join(found.reasons)}", style="bold")
-    parts: list[RenderableType] = [heading, show.render_memory(found.memory, call.zone)]
+    parts: list[RenderableType] = [heading, memory_lists.render_memory(found.memory, call.zone)]
     if found.score is not None and found.place is not None:
         parts.append(Text(f"score {found.score:.3f} · place {found.place:,}"))
     if found.winner is not None and not found.returned:

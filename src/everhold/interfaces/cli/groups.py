@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from everhold.interfaces.cli.call import Call
 from everhold.interfaces.shared.inputs import parse_object, parse_where
-from everhold.interfaces.shared.times import Direction
 from everhold.model.memory import KINDS, Reach
+
+if TYPE_CHECKING:
+    from everhold.interfaces.shared.times import Direction
 
 FOREVER = "never"
 ANY_KIND = "Only this kind. Repeat it for several kinds, of which a memory must have one."
