@@ -189,7 +189,7 @@ def test_doctor_reads_every_archive(sqlite_store: Store, engine: Everhold, files
     archive_one(engine)
     assert engine.doctor().problems == []
     [problem] = sqlite_store.open().doctor().problems
-    assert problem.endswith("set `blobs` to the place that they were archived to")
+    assert problem.endswith("set `blobs` to the location of the archived files")
     [file] = list_files(files)
     content = file.read_bytes()
     for damaged in (content[:-1], content + b"!", b"", bytes([content[0] ^ 1]) + content[1:]):

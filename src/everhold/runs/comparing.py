@@ -1,4 +1,4 @@
-"""Two runs side by side."""
+"""Compare two runs step by step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from everhold.schema.codec import encode_json
 
 @dataclass(frozen=True)
 class StepPair:
-    """The steps of two runs at the same place; None where a run has ended. `number` counts from 0."""
+    """The steps of two runs at the same position, counted from 0. A step is None if its run has fewer steps."""
 
     number: int
     first: RunStep | None
@@ -47,7 +47,7 @@ class RunComparison:
 
     @property
     def first_difference(self) -> StepPair | None:
-        """The first steps that differ; None if no steps do."""
+        """The first pair of steps that differ, or None."""
         return next((pair for pair in self.steps if not pair.has_same_outcome), None)
 
 

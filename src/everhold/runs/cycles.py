@@ -3,9 +3,9 @@
     propose:  find the open proposal → take the agent's next number → commit cycle and proposal
     complete: find the open proposal → commit result, cycle and derived memories
 
-Several agents' processes may number their cycles at the same time. A unique rule lets one of them have a number, and
-the others read again and take the next, so no number is left out. A run has at most one proposal without a result: each
-proposal names the version of the run that it was made for.
+Several processes may number the cycles of one agent at the same time. A unique rule gives each number to one of them;
+the others read again and take the next one, so there are no gaps. A run has at most one proposal without a result,
+because the commit of a proposal requires the version of the run that the caller read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ def propose(
 ) -> tuple[Execution, RunStep]:
     """Add a cycle with a proposed action to a run, and return both.
 
-    If the run has the same proposal without a result, that one is returned; Conflict if it has another.
+    If the run has the same proposal without a result, return that one. Raise Conflict if its open proposal is another.
     """
     return _retry(lambda: _propose(deps, scope, run_id, content, snapshot), run_id)
 
@@ -66,12 +66,12 @@ def _require_same_proposal(deps: RunDeps, execution: Execution, cycle: Cycle, co
 
 
 def _is_same(stored: Any, new: Any, names: Sequence[str]) -> bool:
-    """Return whether two rows have the same values, in the form in which a store holds them."""
+    """Return whether two rows have the same values, compared as JSON, because a store returns them read from JSON."""
     return all(encode_json(stored.__dict__[name]) == encode_json(new.__dict__[name]) for name in names)
 
 
 def _find_forked_cycle(deps: RunDeps, execution: Execution) -> str | None:
-    """Return the id of the cycle from which a fork goes on."""
+    """Return the id of the last cycle that a fork shares with its parent run; None if the run is no fork."""
     if execution.parent_id is None or execution.fork_index is None:
         return None
     cycles = load_cycles(deps.records, execution)
@@ -79,7 +79,7 @@ def _find_forked_cycle(deps: RunDeps, execution: Execution) -> str | None:
 
 
 def retry_cycle(deps: RunDeps, scope: Scope, run_id: str) -> tuple[Execution, RunStep]:
-    """Propose the failed action that a run ended with again, as a further attempt with the same idempotency key."""
+    """Propose the last action of a run again if it failed, as another attempt with the same idempotency key."""
     return _retry(lambda: _retry_cycle(deps, scope, run_id), run_id)
 
 
@@ -127,7 +127,7 @@ def _add_cycle(
         changes |= {"status": "running", "ended_at": None, "error": None}
     after = execution.evolve(**changes, version=execution.version + 1)
     operations: list[Operation] = [
-        # First, so that two callers of one run fail on the version and not on the number.
+        # The patch comes first, so that concurrent callers of one run fail on the version and not on the number.
         Patch(Execution, (execution.organization_id, execution.id), changes, execution.version),
         Put(cycle),
         Put(proposal),
@@ -141,9 +141,9 @@ def _add_cycle(
 
 
 def _find_next_index(deps: RunDeps, execution: Execution) -> int:
-    """Return the number after the agent's last cycle, or without an agent after the run's.
+    """Return the number after the agent's last cycle; in a run without an agent, after the run's last cycle.
 
-    Deleted cycles count: a restored cycle needs its number back.
+    Deleted cycles are included, because a restored cycle needs its number back.
     """
     is_of_agent = execution.agent_id is not None
     where = [
@@ -153,7 +153,7 @@ def _find_next_index(deps: RunDeps, execution: Execution) -> int:
     rows = deps.records.scan(Cycle, organization, where, order="cycle_index", descending=True, limit=1, deleted=True)
     if rows:
         return rows[0].cycle_index + 1
-    # The cycles of a fork continue the numbers of those that it shares.
+    # A fork continues the numbers of the cycles that it shares with its parent run.
     return 0 if is_of_agent or execution.fork_index is None else execution.fork_index + 1
 
 
@@ -179,9 +179,9 @@ def make_proposal(
     cycle: Cycle, content: Mapping[str, Any], now: datetime, key: str | None, attempt: int
 ) -> ActionProposal:
     """Return the validated proposal of a cycle."""
-    own = {"id": clock.make_id("act"), "organization_id": cycle.organization_id, "cycle_id": cycle.id}
+    ids = {"id": clock.make_id("act"), "organization_id": cycle.organization_id, "cycle_id": cycle.id}
     stamps = _make_stamps(cycle.created_by_id, now)
-    return validate_row(ActionProposal, {**content, **own, **stamps, "idempotency_key": key, "attempt": attempt})
+    return validate_row(ActionProposal, {**content, **ids, **stamps, "idempotency_key": key, "attempt": attempt})
 
 
 def _make_stamps(actor: str | None, now: datetime) -> dict[str, Any]:
@@ -202,8 +202,8 @@ def complete(
 ) -> RunStep:
     """Store the result of the pending step of a run and the memories derived from it, in one commit.
 
-    If the step has the same result already, it is returned; Conflict if it has another. Without a pending step the same
-    holds for the run's last step.
+    If the step has the same result already, return the step; raise Conflict if it has another result. If no step is
+    pending, do the same with the run's last step.
     """
     if pending is None:
         return _require_same_result(deps, execution, _require_last_cycle(deps, scope, execution), content)
@@ -239,7 +239,7 @@ def _require_last_cycle(deps: RunDeps, scope: Scope, execution: Execution) -> Cy
 
 
 def make_completion(deps: RunDeps, execution: Execution, cycle: Cycle, result: ActionResult) -> list[Operation]:
-    """Return the operations that store the result of a cycle. The rule of one result per cycle keeps out a second."""
+    """Return the operations that store the result of a cycle. A unique rule refuses a second result."""
     now = result.created_at
     changes = {"status": result.status, "updated_at": now}
     request = {"cycle": cycle.cycle_index, "status": result.status}
@@ -253,9 +253,9 @@ def make_completion(deps: RunDeps, execution: Execution, cycle: Cycle, result: A
 def make_result(cycle: Cycle, content: Mapping[str, Any], now: datetime) -> ActionResult:
     """Return the validated result of a cycle: failed if there is an error, otherwise succeeded."""
     status = "failed" if content.get("error") is not None else "succeeded"
-    own = {"id": clock.make_id("res"), "organization_id": cycle.organization_id, "cycle_id": cycle.id}
+    ids = {"id": clock.make_id("res"), "organization_id": cycle.organization_id, "cycle_id": cycle.id}
     stamps = _make_stamps(cycle.created_by_id, now)
-    return validate_row(ActionResult, {"status": status, **content, **own, **stamps})
+    return validate_row(ActionResult, {"status": status, **content, **ids, **stamps})
 
 
 def _require_same_result(deps: RunDeps, execution: Execution, cycle: Cycle, content: Mapping[str, Any]) -> RunStep:

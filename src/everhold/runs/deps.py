@@ -1,4 +1,4 @@
-"""What the verbs on runs use, and the lookups that they share."""
+"""The dependencies of the verbs on runs, and the lookups that they share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _VERBS_OF_AGENTS = {"paused": "resume_agent", "terminated": "create_agent"}
 
 
 class RememberTogether(Protocol):
-    """Stores memories and the operations that `also` returns, in one commit. There may be no memories."""
+    """Stores memories, possibly none, and the operations that `also` returns, in one commit."""
 
     def __call__(
         self,
@@ -81,13 +81,13 @@ def require_running(execution: Execution) -> None:
         "failed": Remedy("call {} to try its last action again, or {}", Verb("retry"), Verb("fork")),
     }
     raise Conflict(
-        f"run {execution.id!r} {_say_status(execution.status)}",
+        f"run {execution.id!r} {_describe_status(execution.status)}",
         value=execution.id,
         remedy=remedies.get(execution.status, Remedy("begin another one, or call {}", Verb("fork"))),
     )
 
 
-def _say_status(status: str) -> str:
+def _describe_status(status: str) -> str:
     return {"paused": "is paused", "cancelled": "was cancelled"}.get(status, f"has {status}")
 
 

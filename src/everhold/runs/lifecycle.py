@@ -34,11 +34,11 @@ from everhold.schema.codec import encode_json
 from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
-_DIGEST_BYTES = 16
+_DIGEST_BYTES = 16  # ids have 32 hexadecimal digits
 
 
 class _RunExistsError(Exception):
-    """A run with the caller's id is there already."""
+    """A run with the caller's id already exists."""
 
 
 def start_run(
@@ -50,9 +50,9 @@ def start_run(
     run_id: str | None = None,
     idempotency_key: str | None = None,
 ) -> Execution:
-    """Begin a run and return it. With the id or the idempotency key of a run with the same task, that run is returned.
+    """Begin a run and return it. If a run with this id or idempotency key and the same task exists, return that run.
 
-    Conflict if the scope's agent is paused or terminated.
+    Raise Conflict if the scope's agent is paused or terminated.
     """
     if run_id is None and idempotency_key is not None:
         run_id = _make_keyed_id(scope, idempotency_key)
@@ -67,8 +67,8 @@ def start_run(
 
 
 def _make_keyed_id(scope: Scope, key: str) -> str:
-    """Return the id of the run that an idempotency key of a scope stands for."""
-    # The unit separator keeps neighbouring parts apart. The organization is part of every row's key already.
+    """Derive a run's id from its idempotency key and its scope."""
+    # Without the unit separator, different parts could give the same text. The organization is part of every row's key.
     parts = (scope.user, scope.project, scope.agent, key)
     digest = hashlib.blake2b("\x1f".join(part or "" for part in parts).encode(), digest_size=_DIGEST_BYTES)
     return f"run_{digest.hexdigest()}"
@@ -76,8 +76,8 @@ def _make_keyed_id(scope: Scope, key: str) -> str:
 
 def _draft_run(values: Mapping[str, Any], run_id: str | None) -> Execution:
     now = clock.now()
-    own = {"id": run_id or clock.make_id("run"), "created_at": now, "updated_at": now, "started_at": now}
-    return validate_row(Execution, {**values, **own})
+    defaults = {"id": run_id or clock.make_id("run"), "created_at": now, "updated_at": now, "started_at": now}
+    return validate_row(Execution, {**values, **defaults})
 
 
 def _add_run(deps: RunDeps, scope: Scope, execution: Execution) -> Execution:
@@ -98,15 +98,15 @@ def _add_run(deps: RunDeps, scope: Scope, execution: Execution) -> Execution:
 
 
 def _find_repeated(deps: RunDeps, scope: Scope, execution: Execution) -> Execution | None:
-    """Return the scope's run with this id and task; raise IdempotencyMismatch for another one with this id."""
+    """Return the stored run with this id and task; raise IdempotencyMismatch if another run has the id."""
     stored = deps.records.get(Execution, scope.organization, [execution.id], deleted=True).get(execution.id)
     if stored is None:
         return None
-    same = ("task", "message_id", "parent_id", "fork_index")
+    repeated_fields = ("task", "message_id", "parent_id", "fork_index")
     if (
         stored.is_deleted
         or not scope.can_read(stored)
-        or any(stored.__dict__[name] != execution.__dict__[name] for name in same)
+        or any(stored.__dict__[name] != execution.__dict__[name] for name in repeated_fields)
     ):
         raise IdempotencyMismatch(
             f"run id {execution.id!r} is taken", value=execution.id, remedy="choose another id or idempotency key"
@@ -117,7 +117,7 @@ def _find_repeated(deps: RunDeps, scope: Scope, execution: Execution) -> Executi
 def fork_run(
     deps: RunDeps, scope: Scope, run_id: str, cycle_index: int, *, task: str | None, fork_id: str | None
 ) -> Execution:
-    """Begin a run that shares the history of another one up to a cycle, and goes on from there."""
+    """Begin a run that shares the history of another run up to a cycle and continues from there."""
     execution = require_run(deps.records, scope, run_id)
     cycle = require_cycle(deps.records, execution, cycle_index)
     if cycle.status == "running":
@@ -132,16 +132,16 @@ def fork_run(
     if task is not None:
         values["task"] = task
     fork = _draft_run({**values, "parent_id": execution.id, "fork_index": cycle_index}, fork_id)
-    own_scope = make_run_scope(execution)
-    stored = _find_repeated(deps, own_scope, fork) if fork_id is not None else None
+    run_scope = make_run_scope(execution)
+    stored = _find_repeated(deps, run_scope, fork) if fork_id is not None else None
     if stored is not None:
         return stored
     require_active_agent(deps.records, scope.organization, execution.agent_id)
-    return _add_run(deps, own_scope, fork)
+    return _add_run(deps, run_scope, fork)
 
 
 def resume_run(deps: RunDeps, scope: Scope, run_id: str | None) -> Execution:
-    """Return a run of the scope that is not finished, by default the latest, and let it go on if it was paused."""
+    """Return an unfinished run of the scope, by default the latest, and set it to running if it was paused."""
     execution = require_run(deps.records, scope, run_id) if run_id is not None else _find_unfinished(deps, scope)
     if execution.status == "running":
         return execution
@@ -170,7 +170,7 @@ def change_run(
     *,
     error: str | None = None,
 ) -> Execution:
-    """Set the status of a run and return it; a run that has the status already is returned as it is.
+    """Set the status of a run and return the run; do nothing if it already has the status.
 
     If the run ends, its open proposal gets a result with the same status.
     """
@@ -204,10 +204,10 @@ def _commit(deps: RunDeps, operations: Sequence[Operation], after: Execution) ->
 
 def _require_status(execution: Execution, allowed: Sequence[str], status: str) -> None:
     if execution.status not in allowed:
-        is_other_end = execution.status == status
+        has_other_output = execution.status == status
         raise Conflict(
             f"run {execution.id!r} has the status {execution.status!r}"
-            f"{' with another output' if is_other_end else f' and cannot become {status!r}'}",
+            f"{' with another output' if has_other_output else f' and cannot become {status!r}'}",
             value=execution.id,
             remedy=Remedy("begin another one, or call {}", Verb("fork")),
         )
@@ -245,7 +245,7 @@ def finish_run(
 ) -> Execution:
     """End a run as successful, and store how its task was done as a procedural memory in the same commit.
 
-    Conflict if a proposal has no result yet. A run that has finished with the same output is returned as it is.
+    Return a run that has succeeded with the same output as it is. Raise Conflict if a proposal has no result yet.
     """
     execution = require_run(deps.records, scope, run_id)
     if execution.status == "succeeded" and encode_json(execution.output) == encode_json(output):

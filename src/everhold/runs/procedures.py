@@ -9,13 +9,16 @@ from everhold.model import Execution, Memory
 from everhold.runs.steps import RunStep
 from everhold.schema.codec import encode_json
 
-# A procedure is an outline to follow. Longer values are in the cycles of the run.
-_MAX_STEPS, _MAX_NAMED, _MAX_LETTERS, _MAX_TASK_LETTERS = 200, 20, 500, 2000
+# A procedure is an outline to follow. The run's cycles have what these limits cut.
+_MAX_STEPS = 200
+_MAX_NAMED_TOOLS = 20
+_MAX_VALUE_LENGTH = 500
+_MAX_TASK_LENGTH = 2000
 
 
 @dataclass(frozen=True)
 class ProcedureStep:
-    """One action of a procedure: the tool, its arguments, and a summary of what it gave."""
+    """One action of a procedure: the tool, its arguments, and a summary of its result."""
 
     tool: str | None
     arguments: Mapping[str, Any]
@@ -35,31 +38,31 @@ class Procedure:
 
 
 def draft_procedure(execution: Execution, history: Sequence[RunStep], summary: str | None) -> dict[str, Any] | None:
-    """Return the fields of the memory of how a run did its task; None if it did nothing."""
-    done = [step for step in history if step.status == "succeeded"]
-    if not done:
+    """Return the fields of a memory of how a run did its task; None if no step succeeded."""
+    succeeded = [step for step in history if step.status == "succeeded"]
+    if not succeeded:
         return None
     steps = [
         {"tool": step.tool, "arguments": _shorten(step.arguments), "summary": _cut(step.result and step.result.summary)}
-        for step in done[:_MAX_STEPS]
+        for step in succeeded[:_MAX_STEPS]
     ]
-    # The names of the tools tell apart two ways to do the same task. The same way again reinforces the memory.
-    names = [name for name, _ in groupby(step.tool for step in done) if name][:_MAX_NAMED]
-    text = f"{execution.task[:_MAX_TASK_LETTERS]}\nDone with: {', '.join(names)}" if names else execution.task
-    content = {"task": execution.task[:_MAX_TASK_LETTERS], "steps": steps, "summary": _cut(summary)}
+    # With the names of the tools, two ways to do a task have different texts. Repeating one reinforces its memory.
+    names = [name for name, _ in groupby(step.tool for step in succeeded) if name][:_MAX_NAMED_TOOLS]
+    text = f"{execution.task[:_MAX_TASK_LENGTH]}\nDone with: {', '.join(names)}" if names else execution.task
+    content = {"task": execution.task[:_MAX_TASK_LENGTH], "steps": steps, "summary": _cut(summary)}
     return {
         "kind": "procedural", "text": text, "content": content, "provenance": {"run": execution.id}
     }  # fmt: skip
 
 
 def _cut(text: Any) -> str | None:
-    return text if not isinstance(text, str) or len(text) <= _MAX_LETTERS else f"{text[: _MAX_LETTERS - 1]}…"
+    return text if not isinstance(text, str) or len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
 
 
 def _shorten(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with long values cut."""
+    """Return the arguments, with long values replaced by the beginning of their JSON."""
     return {
-        name: value if len(written := encode_json(value)) <= _MAX_LETTERS else _cut(written)
+        name: value if len(encoded := encode_json(value)) <= _MAX_VALUE_LENGTH else _cut(encoded)
         for name, value in arguments.items()
     }
 

@@ -14,8 +14,8 @@ from everhold.runs.stories import describe_outcome
 from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Op, Where
 
-_MAX_RUNS = 20
-_MAX_SCORED = 1000
+_MAX_RUNS = 20  # results come from the latest runs only
+_MAX_SCORED = 1000  # the fallback ranks the latest memories only
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Recollection:
 
 @dataclass(frozen=True, repr=False)
 class Recollections(ResultPage[Recollection]):
-    """Memories, best first, then the latest results that no memory of them was derived from, newest first.
+    """Memories, best first, then the latest results from which none of these memories was derived, newest first.
 
-    `is_fallback` says that the embedding model did not answer, and that memories are ordered by their stored scores.
+    `is_fallback` means that the embedding model did not answer and memories are ordered by their stored scores.
     """
 
     _items_field: ClassVar[str] = "items"
@@ -60,7 +60,10 @@ def _find_results(records: Records, execution: Execution, count: int) -> list[Ru
 def find_by_stored_score(
     records: Records, scope: Scope, namespaces: Sequence[str], count: int
 ) -> list[tuple[Memory, float | None]]:
-    """Return memories of the scope by the scores that they were stored with, then by importance: the fallback."""
+    """Return memories of the scope ordered by their stored scores, then by importance.
+
+    This is the fallback when the embedding model does not answer.
+    """
     where = [*make_scope_conditions(scope), Where("namespace", Op.IN, list(namespaces))]
     rows = records.scan(Memory, scope.organization, where, order="created_at", descending=True, limit=_MAX_SCORED)
     rows.sort(key=lambda memory: (memory.score if memory.score is not None else 0.0, memory.importance), reverse=True)
@@ -70,7 +73,7 @@ def find_by_stored_score(
 def merge_results(
     hits: Sequence[tuple[Memory, float | None]], steps: Sequence[RunStep], *, is_fallback: bool
 ) -> Recollections:
-    """Return memories and results together, each result once."""
+    """Combine memories and results; a result from which a memory was derived is shown with that memory only."""
     by_cycle = {step.cycle.id: step for step in steps}
     items = [
         Recollection(memory.text, score, memory, by_cycle.pop(memory.cycle_id or "", None)) for memory, score in hits

@@ -1,4 +1,4 @@
-"""Match the calls of a program's steps with those that its run has recorded."""
+"""Match the calls that a program makes with the steps that its run has recorded."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from everhold.ports.records import Records
 from everhold.runs.steps import RunStep, group_attempts, load_history
 from everhold.schema.codec import encode_json
 
-# The errors that are raised again as what they were, so that a program that handles one does so again.
+# Built-in errors that a replay raises with their own type, so that the program handles them as it did before.
 _REBUILT = {
     kind.__name__: kind
     for kind in (
@@ -17,13 +17,13 @@ _REBUILT = {
         LookupError, OSError, PermissionError, RuntimeError, TimeoutError, TypeError, ValueError, ZeroDivisionError,
     )
 }  # fmt: skip
-_MAX_MESSAGE = 2000
+_MAX_MESSAGE = 2000  # characters of an error's message that are recorded
 
 
 class StepRecording:
-    """The recorded steps of a run, in order, and which of them the program has reached.
+    """The recorded steps of a run, in order, and the position that the program has reached.
 
-    Several attempts of one action in a row are one step.
+    Consecutive attempts of one action count as one step.
     """
 
     def __init__(self, records: Records, execution: Execution) -> None:
@@ -34,7 +34,7 @@ class StepRecording:
     def find(self, tool: str, arguments: Mapping[str, Any]) -> RunStep | None:
         """Return the recorded step that the next call repeats; None if the call is new.
 
-        Conflict if the program does something else than what is recorded.
+        Raise Conflict if the call differs from the recorded one.
         """
         if self._position == len(self._steps):
             return None
@@ -44,9 +44,9 @@ class StepRecording:
         if step.status == "failed" and self._position == len(self._steps) - 1:
             self._position += 1  # the program has handled the failure and goes on
             return None
-        now = "with other arguments than now" if step.tool == tool else f"and the program calls {tool!r} now"
+        difference = "with other arguments than now" if step.tool == tool else f"and the program calls {tool!r} now"
         raise Conflict(
-            f"step {self._position} of run {self._run_id!r} called {step.tool!r} {now}",
+            f"step {self._position} of run {self._run_id!r} called {step.tool!r} {difference}",
             value=tool,
             remedy="let the program make the same calls in the same order, or begin another run",
         )
@@ -56,24 +56,24 @@ class StepRecording:
         return self._steps[-1] is step
 
     def advance(self) -> None:
-        """Go on to the next step."""
+        """Move to the next step."""
         self._position += 1
 
     def record(self, step: RunStep) -> None:
-        """Note what the program did now: the next step, or another attempt of the current one."""
+        """Record a step that the program has just made: the next one, or another attempt of the current one."""
         self._steps[self._position :] = [step]
         if step.status == "succeeded":
             self._position += 1
 
 
 def describe_failure(error: BaseException) -> dict[str, str]:
-    """Return an error as a result holds it."""
+    """Return an error in the form in which a result stores it."""
     message = str(error)[:_MAX_MESSAGE].encode("utf-8", "replace").decode().replace("\x00", "")
     return {"type": type(error).__name__, "message": message}
 
 
 def rebuild_failure(step: RunStep) -> Exception:
-    """Return the error that a recorded step failed with: a built-in one as itself, another one as StepFailed."""
+    """Return the error of a recorded step that failed: a built-in error with its type, any other as StepFailed."""
     recorded = step.error if isinstance(step.error, dict) else {}
     name, message = str(recorded.get("type", "error")), str(recorded.get("message", ""))
     if name in _REBUILT:

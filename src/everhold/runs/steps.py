@@ -1,4 +1,4 @@
-"""The cycles of a run with what was proposed in each and what came of it."""
+"""The steps of a run: its cycles with their proposals, results and memories."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _BATCH = 500  # ids in one query
 
 @dataclass(frozen=True, repr=False)
 class RunStep:
-    """One cycle of a run: what was proposed, and once it is complete its result and the memories derived from it."""
+    """One cycle of a run: the proposal and, once the cycle is complete, the result and the memories derived from it."""
 
     cycle: Cycle
     proposal: ActionProposal
@@ -40,7 +40,7 @@ class RunStep:
 
     @property
     def idempotency_key(self) -> str:
-        """What to pass to the tool, so that it acts once even if it is called again after a crash."""
+        """The key to pass to the tool, so that it acts only once even if it is called again after a crash."""
         return self.proposal.idempotency_key or self.cycle.id
 
     @property
@@ -68,7 +68,7 @@ class RunStep:
 
 
 def find_last_cycle(records: Records, execution: Execution) -> Cycle | None:
-    """Return the last cycle of a run itself, without those that a fork shares."""
+    """Return the last cycle of a run, without the cycles that a fork shares with its parent run."""
     where = [Where("execution_id", Op.EQ, execution.id)]
     rows = records.scan(Cycle, execution.organization_id, where, order="cycle_index", descending=True, limit=1)
     return rows[0] if rows else None
@@ -81,7 +81,7 @@ def find_open_step(records: Records, execution: Execution) -> RunStep | None:
 
 
 def load_steps(records: Records, cycles: Sequence[Cycle], *, with_memories: bool = False) -> list[RunStep]:
-    """Return the steps of these cycles, with the memories derived in them if they are wanted."""
+    """Return the steps of these cycles, with the memories derived in them if `with_memories` is true."""
     if not cycles:
         return []
     organization, ids = cycles[0].organization_id, [cycle.id for cycle in cycles]
@@ -96,14 +96,14 @@ def load_steps(records: Records, cycles: Sequence[Cycle], *, with_memories: bool
             cycle,
             proposals.get(cycle.id) or _make_blank_proposal(cycle),
             results.get(cycle.id),
-            _in_order(memories.get(cycle.id, ())),
+            _sort_by_id(memories.get(cycle.id, ())),
         )
         for cycle in cycles
     ]
 
 
 def _make_blank_proposal(cycle: Cycle) -> ActionProposal:
-    """Return the proposal of an imported cycle that came without one."""
+    """Return an empty proposal for an imported cycle that has none."""
     return ActionProposal(
         id=cycle.id,
         organization_id=cycle.organization_id,
@@ -114,6 +114,7 @@ def _make_blank_proposal(cycle: Cycle) -> ActionProposal:
 
 
 def _scan(records: Records, entity: Any, organization: str, cycle_ids: Sequence[str]) -> list[Any]:
+    """Return the rows of an entity that belong to these cycles."""
     rows: list[Any] = []
     for batch in split_into_batches(cycle_ids, _BATCH):
         condition = Where("cycle_id", Op.EQ, batch[0]) if len(batch) == 1 else Where("cycle_id", Op.IN, batch)
@@ -121,12 +122,12 @@ def _scan(records: Records, entity: Any, organization: str, cycle_ids: Sequence[
     return rows
 
 
-def _in_order(memories: Iterable[Memory]) -> tuple[Memory, ...]:
+def _sort_by_id(memories: Iterable[Memory]) -> tuple[Memory, ...]:
     return tuple(sorted(memories, key=lambda memory: memory.id))
 
 
 def load_cycles(records: Records, execution: Execution) -> list[Cycle]:
-    """Return all cycles of a run in order; a fork begins with those that it shares with the run it was forked from."""
+    """Return all cycles of a run in order; those of a fork begin with the cycles that it shares with its parent run."""
     organization, run = execution.organization_id, execution
     last: int | None = None
     parts: list[list[Cycle]] = []
@@ -138,14 +139,14 @@ def load_cycles(records: Records, execution: Execution) -> list[Cycle]:
         parts.append(records.scan(Cycle, organization, where, order="cycle_index"))
         if run.parent_id is None or run.fork_index is None:
             break
-        # A fork of a fork may share less of the first run than the run between them does.
+        # A fork of a fork may share fewer cycles with the first run than its parent run does.
         last = run.fork_index if last is None else min(last, run.fork_index)
         run = records.get(Execution, organization, [run.parent_id]).get(run.parent_id, run)
     return [cycle for part in reversed(parts) for cycle in part]
 
 
 def load_history(records: Records, execution: Execution, *, with_memories: bool = False) -> list[RunStep]:
-    """Return all steps of a run in order, with those that a fork shares."""
+    """Return all steps of a run in order, including those that a fork shares with its parent run."""
     return load_steps(records, load_cycles(records, execution), with_memories=with_memories)
 
 
@@ -160,7 +161,7 @@ def require_cycle(records: Records, execution: Execution, cycle_index: int) -> C
 
 
 def group_attempts(steps: Iterable[RunStep]) -> list[list[RunStep]]:
-    """Return the steps with all attempts of one action together, in order."""
+    """Group the steps by action, in order: each group has all attempts of one action."""
     groups: list[list[RunStep]] = []
     for step in steps:
         if groups and step.attempt > 1 and step.cycle.parent_id == groups[-1][-1].cycle.id:

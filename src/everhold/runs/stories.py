@@ -1,4 +1,4 @@
-"""A run told as text."""
+"""Describe a run as text."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
@@ -8,12 +8,12 @@ from everhold.model import Execution
 from everhold.runs.steps import RunStep
 from everhold.schema.codec import encode_json
 
-_MAX_LETTERS = 300
+_MAX_LENGTH = 300
 _THOUGHTS = (("thoughts", "thought"), ("reasoning", "because"), ("criticism", "criticism"))
 
 
 def tell_story(execution: Execution, steps: Sequence[RunStep], zone: tzinfo) -> str:
-    """Return what a run did, in order: each action, why, what came of it and what was remembered."""
+    """Return a text with each action of a run in order, its reasons, its result and what was remembered."""
     lines = [f"Run {execution.id}: {_cut(execution.task)}", _describe_run(execution, zone)]
     for step in steps:
         is_shared = step.cycle.execution_id != execution.id
@@ -24,7 +24,7 @@ def tell_story(execution: Execution, steps: Sequence[RunStep], zone: tzinfo) -> 
 
 
 def _describe_run(execution: Execution, zone: tzinfo) -> str:
-    whose = [
+    owners = [
         f"{word} {name}"
         for word, name in (
             ("agent", execution.agent_id),
@@ -35,7 +35,7 @@ def _describe_run(execution: Execution, zone: tzinfo) -> str:
         if name
     ]
     fork = [f"forked from {execution.parent_id} after cycle {execution.fork_index}"] if execution.parent_id else []
-    return " · ".join([execution.status, f"began {_format(execution.started_at, zone)}", *whose, *fork])
+    return " · ".join([execution.status, f"began {_format(execution.started_at, zone)}", *owners, *fork])
 
 
 def _tell_step(step: RunStep, zone: tzinfo, *, is_shared: bool) -> Iterator[str]:
@@ -53,8 +53,8 @@ def _tell_step(step: RunStep, zone: tzinfo, *, is_shared: bool) -> Iterator[str]
     if result is None:
         yield "  waits for its result"
         return
-    took = f" in {result.duration:.3g} s" if result.duration is not None else ""
-    yield f"  {result.status}{took}: {_describe_result(step)}"
+    duration = f" in {result.duration:.3g} s" if result.duration is not None else ""
+    yield f"  {result.status}{duration}: {_describe_result(step)}"
     if result.artifacts:
         yield f"  artifacts: {', '.join(result.artifacts)}"
     for memory in step.memories:
@@ -91,4 +91,4 @@ def _write(value: Any) -> str:
 
 def _cut(value: Any) -> str:
     text = " ".join(_write(value).split())
-    return text if len(text) <= _MAX_LETTERS else f"{text[: _MAX_LETTERS - 1]}…"
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"

@@ -47,8 +47,8 @@ _OWNERS: dict[str, type[Entity]] = {
     "project_id": Project,
     "conversation_id": Conversation,
 }
-_DIGEST_BYTES = 16
-_DELETION = ("is_deleted", "deleted_at", "deletion_id")
+_DIGEST_BYTES = 16  # ids have 32 hexadecimal digits
+_DELETION_FIELDS = ("is_deleted", "deleted_at", "deletion_id")
 
 
 def require_readable_session(deps: SessionDeps, scope: Scope) -> Session:
@@ -72,14 +72,14 @@ def put_back_scope_session(deps: SessionDeps, scope: Scope) -> bool:
 
 def put_back_sessions_with_messages(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -> bool:
     """Put back the sessions with these messages that the scope may use; return whether any was archived."""
-    is_archived = False
+    was_archived = False
     for message_id in message_ids:
         where = [Where("message_ids", Op.CONTAINS, message_id)]
         for (session_id,) in list(deps.records.columns(SessionArchive, scope.organization, ("session_id",), where)):
             session = deps.records.get(Session, scope.organization, [session_id]).get(session_id)
             if session is not None and session.is_open_to(scope):
-                is_archived = put_back_messages(deps, scope.organization, session_id) > 0 or is_archived
-    return is_archived
+                was_archived = put_back_messages(deps, scope.organization, session_id) > 0 or was_archived
+    return was_archived
 
 
 def put_back_messages(deps: SessionDeps, organization: str, session_id: str) -> int:
@@ -89,20 +89,23 @@ def put_back_messages(deps: SessionDeps, organization: str, session_id: str) -> 
 
 
 def put_back_sessions_with_user(deps: SessionDeps, organization: str, user_id: str) -> None:
-    """Put back sessions of other users that have messages of this user, before both are deleted."""
+    """Put back messages of sessions that are not this user's but have messages of the user.
+
+    Call this before the user is deleted: only messages in their table are deleted with the user.
+    """
     where = [Where("user_ids", Op.CONTAINS, user_id)]
     rows = deps.records.columns(SessionArchive, organization, ("session_id",), where, deleted=True)
-    names = sorted({session_id for (session_id,) in rows})
-    sessions = deps.records.get(Session, organization, names, deleted=True) if names else {}
+    session_ids = sorted({session_id for (session_id,) in rows})
+    sessions = deps.records.get(Session, organization, session_ids, deleted=True) if session_ids else {}
     for session in sessions.values():
         if session.user_id != user_id:
             put_back_messages(deps, organization, session.id)
 
 
 def put_back_sessions_without_agent(deps: SessionDeps, organization: str) -> None:
-    """Put back the sessions without an agent, before an agent is deleted with its messages in some of them.
+    """Put back the archived messages of all sessions without an agent.
 
-    An archive does not list the agents whose messages it holds.
+    Call this before an agent is deleted: it may have messages in them, and archives do not list agents.
     """
     where = [Where("agent_id", Op.EQ, None), Where("archived_messages", Op.GT, 0)]
     for (session_id,) in list(deps.records.columns(Session, organization, ("id",), where, deleted=True)):
@@ -110,7 +113,7 @@ def put_back_sessions_without_agent(deps: SessionDeps, organization: str) -> Non
 
 
 def put_back_archives(deps: SessionDeps, organization: str, where: Sequence[Condition] = ()) -> int:
-    """Put back the messages of an organization's archives that meet these conditions; return how many."""
+    """Put back the messages of the organization's archives that meet the conditions; return how many messages."""
     rows = deps.records.columns(SessionArchive, organization, ("id",), where, deleted=True)
     count = 0
     for (archive_id,) in sorted(rows):
@@ -165,24 +168,24 @@ def _put_back(deps: SessionDeps, organization: str, archive_id: str, _: int) -> 
 def read_archive(deps: SessionDeps, archive: SessionArchive) -> list[Row]:
     """Return the rows of an archive as they would be in their tables now: messages, then their chunks.
 
-    Messages whose user, agent or conversation was purged since are left out, and those whose owner is deleted are
-    deleted with it. Chunks are made again if the store has other embedding models now.
+    Messages whose user, agent, project or conversation has been purged are left out; those whose owner is deleted are
+    marked as deleted. Chunks are made again if the archive lacks chunks of an embedding model that the store uses now.
     """
     rows = unpack_rows(_read_content(deps, archive))
     messages = [row for row in rows if isinstance(row, Message)]
-    kept = list(_apply_deletions(deps.records, archive, messages))
-    renamed = _rename_taken(deps.records, archive.organization_id, kept)
+    remaining = list(_apply_deletions(deps.records, archive, messages))
+    renamed = _rename_taken(deps.records, archive.organization_id, remaining)
     chunks = [row for row in rows if isinstance(row, Chunk) and row.owner_id in renamed]
-    needed = _find_models(deps.records)
-    if not needed <= set(archive.models):
-        fresh = [message for message in renamed.values() if message.text]
+    model_names = _find_models(deps.records)
+    if not model_names <= set(archive.models):
         chunks = [
             Chunk.build_unchecked({**chunk.__dict__, "known_from": message.created_at})
-            for message in fresh
+            for message in renamed.values()
+            if message.text
             for chunk in deps.cut(message)
         ]
         return [*renamed.values(), *chunks]
-    current = [chunk for chunk in chunks if chunk.model in needed]
+    current = [chunk for chunk in chunks if chunk.model in model_names]
     return [
         *renamed.values(),
         *(Chunk.build_unchecked({**chunk.__dict__, "owner_id": renamed[chunk.owner_id].id}) for chunk in current),
@@ -197,7 +200,7 @@ def _read_content(deps: SessionDeps, archive: SessionArchive) -> bytes:
         raise InvalidSettings(
             f"the messages of session {archive.session_id!r} are archived in a file, and the settings name no `blobs`",
             value=archive.session_id,
-            remedy="set `blobs` to the place that they were archived to",
+            remedy="set `blobs` to the location of the archived files",
         )
     return files.get(archive.organization_id, archive.address)
 
@@ -208,22 +211,23 @@ def _find_models(records: Records) -> set[str]:
 
 
 def _apply_deletions(records: Records, archive: SessionArchive, messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield the messages whose owners exist. A message is marked as deleted if the archive or an owner is."""
-    listed = list(messages)
+    """Yield the messages whose owners exist, marked as deleted if the archive or an owner is deleted."""
+    all_messages = list(messages)
     owners: dict[str, dict[str, Entity]] = {}
     for column, entity in _OWNERS.items():
-        names = sorted({message.__dict__[column] for message in listed if message.__dict__[column] is not None})
-        owners[column] = dict(records.get(entity, archive.organization_id, names, deleted=True)) if names else {}
-    for message in listed:
-        names = [(column, message.__dict__[column]) for column in _OWNERS if message.__dict__[column] is not None]
-        if any(name not in owners[column] for column, name in names):
+        ids = sorted({message.__dict__[column] for message in all_messages if message.__dict__[column] is not None})
+        owners[column] = dict(records.get(entity, archive.organization_id, ids, deleted=True)) if ids else {}
+    for message in all_messages:
+        keys = [(column, message.__dict__[column]) for column in _OWNERS if message.__dict__[column] is not None]
+        if any(owner_id not in owners[column] for column, owner_id in keys):
             continue
-        deleted = [row for row in (archive, *(owners[column][name] for column, name in names)) if row.is_deleted]
-        yield message.evolve(**{name: deleted[0].__dict__[name] for name in _DELETION}) if deleted else message
+        rows = (archive, *(owners[column][owner_id] for column, owner_id in keys))
+        deleted = [row for row in rows if row.is_deleted]
+        yield message.evolve(**{name: deleted[0].__dict__[name] for name in _DELETION_FIELDS}) if deleted else message
 
 
 def _rename_taken(records: Records, organization: str, messages: Sequence[Message]) -> dict[str, Message]:
-    """Return the messages by their ids; one whose id another message has taken gets a new id."""
+    """Map the archived ids to the messages; a message whose id is taken by another one gets a new id."""
     taken = records.get(Message, organization, [message.id for message in messages], deleted=True) if messages else {}
     return {
         message.id: message.evolve(id=_make_other_id(message), metadata={**message.metadata, "archived_id": message.id})
@@ -234,7 +238,7 @@ def _rename_taken(records: Records, organization: str, messages: Sequence[Messag
 
 
 def _make_other_id(message: Message) -> str:
-    """Return an id that is the same at every call: an export reads an archive twice."""
+    """Derive an id from the message. It must be the same at every call, because an export reads an archive twice."""
     identity = f"{message.session_id}\x1f{message.id}".encode()
     return f"msg_{hashlib.blake2b(identity, digest_size=_DIGEST_BYTES).hexdigest()}"
 
@@ -249,7 +253,7 @@ def read_archived_rows(deps: SessionDeps, organization: str) -> Iterator[list[Ro
 
 
 def find_archive_problems(deps: SessionDeps) -> Iterator[str]:
-    """Yield a sentence if archives cannot be read: their file is missing or damaged, or their content is."""
+    """Yield a sentence if archives cannot be read because their files or their contents are missing or damaged."""
     count, first = 0, ""
     names = ("organization_id", "session_id", "id")
     for organization, session_id, archive_id in sorted(deps.records.columns(SessionArchive, None, names, deleted=True)):
@@ -269,15 +273,15 @@ def find_archive_problems(deps: SessionDeps) -> Iterator[str]:
 def put_back_archives_with_deleted_users(deps: SessionDeps) -> int:
     """Put back the archives with messages of users who were deleted while the messages were being archived.
 
-    Deleting a user puts the user's messages in other sessions back first, so there are none otherwise.
+    There are no others: before a user is deleted, the user's messages in other sessions are put back.
     """
     count = 0
     names = ("organization_id", "id", "user_ids")
     archives = list(deps.records.columns(SessionArchive, None, names))
     for organization in sorted({name for name, _, _ in archives}):
-        own = {archive_id: user_ids for name, archive_id, user_ids in archives if name == organization}
-        users = sorted({user_id for user_ids in own.values() for user_id in user_ids})
+        users_of = {archive_id: user_ids for name, archive_id, user_ids in archives if name == organization}
+        users = sorted({user_id for user_ids in users_of.values() for user_id in user_ids})
         live = deps.records.get(User, organization, users) if users else {}
-        stale = [archive_id for archive_id, user_ids in own.items() if not set(user_ids) <= live.keys()]
+        stale = [archive_id for archive_id, user_ids in users_of.items() if not set(user_ids) <= live.keys()]
         count += put_back_archives(deps, organization, [Where("id", Op.IN, stale)]) if stale else 0
     return count

@@ -22,7 +22,7 @@ def pack_rows(rows: Sequence[Row]) -> bytes:
 
 
 def unpack_rows(content: bytes) -> list[Row]:
-    """Return the rows of a content; raise StoreDamaged if it cannot be read."""
+    """Return the rows that `pack_rows` packed; raise StoreDamaged if the content cannot be read."""
     try:
         header, *lines = zlib.decompress(content).decode().split("\n")
         version = json.loads(header)["archive"]

@@ -1,8 +1,8 @@
-"""Files of archived messages, in the place for blobs that the settings name.
+"""Files of archived messages, in the blob store that the settings name.
 
-A row names each file before it is written and until it is deleted, so that a crash leaves no file behind. The commit
-that makes an archive name a file also changes the file's row on the condition of its version. So a file that another
-process has begun to delete can no longer be named.
+A row names each file before it is written and until it is deleted, so that a crash leaves no unnamed file. The commit
+of an archive also changes the row of its file, on the condition of that row's version. It fails if another process
+has begun to delete the file.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Put
 _ENCRYPTED = b"everhold-encrypted\0"
 
 
-def _make_place(organization: str) -> bytes:
+def _make_file_context(organization: str) -> bytes:
     return make_context("archive file", organization)
 
 
@@ -40,7 +40,7 @@ class ArchiveFiles:
         """
         if self.keys is not None:
             user_id = user_ids[0] if len(user_ids) == 1 else None
-            content = _ENCRYPTED + self.keys.encrypt(organization, user_id, content, _make_place(organization))
+            content = _ENCRYPTED + self.keys.encrypt(organization, user_id, content, _make_file_context(organization))
         address = hashlib.sha256(content).hexdigest()
         self.records.commit([Put(ArchiveFile(address=address, whose=organization))])
         self.blobs.put(organization, content)
@@ -56,10 +56,13 @@ class ArchiveFiles:
                 "archived messages are encrypted, and the settings name no master key",
                 remedy="set encryption.master_key to the store's master key",
             )
-        return self.keys.decrypt(organization, content.removeprefix(_ENCRYPTED), _make_place(organization))
+        return self.keys.decrypt(organization, content.removeprefix(_ENCRYPTED), _make_file_context(organization))
 
     def release(self, address: str) -> Operation:
-        """Return the operation by which a commit takes a file from its archive. `delete` then deletes it."""
+        """Return the operation that marks a file for deletion, for the commit that deletes its archive.
+
+        Call `delete` after that commit.
+        """
         return Patch(ArchiveFile, (address,), {"is_leaving": True})
 
     def delete(self, organization: str, address: str) -> None:
@@ -70,7 +73,8 @@ class ArchiveFiles:
     def find_unneeded(self) -> list[ArchiveFile]:
         """Return the files that no archive names: they were left by a crash, or their session was purged."""
         files = self.records.scan(ArchiveFile, None)
-        # Read after the files: an archive that is committed in between is seen here or has changed its file's row.
+        # Archives are read after the files. One that is committed in between is seen here, or has changed its file's
+        # row, so that `sweep` gets StaleVersion.
         rows = self.records.columns(SessionArchive, None, ("address",), [Where("address", Op.NE, None)], deleted=True)
         named = {address for (address,) in rows}
         return [file for file in files if file.address not in named]
@@ -79,7 +83,7 @@ class ArchiveFiles:
         """Delete the files that no archive names; call `add` after each."""
         for file in self.find_unneeded():
             try:
-                # Whoever is still writing this file can no longer commit its archive.
+                # After this commit, a process that is still writing the file can no longer commit its archive.
                 self.records.commit([Patch(ArchiveFile, (file.address,), {"is_leaving": True}, version=file.version)])
             except StaleVersion:
                 continue
@@ -87,7 +91,7 @@ class ArchiveFiles:
             add(1)
 
     def copy_from(self, source: "ArchiveFiles") -> None:
-        """Copy the files of another store whose archives this store holds; those that are here stay."""
+        """Copy the files that the other store's archives name; files that exist here are not replaced."""
         names = ("organization_id", "address")
         where = [Where("address", Op.NE, None)]
         for organization, address in list(source.records.columns(SessionArchive, None, names, where, deleted=True)):

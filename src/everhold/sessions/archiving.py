@@ -2,9 +2,9 @@
 
     read messages and chunks → compress → commit the archive and delete the rows, batch by batch
 
-Each batch is one commit, so a message is in its table or in an archive, never in both and never in neither. A session
-that was interrupted halfway is read and archived like any other. An archive holds live messages only: deleted ones stay
-in their table until they are purged.
+Each batch is one commit, so a message is always either in its table or in an archive. A session whose archiving was
+interrupted can be read, and archived again, like any other. An archive has live messages only: deleted ones stay in
+their table until they are purged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,23 +24,23 @@ from everhold.sessions.deps import SessionDeps
 
 Commit = Callable[[Sequence[Operation]], None]
 
-# The most messages of one archive, and the most letters of their texts: an archive is read and written as a whole.
+# Limits of one archive: its messages, and the characters of their JSON. An archive is read and written as a whole.
 _MAX_MESSAGES = 250
-_MAX_LETTERS = 2_000_000
+_MAX_CHARACTERS = 2_000_000
 
-# A session that was read stays in the tables for so long, even if it is marked as archived.
+# After its archived messages were put back for reading, a session stays in the tables for at least this long.
 _READ_RECENTLY = timedelta(days=1)
 
 _OLDEST_FIRST = "created_at"
 
 
 def make_archivable_conditions(now: datetime, days: float | None) -> list[Condition]:
-    """Return the conditions of sessions to archive: ended, and marked as archived or ended `days` ago."""
-    choice: list[Condition] = [_make_due_condition("is_archived", Op.EQ, True, now - _READ_RECENTLY)]
+    """Return the conditions of sessions to archive: ended, and marked as archived or ended at least `days` ago."""
+    alternatives: list[Condition] = [_make_due_condition("is_archived", Op.EQ, True, now - _READ_RECENTLY)]
     if days is not None:
         before = now - timedelta(days=days)
-        choice.append(_make_due_condition("ended_at", Op.LE, before, before))
-    return [Where("ended_at", Op.NE, None), Where("archived_at", Op.EQ, None), AnyOf(tuple(choice))]
+        alternatives.append(_make_due_condition("ended_at", Op.LE, before, before))
+    return [Where("ended_at", Op.NE, None), Where("archived_at", Op.EQ, None), AnyOf(tuple(alternatives))]
 
 
 def _make_due_condition(column: str, op: Op, value: Any, read_before: datetime) -> Condition:
@@ -51,7 +51,7 @@ def _make_due_condition(column: str, op: Op, value: Any, read_before: datetime) 
 def archive_messages(deps: SessionDeps, session: Session, commit: Commit) -> Iterator[int]:
     """Move a session's messages to cold storage; yield the number of messages of each commit.
 
-    StaleVersion if another writer changes the session; what was moved before that stays archived.
+    Raise StaleVersion if another writer changes the session; batches that were committed before stay archived.
     """
     for batch in _read_batches(deps.records, session):
         now = max(clock.now(), session.updated_at)
@@ -80,33 +80,33 @@ def _read_batches(records: Records, session: Session) -> Iterator[_Batch]:
         page = page[: _count_fitting(page)]
         after = Page(page[-1].created_at, (session.organization_id, page[-1].id))
         ids = [message.id for message in page]
-        # An agent's run belongs to its message and would be deleted with it, so such a message stays.
+        # Deleting a message deletes the agent's run that belongs to it, so messages with a run stay in their table.
         runs = records.columns(
             Execution, session.organization_id, ("message_id",), [Where("message_id", Op.IN, ids)], deleted=True
         )
-        needed = {message_id for (message_id,) in runs}
-        messages = [message for message in page if message.id not in needed]
+        ids_with_run = {message_id for (message_id,) in runs}
+        messages = [message for message in page if message.id not in ids_with_run]
         if messages:
-            own = [
+            owned_by_messages = [
                 Where("owner_kind", Op.EQ, "message"),
                 Where("owner_id", Op.IN, [message.id for message in messages]),
             ]
-            yield _Batch(messages, records.scan(Chunk, session.organization_id, own))
+            yield _Batch(messages, records.scan(Chunk, session.organization_id, owned_by_messages))
 
 
 def _count_fitting(messages: Sequence[Message]) -> int:
     """Return how many of the first messages fit one archive; at least one."""
-    letters = 0
+    characters = 0
     for number, message in enumerate(messages):
-        letters += len(message.model_dump_json())
-        if letters > _MAX_LETTERS:
+        characters += len(message.model_dump_json())
+        if characters > _MAX_CHARACTERS:
             return max(number, 1)
     return len(messages)
 
 
 def _make_archive_operations(deps: SessionDeps, session: Session, batch: _Batch, now: datetime) -> list[Operation]:
     organization = session.organization_id
-    archive, stored = _make_archive(deps, session, batch, now)
+    archive, file_operations = _make_archive(deps, session, batch, now)
     changes = {
         "archived_messages": session.archived_messages + len(batch.messages),
         "is_archived": True,
@@ -114,12 +114,12 @@ def _make_archive_operations(deps: SessionDeps, session: Session, batch: _Batch,
     }
     request = {"archived": len(batch.messages)}
     return [
-        *stored,
+        *file_operations,
         # The version fails the commit if a message was added, deleted or restored since the messages were read.
         Patch(Session, (organization, session.id), changes, session.version),
         Put(archive),
         *[Delete(Message, (organization, message.id)) for message in batch.messages],
-        # The messages are not deleted, only no longer found.
+        # "reindex", not "delete": the messages still exist, but search no longer finds them.
         *[Put(make_announcement(message, "reindex")) for message in batch.messages],
         Put(make_announcement(session)),
         Put(make_access_line(_make_scope(session), "update", now, request, interface=deps.interface)),
@@ -129,7 +129,7 @@ def _make_archive_operations(deps: SessionDeps, session: Session, batch: _Batch,
 def _make_archive(
     deps: SessionDeps, session: Session, batch: _Batch, now: datetime
 ) -> tuple[SessionArchive, list[Operation]]:
-    """Return the archive of a batch, and the operations that let it name its file, if it has one."""
+    """Return the archive of a batch, and the operation that confirms its file if it has one."""
     rows = [*batch.messages, *batch.chunks]
     content = pack_rows(rows)
     if unpack_rows(content) != rows:
@@ -140,11 +140,11 @@ def _make_archive(
         )
     files = deps.find_archive_files()
     user_ids = sorted({message.user_id for message in batch.messages if message.user_id is not None})
-    stored: list[Operation] = []
-    place: dict[str, Any] = {"content": content}
+    file_operations: list[Operation] = []
+    content_fields: dict[str, Any] = {"content": content}
     if files is not None:
         address, confirm = files.put(session.organization_id, content, user_ids)
-        stored, place = [confirm], {"address": address}
+        file_operations, content_fields = [confirm], {"address": address}
     archive = SessionArchive(
         id=clock.make_id("arc"),
         organization_id=session.organization_id,
@@ -155,9 +155,9 @@ def _make_archive(
         message_ids=[message.id for message in batch.messages],
         models=sorted({chunk.model for chunk in batch.chunks}),
         size=len(content),
-        **place,
+        **content_fields,
     )
-    return archive, stored
+    return archive, file_operations
 
 
 def _make_scope(session: Session) -> Scope:

@@ -27,8 +27,8 @@ from everhold.sessions.pipeline import (
 CutMessages = Callable[[Sequence[Message]], Sequence[Sequence[Chunk]]]
 
 
-# The ids of messages that were stored now, each with None, and of refused ones with the reason. A message that was
-# stored before is missing.
+# Maps the id of each message to None if this call stored it, or to the reason why it was refused. Messages that were
+# stored before are absent.
 AppendedMessages = dict[str, str | None]
 
 
@@ -38,16 +38,16 @@ def draft_session(scope: Scope, values: Mapping[str, Any]) -> Session:
     created_at = values.get("created_at") or values.get("last_active") or now
     last_active = values.get("last_active") or created_at
     check_created_at(max(created_at, last_active), now)
-    own = {"id": make_session_key(scope).session, "organization_id": scope.organization, "created_by_id": scope.actor}
+    ids = {"id": make_session_key(scope).session, "organization_id": scope.organization, "created_by_id": scope.actor}
     owners = {"project_id": scope.project, "user_id": scope.user, "agent_id": scope.agent}
     stamps = {"created_at": created_at, "updated_at": max(last_active, created_at), "last_active": last_active}
-    return validate_row(Session, {**values, **own, **owners, **stamps})
+    return validate_row(Session, {**values, **ids, **owners, **stamps})
 
 
 def import_session(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> bool:
-    """Store a session with its own times, unless it exists; return whether it was stored.
+    """Store a session with the times that it had elsewhere, unless it exists; return whether it was stored.
 
-    NotFound if the session belongs to another user, project or agent.
+    Raise NotFound if the session belongs to another user, project or agent.
     """
     if find_session(deps.records, scope) is not None:
         return False
@@ -65,19 +65,19 @@ def import_session(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -
 def append_messages(
     deps: SessionDeps, scope: Scope, items: Sequence[Mapping[str, Any]], cut: CutMessages
 ) -> AppendedMessages:
-    """Store the messages of a session that it does not have yet, oldest first, in one commit.
+    """Store those messages that the session does not have yet, oldest first, in one commit.
 
-    Each item has an id and a time. A message that is older than the last one of the session is refused, and one whose
-    id another message has.
+    Each item must have an id and a time. A message is refused if it is older than the last one of the session, or if
+    another message has its id.
     """
     drafts = sorted((draft_message(deps, scope, item) for item in items), key=lambda draft: draft.created_at)
     chunks: dict[str, Sequence[Chunk]] = {}
-    place = make_session_key(scope)
+    session_key = make_session_key(scope)
     return retry(
         "import messages",
         lambda _: _append(deps, scope, drafts, chunks, cut),
         CONFLICTS,
-        give_up=lambda _: make_busy_error(place, "messages were imported"),
+        give_up=lambda _: make_busy_error(session_key, "messages were imported"),
     )
 
 
@@ -98,7 +98,7 @@ def _append(
     if before.ended_at is not None:
         raise Conflict(f"session {before.id!r} has ended", value=before.id, remedy="reopen it and import again")
     last = find_last(deps.records, before, is_import=True, by_position=False)
-    placed: list[Message] = []
+    accepted: list[Message] = []
     for draft in missing:
         try:
             message = place_message(draft, before, last, draft.created_at, now)
@@ -106,12 +106,12 @@ def _append(
             outcome[draft.id] = str(error)
             continue
         last = LastMessage(message.position or 0, message.created_at)
-        placed.append(message)
+        accepted.append(message)
         outcome[message.id] = None
-    if placed:
-        uncut = [message for message in placed if message.id not in chunks]
-        chunks.update(zip((message.id for message in uncut), cut(uncut), strict=True))
-        _commit(deps, scope, [*rows, *_make_operations(deps, scope, before, placed, chunks)])
+    if accepted:
+        without_chunks = [message for message in accepted if message.id not in chunks]
+        chunks.update(zip((message.id for message in without_chunks), cut(without_chunks), strict=True))
+        _commit(deps, scope, [*rows, *_make_operations(deps, scope, before, accepted, chunks)])
     return outcome
 
 
@@ -130,24 +130,24 @@ def _split_stored(deps: SessionDeps, scope: Scope, drafts: Sequence[Message]) ->
 
 
 def _is_same_message(stored: Message, draft: Message) -> bool:
-    # A message that came with an import keeps its mark, also if its text was changed since.
+    # An imported message keeps its `imported` metadata even if its text was changed later.
     return stored.text == draft.text or stored.metadata.get("imported") == draft.metadata.get("imported")
 
 
 def _make_operations(
-    deps: SessionDeps, scope: Scope, before: Session, placed: Sequence[Message], chunks: Mapping[str, Sequence[Chunk]]
+    deps: SessionDeps, scope: Scope, before: Session, accepted: Sequence[Message], chunks: Mapping[str, Sequence[Chunk]]
 ) -> list[Operation]:
-    last, now = placed[-1], clock.now()
+    last, now = accepted[-1], clock.now()
     changes = {
         "last_active": max(before.last_active, last.created_at),
         "last_position": last.position,
         "updated_at": max(before.updated_at, last.created_at),
     }
     operations: list[Operation] = [Patch(Session, (before.organization_id, before.id), changes, before.version)]
-    first_messages = {message.conversation_id: message for message in reversed(placed)}
+    first_messages = {message.conversation_id: message for message in reversed(accepted)}
     for message in first_messages.values():
         operations += make_missing_conversation(deps.records, message)
-    for message in placed:
+    for message in accepted:
         request = {"message": message.id, "role": message.role, "imported": True}
         operations += [
             Put(message),

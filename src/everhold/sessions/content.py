@@ -10,9 +10,9 @@ _PART_KEYS = ("content", "parts")
 
 
 def read_content(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a message with its text: the text itself, a content that is a text, or that of the parts.
+    """Return the fields of a message, with the `text` read from `content` if there is no text.
 
-    A list or an object stays in `content` as it is. A message that names its sender and no name is named after it.
+    A `content` that is a list or an object stays as it is. A message without a name gets its `sender_id` as its name.
     """
     fields = dict(values)
     content = fields.get("content")
@@ -30,17 +30,17 @@ def read_content(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a content, in their order: texts themselves, `text` of an object, and those of its parts."""
-    waiting = [content]
-    # Without recursion: the depth of a content is checked only when the message is validated.
-    while waiting:
-        part = waiting.pop()
+    """Yield the texts of a content in order: strings, the `text` of objects, and the texts of their parts."""
+    # A stack instead of recursion, because the depth of a content is checked only when the message is validated.
+    stack = [content]
+    while stack:
+        part = stack.pop()
         if isinstance(part, str):
             if part.strip():
                 yield part
         elif isinstance(part, Mapping):
             text = part.get("text")
             inner = [part[key] for key in _PART_KEYS if key in part]
-            waiting += [*reversed(inner), *([text] if isinstance(text, str) else [])]
+            stack += [*reversed(inner), *([text] if isinstance(text, str) else [])]
         elif isinstance(part, Sequence) and not isinstance(part, bytes | bytearray):
-            waiting += reversed(part)
+            stack += reversed(part)

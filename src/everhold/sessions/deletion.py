@@ -17,7 +17,7 @@ from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhi
 from everhold.sessions.archive import put_back_sessions_with_messages
 from everhold.sessions.deps import SessionDeps, is_message_of, require_session
 
-# Returns the operations that purge the memories that were derived from these messages and from nothing else.
+# Returns the operations that purge the memories that were derived only from these messages.
 Erase = Callable[[Sequence[Message], datetime], list[Operation]]
 
 _OWNERS: dict[str, type[Entity]] = {
@@ -37,19 +37,19 @@ def delete_message(deps: SessionDeps, scope: Scope, message_id: str, erase: Eras
 
     def make_operations(now: datetime) -> list[Operation]:
         line = make_access_line(scope, "delete", now, {"message": message.id, "hard": hard}, interface=deps.interface)
-        act: list[Operation] = [Hide(Message, key, clock.make_id("del"), now)]
+        deletion: list[Operation] = [Hide(Message, key, clock.make_id("del"), now)]
         if hard:
-            act = [*erase([message], now), *note_purge(), Delete(Message, key)]
-        retold = deps.retell([message], now, False)
-        return [*act, *retold, Put(line), Put(make_announcement(message, "delete"))]
+            deletion = [*erase([message], now), *note_purge(), Delete(Message, key)]
+        summary_changes = deps.retell([message], now, False)
+        return [*deletion, *summary_changes, Put(line), Put(make_announcement(message, "delete"))]
 
     _commit(deps, message, make_operations)
-    _retell_again(deps, message)
+    _remove_from_later_summaries(deps, message)
     return message
 
 
-def _retell_again(deps: SessionDeps, message: Message) -> None:
-    """Remove a deleted message from summaries that were written while it was deleted."""
+def _remove_from_later_summaries(deps: SessionDeps, message: Message) -> None:
+    """Remove a deleted message from summaries that were written at the same time as it was deleted."""
 
     def commit(_: int) -> None:
         operations = deps.retell([message], clock.now(), False)
@@ -123,7 +123,10 @@ def _require_message(deps: SessionDeps, scope: Scope, message_id: str, *, delete
 
 
 def _can_read(records: Records, scope: Scope, message: Message) -> bool:
-    """Return whether the scope covers a message, or reads it in its own session, which may have no project."""
+    """Return whether the scope may read a message.
+
+    A message of the scope's session can be read even if the session has no project and the scope names one.
+    """
     if scope.can_read(message):
         return True
     if scope.session is None or not is_message_of(scope, message):

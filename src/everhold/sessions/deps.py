@@ -50,9 +50,9 @@ class SessionDeps(Value):
     cut: Callable[[Message], list[Chunk]] = _cut_nothing
     """Returns the chunks that make a message searchable."""
     find_archive_files: "Callable[[], ArchiveFiles | None]" = _use_no_files
-    """Returns the files of archived messages; None if archives are in the records."""
+    """Returns the store of archive files, or None if archives are stored in the records."""
     retell: Callable[[Sequence[Message], datetime, bool], list[Operation]] = _retell_nothing
-    """Returns the operations that update summaries when messages are deleted, or with the flag restored."""
+    """Returns the operations that update summaries when messages are deleted; with the flag, when they are restored."""
 
 
 def make_session_key(scope: Scope) -> SessionKey:
@@ -61,18 +61,18 @@ def make_session_key(scope: Scope) -> SessionKey:
     return SessionKey(scope.organization, scope.session)
 
 
-def make_row_key(place: SessionKey) -> tuple[str, str]:
-    return place.organization, place.session
+def make_row_key(session_key: SessionKey) -> tuple[str, str]:
+    return session_key.organization, session_key.session
 
 
 def find_session(records: Records, scope: Scope) -> Session | None:
     """Return the scope's session, or None if it does not exist yet or the scope may not use it.
 
-    Raise NotFound if the session is deleted. When a verb writes, `ScopeRows.make_missing_rows` refuses the session of
-    another scope.
+    Raise NotFound if the session is deleted. A verb that writes need not check for None: `ScopeRows.make_missing_rows`
+    refuses the session of another scope.
     """
-    place = make_session_key(scope)
-    row = records.get(Session, place.organization, [place.session], deleted=True).get(place.session)
+    session_key = make_session_key(scope)
+    row = records.get(Session, session_key.organization, [session_key.session], deleted=True).get(session_key.session)
     if row is None or not row.is_open_to(scope):
         return None
     if row.is_deleted:

@@ -26,25 +26,25 @@ def open_session(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> 
 
 
 def end_session(deps: SessionDeps, scope: Scope, summary: str | None) -> Session:
-    """End the scope's session and set its summary, if there is one; a session that has ended keeps its end."""
+    """End the scope's session, and set its summary unless it is None. A session that has ended keeps its end time."""
     session = require_session(deps.records, scope)
-    changes = {**_end(session), **({"summary": summary} if summary is not None else {})}
+    changes = {**_make_end_change(session), **({"summary": summary} if summary is not None else {})}
     return change_session(deps, scope, changes) if changes else session
 
 
 def archive_session(deps: SessionDeps, scope: Scope) -> Session:
     """Mark the scope's session for cold storage, and end it if it has not ended."""
     session = require_session(deps.records, scope)
-    return change_session(deps, scope, {**_end(session), "is_archived": True})
+    return change_session(deps, scope, {**_make_end_change(session), "is_archived": True})
 
 
 def reopen_session(deps: SessionDeps, scope: Scope) -> Session:
-    """Let the scope's session take messages again; it is no longer archived."""
+    """Let the scope's session take messages again, and remove the mark for cold storage."""
     require_session(deps.records, scope)
     return change_session(deps, scope, {"ended_at": None, "is_archived": False})
 
 
-def _end(session: Session) -> dict[str, Any]:
+def _make_end_change(session: Session) -> dict[str, Any]:
     return {"ended_at": clock.now()} if session.ended_at is None else {}
 
 
@@ -54,10 +54,10 @@ def require_own_session(records: Records, scope: Scope, *, deleted: bool = False
     In a session without a user there are messages of several users, and one of them must not delete those of the
     others. The same is true of projects and agents.
     """
-    place = make_session_key(scope)
-    session = records.get(Session, place.organization, [place.session], deleted=True).get(place.session)
+    key = make_session_key(scope)
+    session = records.get(Session, key.organization, [key.session], deleted=True).get(key.session)
     if session is None or not session.is_open_to(scope):
-        raise make_session_not_found(place.session)
+        raise make_session_not_found(key.session)
     if session.is_deleted and not deleted:
         raise NotFound(
             f"session {session.id!r} has been deleted", value=session.id, remedy="restore it, or delete it for good"

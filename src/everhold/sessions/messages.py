@@ -47,9 +47,9 @@ def list_messages(
     oldest_first: bool,
     conversation: str | None = None,
 ) -> Messages:
-    """Return a page of the scope's messages in its session, or in one conversation of it, newest first.
+    """Return a page of the scope's messages in its session, or in one of its conversations, newest first.
 
-    The newest messages come from the session cache while it is current.
+    The page comes from the session cache if the cache is current and has all of these messages.
     """
     # The cache keeps `history` messages, so a longer page is always read from the records.
     cached = None if limit > deps.cache.history else _read_cached(deps, scope, cursor, oldest_first, conversation)
@@ -69,18 +69,18 @@ def _read_cached(
     if oldest_first and not complete:
         return None
     history = working.history[::-1] if oldest_first else working.history
-    own = tuple(
+    messages = tuple(
         message
         for message in history
         if is_message_of(scope, message) and conversation in (None, message.conversation_id)
     )
     if cursor is not None:
-        positions = [position for position, message in enumerate(own) if message.id == cursor]
+        positions = [position for position, message in enumerate(messages) if message.id == cursor]
         if not positions:
             return None
-        own = own[positions[0] + 1 :]
-    # This cursor is never handed out: it only tells `list_messages` that the records hold older messages.
-    return Messages(own, None if complete else "further back")
+        messages = messages[positions[0] + 1 :]
+    # Callers never get this cursor: it only tells `list_messages` that the records may have older messages.
+    return Messages(messages, None if complete else "further back")
 
 
 def _read_recorded(
@@ -102,7 +102,7 @@ def _read_recorded(
 
 
 def _find_cursor(deps: SessionDeps, scope: Scope, cursor: str) -> Page:
-    """Return the place of the cursor's message in the order, also if the message has been deleted since."""
+    """Return the position of the cursor's message in the order, even if the message has been deleted since."""
     rows = deps.records.get(Message, scope.organization, [cursor], deleted=True) if is_id(cursor) else {}
     last = rows.get(cursor)
     if last is None or not is_message_of(scope, last):
@@ -114,20 +114,20 @@ def _find_cursor(deps: SessionDeps, scope: Scope, cursor: str) -> Page:
 
 def find_readable(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -> tuple[Message, ...]:
     """Return the messages with these ids that exist and that the scope may read."""
-    names = list(dict.fromkeys(name for name in message_ids if is_id(name)))
-    rows = deps.records.get(Message, scope.organization, names) if names else {}
-    if len(rows) < len(names) and put_back_sessions_with_messages(
-        deps, scope, [name for name in names if name not in rows]
+    ids = list(dict.fromkeys(message_id for message_id in message_ids if is_id(message_id)))
+    rows = deps.records.get(Message, scope.organization, ids) if ids else {}
+    if len(rows) < len(ids) and put_back_sessions_with_messages(
+        deps, scope, [message_id for message_id in ids if message_id not in rows]
     ):
-        rows = deps.records.get(Message, scope.organization, names)
-    return tuple(rows[name] for name in names if name in rows and scope.can_read(rows[name]))
+        rows = deps.records.get(Message, scope.organization, ids)
+    return tuple(rows[message_id] for message_id in ids if message_id in rows and scope.can_read(rows[message_id]))
 
 
 def _make_page(rows: Sequence[Message], limit: int, cursor: str | None) -> Messages:
     page = tuple(rows[:limit])
-    # Behind a page that follows a cursor there is at least the message of that cursor.
-    back = page[0].id if page and cursor is not None else None
-    return Messages(page, page[-1].id if len(rows) > limit else None, back)
+    # Before a page that was read with a cursor, there is at least the message of that cursor.
+    back_cursor = page[0].id if page and cursor is not None else None
+    return Messages(page, page[-1].id if len(rows) > limit else None, back_cursor)
 
 
 def list_sessions(deps: SessionDeps, scope: Scope, *, limit: int) -> list[Session]:

@@ -16,9 +16,9 @@ from everhold.sessions.working import NEWEST
 def read_around(
     deps: SessionDeps, scope: Scope, message_id: str, *, limit: int, oldest_first: bool, conversation: str | None
 ) -> Messages:
-    """Return the page with a message of the scope's session in its middle; it may have more messages on either side.
+    """Return a page of the scope's session with the message in its middle.
 
-    Raise NotFound if the session, or the conversation, has no such message that the scope reads.
+    Raise NotFound if the session, or the conversation, has no such message that the scope may read.
     """
     require_readable_session(deps, scope)
     message = deps.records.get(Message, scope.organization, [message_id]).get(message_id)
@@ -47,13 +47,13 @@ def read_around(
 def read_neighbours(
     records: Records, scope: Scope, message: Message, count: int
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """Return up to `count` messages before a message and after it, each oldest first, that the scope reads.
+    """Return up to `count` messages before a message and up to `count` after it, both oldest first.
 
-    They are of the same conversation, or of none if the message is of none.
+    They are in the same conversation as the message, or in none if it is in none, and the scope may read them.
     """
     if count == 0 or message.session_id is None:
         return (), ()
-    # The message may be of another session than the scope's, if the scope reads all of its user's.
+    # The message may be in another session than the scope's: a scope with a user reads all sessions of that user.
     columns = {**scope.columns, "session_id": message.session_id, "conversation_id": message.conversation_id}
     columns.pop("project_id", None)  # a message has the project of its session
     where = make_equalities(columns)
@@ -65,14 +65,14 @@ def _read_beside(
     records: Records, where: Sequence[Where], message: Message, limit: int, *, descending: bool
 ) -> list[Message]:
     organization = message.organization_id
-    place = Page(message.created_at, (organization, message.id))
-    return records.scan(Message, organization, where, order=NEWEST, descending=descending, after=place, limit=limit)
+    after = Page(message.created_at, (organization, message.id))
+    return records.scan(Message, organization, where, order=NEWEST, descending=descending, after=after, limit=limit)
 
 
 def list_recent(deps: SessionDeps, scope: Scope, agent: str | None, limit: int) -> list[Message]:
     """Return the last messages of all sessions that the scope reads, newest first; with `agent`, only that agent's.
 
-    Archived sessions are put back, the most recently active first, as far as they may hold one of these messages.
+    Archived sessions that may have one of these messages are put back, the most recently active first.
     """
     wanted = scope.limits if agent is None else {**scope.limits, "agent_id": agent}
     if agent is not None and scope.agent not in (None, agent):
@@ -92,12 +92,12 @@ def _read_last(records: Records, scope: Scope, wanted: Mapping[str, str], limit:
 
 
 def _find_archived(records: Records, scope: Scope, wanted: Mapping[str, str], size: int) -> Iterator[Session]:
-    """Yield the archived sessions that may hold wanted messages, the most recently active first, read page by page."""
+    """Yield the archived sessions that may have messages with these column values, the most recently active first."""
     where: list[Condition] = [Where("archived_messages", Op.GT, 0)]
     for column, value in wanted.items():
-        own = Where("id" if column == "session_id" else column, Op.EQ, value)
-        # A session without a user or an agent may have messages of any.
-        where.append(AnyOf((own, Where(column, Op.EQ, None))) if column in ("user_id", "agent_id") else own)
+        equal = Where("id" if column == "session_id" else column, Op.EQ, value)
+        # A session without a user or an agent may have messages of any user or agent.
+        where.append(AnyOf((equal, Where(column, Op.EQ, None))) if column in ("user_id", "agent_id") else equal)
     page: Page | None = None
     while True:
         sessions = records.scan(
@@ -110,7 +110,7 @@ def _find_archived(records: Records, scope: Scope, wanted: Mapping[str, str], si
 
 
 def _has_archived(records: Records, session: Session, user: str | None) -> bool:
-    """Return whether a session has archived messages of a user, if there is one."""
+    """Return whether a session may have archived messages of a user; `user` None stands for any user."""
     if user is None or session.user_id is not None:
         return True
     where = [Where("session_id", Op.EQ, session.id), Where("user_ids", Op.CONTAINS, user)]

@@ -2,8 +2,8 @@
 
     find the session → take the position after its last message → commit message and session → update the cache
 
-The session's row tells the position and the time of its last message, so nothing else is read. Several callers may
-write to one session at the same time. Each commit names the session version that the caller read, so one of them
+The session's row stores the position and the time of its last message, so no message is read. Several callers may
+write to one session at the same time. Each commit requires the session version that the caller read, so one of them
 succeeds and the others read the session again and retry.
 """
 
@@ -38,42 +38,43 @@ from everhold.sessions.conversations import make_missing_conversation
 from everhold.sessions.deps import SessionDeps, find_session, is_message_of, make_row_key, make_session_key
 from everhold.sessions.working import NEWEST, compute_row_stamp, compute_stamp, fill
 
+# The caller's fields of a message. A retry must repeat all of them.
 GIVEN = (
     "role", "text", "content", "conversation_id", "model", "name", "tool_calls", "tool_call_id", "tool_returns",
     "step_id", "otid", "group_id", "sender_id", "references", "metadata", "id",
 )  # fmt: skip
-_SAYS_SOMETHING = ("text", "content", "tool_calls", "tool_returns")
+_CONTENT_FIELDS = ("text", "content", "tool_calls", "tool_returns")
 _MESSAGES = get_table(Message).name
-_SAME_TIME = timedelta(seconds=1)  # other systems keep times to the second
+_TIME_RESOLUTION = timedelta(seconds=1)  # imported times may be rounded to the second
 
 
 class LastMessage(NamedTuple):
-    """The place of a session's last message."""
+    """The position and the time of a session's last message."""
 
     position: int
     said_at: datetime
 
 
 def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
-    """Store a message as the last of its session, and the session's row with it.
+    """Store a message as the last one of its session, and update the session's row in the same commit.
 
-    A message that repeats a stored one, with the same id, is a retry: the stored message is returned.
+    A message with the id and the content of a stored one is a retry: the stored message is returned.
     """
-    place = make_session_key(scope)
+    session_key = make_session_key(scope)
     draft = draft_message(deps, scope, values)
-    # A retried import may be older than the session's last message by now, and would be refused for that.
-    retried = _find_retried(deps.records, scope, draft) if values.get("created_at") is not None else None
+    is_import = values.get("created_at") is not None
+    # By now the session may have later messages than a retried import, so appending it again would be refused.
+    retried = _find_retried(deps.records, scope, draft) if is_import else None
     if retried is not None:
         return retried
     # Chunks do not depend on the position, so they are embedded once and not at every attempt.
     chunks = deps.cut(draft)
-    is_import = values.get("created_at") is not None
     tried_versions: set[int] = set()
     return retry(
         "append a message to a session",
         lambda _: _append(deps, scope, draft, chunks, is_import, tried_versions),
         CONFLICTS,
-        give_up=lambda _: make_busy_error(place, "something was said in it"),
+        give_up=lambda _: make_busy_error(session_key, "something was said in it"),
     )
 
 
@@ -86,7 +87,7 @@ def _append(
     tried_versions: set[int],
 ) -> Message:
     """Commit the message after the last one of its session; raise TryAgain if another caller changed the session."""
-    place = make_session_key(scope)
+    session_key = make_session_key(scope)
     session = find_session(deps.records, scope)
     if session is not None and session.ended_at is not None:
         return _require_retry(deps, scope, session, draft)
@@ -96,7 +97,7 @@ def _append(
     if before is None:
         deps.scope_rows.invalidate()
         raise TryAgain("the session's row is missing")
-    # A commit that failed although the session has not changed was refused for a position that the row does not know.
+    # If a commit failed at this same version, a message has a position that the session's row does not show.
     last = find_last(deps.records, before, is_import=is_import, by_position=before.version in tried_versions)
     tried_versions.add(before.version)
     message = place_message(draft, before, last, draft.created_at if is_import else None, now)
@@ -112,7 +113,7 @@ def _append(
         deps.scope_rows.invalidate()
         raise TryAgain("another writer changed the session") from error
     deps.scope_rows.confirm(scope)
-    _update_cache(deps, place, before, after, message)
+    _update_cache(deps, session_key, before, after, message)
     return message
 
 
@@ -120,7 +121,7 @@ def change_session(
     deps: SessionDeps, scope: Scope, values: Mapping[str, Any], *, operation: Literal["create", "update"] = "update"
 ) -> Session:
     """Set fields of the scope's session and return it; create the session if it does not exist."""
-    place = make_session_key(scope)
+    session_key = make_session_key(scope)
 
     def commit(_: int) -> Session:
         now = clock.now()
@@ -131,38 +132,41 @@ def change_session(
             deps.scope_rows.invalidate()
             raise TryAgain("the session's row is missing")
         if "ended_at" in values and before.archived_messages:
-            # The next message takes the position after the last one, which must be in its table for that.
+            # To choose the next position, the last message must be in its table.
             put_back_messages(deps, before.organization_id, before.id)
             raise TryAgain("the session's messages were archived")
         now = max(now, before.updated_at)
         after = validate_row(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
         changes = {name: after.__dict__[name] for name in values}
         line = make_access_line(scope, operation, now, {"fields": sorted(values)}, interface=deps.interface)
-        patch = Patch(Session, make_row_key(place), {**changes, "updated_at": now}, before.version)
+        patch = Patch(Session, make_row_key(session_key), {**changes, "updated_at": now}, before.version)
         try:
             deps.records.commit([*rows, patch, Put(line), Put(make_announcement(after))])
         except (AlreadyExists, StaleVersion, BrokenReference) as error:
             deps.scope_rows.invalidate()
             raise TryAgain("another writer changed the session") from error
         deps.scope_rows.confirm(scope)
-        _update_cache(deps, place, before, after, None)
+        _update_cache(deps, session_key, before, after, None)
         return after
 
-    return retry("change a session", commit, CONFLICTS, give_up=lambda _: make_busy_error(place, "it was updated"))
+    return retry(
+        "change a session", commit, CONFLICTS, give_up=lambda _: make_busy_error(session_key, "it was updated")
+    )
 
 
-def make_busy_error(place: SessionKey, action: str) -> StoreBusy:
-    return StoreBusy(f"session {place.session!r} kept changing while {action}", value=place.session, remedy="try again")
+def make_busy_error(session_key: SessionKey, action: str) -> StoreBusy:
+    session_id = session_key.session
+    return StoreBusy(f"session {session_id!r} kept changing while {action}", value=session_id, remedy="try again")
 
 
 def place_message(
     draft: Message, session: Session, last: LastMessage | None, created_at: datetime | None, now: datetime
 ) -> Message:
-    """Return the message with its position and its time, in the project of its session if that has one."""
+    """Return the message with its position and time, and with the project of its session if that has one."""
     values = {
         **draft.__dict__,
         "position": 0 if last is None else last.position + 1,
-        "created_at": _place_in_time(created_at, last, now),
+        "created_at": _choose_time(created_at, last, now),
         "updated_at": now,
     }
     if session.project_id is not None:
@@ -170,11 +174,14 @@ def place_message(
     return Message.build_complete(values)
 
 
-def _update_session(session: Session | None, before: Session, message: Message, now: datetime) -> Session:
-    """Return the session's row after a message; an imported message sets its own time, not the present."""
+def _update_session(stored: Session | None, before: Session, message: Message, now: datetime) -> Session:
+    """Return the session's row after a message; `stored` is None if the same commit creates the row `before`.
+
+    `last_active` becomes the time of the message, which is in the past for an imported one.
+    """
     said_at = message.created_at
     changes = {
-        "last_active": said_at if session is None else max(session.last_active, said_at),
+        "last_active": said_at if stored is None else max(stored.last_active, said_at),
         "last_position": message.position,
         "updated_at": max(now, before.updated_at),
         "version": before.version + 1,
@@ -185,9 +192,9 @@ def _update_session(session: Session | None, before: Session, message: Message, 
 def draft_message(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
     """Return the validated message, without its position in the session."""
     values = read_content(values)
-    if not any(values.get(name) for name in _SAYS_SOMETHING):
+    if not any(values.get(name) for name in _CONTENT_FIELDS):
         raise InvalidInput("the message says nothing", remedy="give a text, content, tool_calls or tool_returns")
-    own = {name: value for name, value in scope.columns.items() if name != "project_id"}
+    scope_columns = {name: value for name, value in scope.columns.items() if name != "project_id"}
     now = clock.now()
     said_at = values.get("created_at") or now
     check_created_at(said_at, now)
@@ -195,7 +202,7 @@ def draft_message(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) ->
     fields = {name: value for name, value in values.items() if name != "conversation"}
     defaults = {"id": clock.make_id("msg", values.get("created_at")), "conversation_id": values.get("conversation")}
     # The scope and the times come last, so that a caller's field cannot put a message into another scope.
-    message = validate_row(Message, {**defaults, **fields, **own, **stamps, "created_by_id": scope.actor})
+    message = validate_row(Message, {**defaults, **fields, **scope_columns, **stamps, "created_by_id": scope.actor})
     size = len((message.text or "").encode())
     if size > deps.text_bytes:
         raise InvalidInput(
@@ -228,16 +235,16 @@ def find_last(records: Records, session: Session, *, is_import: bool, by_positio
     """Return the last message of a session, deleted ones included: a restored message needs its position back.
 
     `last_active` may be later than the last message, so an import reads the message itself. `by_position` reads every
-    position, for messages that came into the session in another way than by `say`.
+    position, which is necessary if messages were not added by `say`.
     """
-    known = None if session.last_position is None else LastMessage(session.last_position, session.last_active)
+    recorded = None if session.last_position is None else LastMessage(session.last_position, session.last_active)
     if not is_import and not by_position:
-        return known
+        return recorded
     where = [Where("session_id", Op.EQ, session.id), Where("position", Op.GE, 0)]
     organization = session.organization_id
     newest = records.scan(Message, organization, where, order=NEWEST, descending=True, limit=1, deleted=True)
     if not newest:
-        return known
+        return recorded
     highest = max(newest[0].position or 0, session.last_position or 0)
     if by_position:
         positions = records.columns(Message, organization, ["position"], where, deleted=True)
@@ -245,15 +252,15 @@ def find_last(records: Records, session: Session, *, is_import: bool, by_positio
     return LastMessage(highest, newest[0].created_at)
 
 
-def _place_in_time(created_at: datetime | None, last: LastMessage | None, now: datetime) -> datetime:
-    """Return a time after the session's last message: the caller's own, or now.
+def _choose_time(created_at: datetime | None, last: LastMessage | None, now: datetime) -> datetime:
+    """Return the time of a message, later than the session's last message: the caller's `created_at`, or now.
 
-    A message of the same second as the last one is placed right after it.
+    A `created_at` less than a second before the last message is moved to just after it.
     """
     said_at = created_at or now
     if last is None:
         return said_at
-    if created_at is not None and created_at <= last.said_at - _SAME_TIME:
+    if created_at is not None and created_at <= last.said_at - _TIME_RESOLUTION:
         raise InvalidInput(
             f"created_at {created_at.isoformat()} is before the session's last message",
             value=created_at,
@@ -269,7 +276,7 @@ def _make_operations(
     request = {"message": message.id, "role": message.role}
     changes = {name: after.__dict__[name] for name in ("last_active", "last_position", "updated_at")}
     return [
-        # First, so that two callers who append at the same time fail on the version and not on the position.
+        # The patch comes first, so that concurrent callers fail on the version and not on the position.
         Patch(Session, (before.organization_id, before.id), changes, before.version),
         Put(message),
         Put(make_access_line(scope, "create", after.updated_at, request, interface=deps.interface)),
@@ -279,7 +286,7 @@ def _make_operations(
 
 
 def _find_retried(records: Records, scope: Scope, message: Message) -> Message | None:
-    """Return the stored message that this one repeats: same id, same scope, same content."""
+    """Return the stored message with the same id, scope and content, if there is one."""
     stored = records.get(Message, scope.organization, [message.id], deleted=True).get(message.id)
     if stored is None or not is_message_of(scope, stored):
         return None
@@ -302,14 +309,14 @@ def _explain_taken(error: AlreadyExists, message: Message) -> AlreadyExists:
 
 
 def _update_cache(
-    deps: SessionDeps, place: SessionKey, before: Session, after: Session, message: Message | None
+    deps: SessionDeps, session_key: SessionKey, before: Session, after: Session, message: Message | None
 ) -> None:
     """Add the committed change to the cached session, or fill the cache from the records."""
     messages = [message] if message else []
     try:
         step = Step(compute_row_stamp(before), compute_stamp(deps.records, after, messages), after, message)
-        if not deps.cache.advance(place, step):
-            fill(deps, place, after)
+        if not deps.cache.advance(session_key, step):
+            fill(deps, session_key, after)
     except StoreError:
-        # The commit has succeeded, so the call must not fail. A dropped entry is read again later.
-        deps.cache.drop([place])
+        # The commit has succeeded, so the call must not fail. The next read fills a dropped entry again.
+        deps.cache.drop([session_key])

@@ -18,7 +18,7 @@ def read_recorded(
 ) -> list[Message]:
     """Return up to `limit` messages of the scope's session, or of one conversation in it, newest first.
 
-    `after` is the last message of the page before. The caller has checked that the scope may use the session.
+    `after` is the last message of the previous page. The caller has checked that the scope may use the session.
     """
     where = make_message_conditions(scope)
     where += [Where("conversation_id", Op.EQ, conversation)] if conversation is not None else []

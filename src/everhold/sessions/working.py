@@ -1,8 +1,8 @@
 """Read the working memory of a session: from the cache while it is current, otherwise from the records.
 
-A cached session is never trusted by itself. The session's row is read first, one row by its key, and the cached copy is
-used only if it was made from exactly that state of the row. So a session that any engine deleted is gone at once, a
-message that another engine added is seen, and a cache with outdated data is ignored.
+Every read gets the session's row by its key first, and uses the cached copy only if it was made from exactly that state
+of the row. So changes by other engines, such as a new message or a deletion, are visible at once, and outdated cache
+entries are ignored.
 """
 
 from collections.abc import Iterable
@@ -19,25 +19,25 @@ from everhold.sessions.deps import SessionDeps, is_message_of, make_message_cond
 
 # The column that orders messages: `say` gives later messages of a session later times.
 NEWEST = "created_at"
-_TRIES = 3  # readings of a busy session before it is returned without being cached
+_TRIES = 3  # how often a busy session is read before it is returned without being cached
 
 
 def read_working_memory(deps: SessionDeps, scope: Scope) -> WorkingMemory:
     """Return the current working memory of the whole session; raise NotFound if the session does not exist."""
-    session, place = require_readable_session(deps, scope), make_session_key(scope)
-    cached = deps.cache.read(place)
+    session, session_key = require_readable_session(deps, scope), make_session_key(scope)
+    cached = deps.cache.read(session_key)
     if cached is not None and _is_current(deps.records, cached, session):
         return cached
-    return fill(deps, place, session)
+    return fill(deps, session_key, session)
 
 
 def select_own_history(deps: SessionDeps, scope: Scope, working: WorkingMemory) -> WorkingMemory:
     """Return the working memory with the messages of the scope's user and agent only, if it names any."""
-    own = tuple(message for message in working.history if is_message_of(scope, message))
-    # Older messages of this scope may take the place of those that were left out.
-    if len(own) < len(working.history) and not is_complete(deps, working):
-        own = tuple(read_last_messages(deps, scope, deps.cache.history))
-    return replace(working, history=own)
+    history = tuple(message for message in working.history if is_message_of(scope, message))
+    # If messages were left out, there may be older ones of this scope that the cache does not have.
+    if len(history) < len(working.history) and not is_complete(deps, working):
+        history = tuple(read_last_messages(deps, scope, deps.cache.history))
+    return replace(working, history=history)
 
 
 def is_complete(deps: SessionDeps, working: WorkingMemory) -> bool:
@@ -65,39 +65,39 @@ def _scan(deps: SessionDeps, scope: Scope, limit: int, *, deleted: bool) -> list
     )
 
 
-def fill(deps: SessionDeps, place: SessionKey, session: Session) -> WorkingMemory:
+def fill(deps: SessionDeps, session_key: SessionKey, session: Session) -> WorkingMemory:
     """Read a session's last messages from the records, cache them and return them.
 
     They are cached only if the session's row did not change while they were read. Every message changes the row.
     """
     working = None
-    # Not `retry`: a session that changes every time is no failure. The last reading is returned and not cached.
+    # `retry` would raise an error. Here a session that keeps changing is returned as last read, without caching it.
     for _ in range(_TRIES):
-        working, can_be_cached = _build_from_records(deps, place, session)
-        again = deps.records.get(Session, place.organization, [place.session]).get(place.session)
-        if again is None:
+        working, can_be_cached = _build_from_records(deps, session_key, session)
+        latest = deps.records.get(Session, session_key.organization, [session_key.session]).get(session_key.session)
+        if latest is None:
             return working
-        if compute_row_stamp(again) == compute_row_stamp(session):
+        if compute_row_stamp(latest) == compute_row_stamp(session):
             if can_be_cached:
-                deps.cache.write(place, working)
+                deps.cache.write(session_key, working)
             return working
-        session = again
+        session = latest
     assert working is not None
     return working
 
 
-def _build_from_records(deps: SessionDeps, place: SessionKey, session: Session) -> tuple[WorkingMemory, bool]:
-    """Return the working memory from the records, and whether its stamp shows every later change.
+def _build_from_records(deps: SessionDeps, session_key: SessionKey, session: Session) -> tuple[WorkingMemory, bool]:
+    """Return the working memory from the records, and whether it can be cached: its stamp shows every later change.
 
     Restoring the owner of a deleted message restores the message. The stamp therefore includes the owners of deleted
-    messages. Owners of messages beyond the cached history are not in it, so such a session is not cached.
+    messages. A session with deleted messages beyond the cached history cannot be cached: their owners are not read.
     """
-    scope, most = Scope(organization=place.organization, session=place.session), deps.cache.history
-    everything = _scan(deps, scope, most, deleted=True)
-    hidden = any(message.is_deleted for message in everything)
-    history = tuple(read_last_messages(deps, scope, most) if hidden else everything)
-    stamp = compute_stamp(deps.records, session, [*everything, *history] if hidden else history)
-    return WorkingMemory(session, history, stamp), not hidden or len(everything) < most
+    scope, limit = Scope(organization=session_key.organization, session=session_key.session), deps.cache.history
+    messages = _scan(deps, scope, limit, deleted=True)
+    has_deleted = any(message.is_deleted for message in messages)
+    history = tuple(read_last_messages(deps, scope, limit) if has_deleted else messages)
+    stamp = compute_stamp(deps.records, session, [*messages, *history] if has_deleted else history)
+    return WorkingMemory(session, history, stamp), not has_deleted or len(messages) < limit
 
 
 def compute_stamp(records: Records, session: Session, messages: Iterable[Message]) -> Stamp:
@@ -135,13 +135,14 @@ def _compute_owner_stamps(records: Records, organization: str, names: list[str])
     stamps = {}
     for column, entity in _OWNERS.items():
         ids = [name.partition("/")[2] for name in names if name.startswith(f"{column}/")]
-        rows = records.get(entity, organization, ids, deleted=True) if ids else {}  # hiding one changes its version
+        # Deleted owners are included: hiding an owner changes its version, and so the stamp.
+        rows = records.get(entity, organization, ids, deleted=True) if ids else {}
         stamps.update({f"{column}/{owner_id}": compute_row_stamp(row) for owner_id, row in rows.items()})
     return stamps
 
 
 def drop_all(deps: SessionDeps, organization: str) -> None:
-    """Drop an organization's cached sessions; call this after rows were added in other ways than by `say`."""
+    """Drop an organization's cached sessions. Call this after rows were added by anything but `say`."""
     deps.cache.drop([SessionKey(organization, session_id) for session_id in deps.cache.list_active(organization)])
 
 
@@ -156,7 +157,7 @@ def find_stale(deps: SessionDeps) -> list[SessionKey]:
 
 
 def remove_stale(deps: SessionDeps) -> int:
-    """Drop cached sessions that the records no longer have and parts that have expired; return how many sessions."""
+    """Drop expired parts of the cache and sessions that the records no longer have; return how many sessions."""
     stale = find_stale(deps)
     if stale:
         deps.cache.drop(stale)
@@ -165,12 +166,12 @@ def remove_stale(deps: SessionDeps) -> int:
     return len(stale)
 
 
-_COLUMN_OF = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "id"}
+_SESSION_COLUMNS = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "id"}
 
 
 def find_sessions_under(records: Records, kind: str, organization: str, name: str) -> list[SessionKey]:
     """Return the sessions that are deleted with a user, a project, an agent, a session or an organization."""
-    column = _COLUMN_OF.get(kind)
+    column = _SESSION_COLUMNS.get(kind)
     where = [Where(column, Op.EQ, name)] if column else []
     rows = records.columns(Session, organization, ["id"], where, deleted=True)
     return [SessionKey(organization, session_id) for (session_id,) in rows]
