@@ -1,8 +1,8 @@
 """Write a workspace to a tar file, and take in a tar or zip file from anywhere.
 
-An archive is read twice: first every name, kind and size is checked, so that an archive with a single bad entry changes
-nothing, then the contents are read. Only regular files and folders are taken. Nothing is extracted by the libraries
-themselves: they only deliver bytes, of which no more are read than the limits allow.
+An archive is read twice. The first pass checks every name, kind and size, so that an archive with a single bad entry
+changes nothing; the second one reads the contents. Only regular files and folders are accepted. The libraries never
+extract anything: they only return bytes, and no more are read than the limits allow.
 """
 
 import bz2
@@ -36,7 +36,7 @@ _COMPRESSED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
     (b"\xfd7zXZ\x00", lzma.LZMAFile),
 )
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-# Headers with long names and attributes are read as a whole. No honest one is longer.
+# `tarfile` reads headers with long names and attributes into memory as a whole. Normal ones are far shorter.
 _MAX_HEADER_BYTES = 1_000_000
 _BLOCK = 512
 _COPY_BYTES = 1 << 20
@@ -66,9 +66,10 @@ def export_files(target: Path, manifest: Manifest, load: Callable[[str], bytes],
 
 
 def take_in_archive(area: WorkArea, source: Path, into: str | None, cycle_id: str | None) -> list[str]:
-    """Write the files of an archive to the workspace, all or none; return their paths.
+    """Write all files of an archive to the workspace, or none; return their paths.
 
-    InvalidInput if an entry is no regular file or folder, has a bad name or a name twice, or exceeds the limits.
+    Raise InvalidInput if an entry is not a regular file or folder, has an invalid or repeated name, or exceeds the
+    limits.
     """
     limits = area.limits
     with ExitStack() as resources:
@@ -87,7 +88,7 @@ def take_in_archive(area: WorkArea, source: Path, into: str | None, cycle_id: st
 
 
 class _Spool:
-    """Contents in a temporary file, because those of an archive may not fit the memory."""
+    """Contents in a temporary file, because the contents of an archive may not fit into memory."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -109,7 +110,7 @@ class _Spool:
 
 
 def _plan_files(members: Iterator[ArchivedFile | str], into: str | None, limits: WorkspaceLimits) -> list[ArchivedFile]:
-    """Check every entry and return the files; a text is the path of a folder."""
+    """Check every entry and return the files. A member that is a string is the path of a folder."""
     prefix = "" if into is None else "/".join(split_path(into)) + "/"
     files: dict[str, ArchivedFile] = {}
     folders: dict[str, str] = {}
@@ -122,7 +123,7 @@ def _plan_files(members: Iterator[ArchivedFile | str], into: str | None, limits:
         fault = find_path_fault(prefix + name)
         if fault is not None:
             _refuse(f"the archive has an entry {name[:80]!r} that {fault}", "make the archive without it")
-        _note_folders(prefix + name, folders, is_folder=isinstance(member, str))
+        _add_folders(prefix + name, folders, is_folder=isinstance(member, str))
         if isinstance(member, str):
             continue
         folded = fold_path(prefix + name)
@@ -138,8 +139,8 @@ def _plan_files(members: Iterator[ArchivedFile | str], into: str | None, limits:
     return list(files.values())
 
 
-def _note_folders(path: str, folders: dict[str, str], *, is_folder: bool) -> None:
-    """Note the folders of a path; raise InvalidInput for two that only differ in case or composition."""
+def _add_folders(path: str, folders: dict[str, str], *, is_folder: bool) -> None:
+    """Add the folders of a path to `folders`; raise InvalidInput for two that only differ in case or composition."""
     names = path.split("/")
     for depth in range(1, len(names) + is_folder):
         folder = "/".join(names[:depth])
@@ -150,10 +151,10 @@ def _note_folders(path: str, folders: dict[str, str], *, is_folder: bool) -> Non
 def _open_archive(
     area: WorkArea, source: Path, limits: WorkspaceLimits, resources: ExitStack
 ) -> tuple[Iterator[ArchivedFile | str], Callable[[Any], IO[bytes] | None]]:
-    """Return the entries of an archive, and what opens one of them."""
-    # Every entry may have a header, a block to fill up, and attributes.
-    most = limits.max_bytes + 8 * _BLOCK * (limits.max_files + 1_000)
-    file = resources.enter_context(_open_source(source, most))
+    """Return the entries of an archive, and a function that opens one of them."""
+    # Beyond the contents, allow each entry 8 blocks for its header, its padding and its attributes.
+    max_bytes = limits.max_bytes + 8 * _BLOCK * (limits.max_files + 1_000)
+    file = resources.enter_context(_open_source(source, max_bytes))
     with _explain_damage(source):
         beginning = file.read(8)
         file.seek(0)
@@ -163,31 +164,31 @@ def _open_archive(
         decompress = next((opener for magic, opener in _COMPRESSED if beginning.startswith(magic)), None)
         if decompress is not None:
             plain = resources.enter_context(area.folder.make_temporary())
-            _decompress(decompress(file), plain, most)
+            _decompress(decompress(file), plain, max_bytes)
             file = plain
         tar = resources.enter_context(tarfile.TarFile(fileobj=cast("IO[bytes]", _HeaderReader(file))))
         return _guard(source, _list_tar(tar)), tar.extractfile
 
 
-def _open_source(source: Path, most: int) -> IO[bytes]:
-    """Open an archive that is a regular file of at most so many bytes."""
+def _open_source(source: Path, max_bytes: int) -> IO[bytes]:
+    """Open an archive; raise InvalidInput unless it is a regular file of at most `max_bytes`."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait for its writer.
         descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise InvalidInput(f"{source} cannot be read ({error.strerror})", remedy="check the path") from None
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
         os.close(descriptor)
     if not stat.S_ISREG(status.st_mode):
         _refuse(f"{source} is no regular file", "pass a tar or zip file")
-    if status.st_size > most:
-        _refuse(f"{source} has {status.st_size:,} bytes", f"pass an archive of at most {most:,}")
+    if status.st_size > max_bytes:
+        _refuse(f"{source} has {status.st_size:,} bytes", f"pass an archive of at most {max_bytes:,}")
     return os.fdopen(descriptor, "rb")
 
 
 class _HeaderReader:
-    """Reads a file for `tarfile`, and refuses to read a header of unusual length at once."""
+    """Reads a file for `tarfile`; raises InvalidInput instead of reading a very long header into memory."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -199,12 +200,12 @@ class _HeaderReader:
         return self._file.read(size)
 
 
-def _decompress(packed: Any, plain: IO[bytes], most: int) -> None:
+def _decompress(packed: Any, plain: IO[bytes], max_bytes: int) -> None:
     size = 0
     while part := packed.read(_COPY_BYTES):
         size += len(part)
-        if size > most:
-            _refuse(f"the archive unpacks to more than {most:,} bytes", "split it")
+        if size > max_bytes:
+            _refuse(f"the archive unpacks to more than {max_bytes:,} bytes", "split it")
         plain.write(part)
     plain.seek(0)
 
@@ -262,7 +263,7 @@ def _guard(source: Path, members: Iterator[ArchivedFile | str]) -> Iterator[Arch
 
 @contextmanager
 def _explain_damage(source: Path | str) -> Iterator[None]:
-    """Raise what the libraries raise for a damaged archive as InvalidInput."""
+    """Translate the errors that the libraries raise for a damaged archive to InvalidInput."""
     try:
         yield
     except EverholdError:

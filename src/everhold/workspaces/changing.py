@@ -2,9 +2,9 @@
 
     store the contents → stage the files → write the journal → move the files into place → write the rows → end
 
-Until the journal is written, nothing has changed. From then on the change is completed: by this call, or, if the
-process dies or the store fails, by the next call that opens the workspace. So a caller of the verbs sees all of a
-change or nothing of it. A program that reads the folder itself sees each file as it was or as it will be.
+Until the journal is written, nothing has changed. From then on the change will be completed: by this call or, if the
+process dies or the store fails, by the next call that opens the workspace. So callers of the verbs see a change as a
+whole or not at all. A program that reads the folder itself sees the old or the new content of each file.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,8 +26,8 @@ from everhold.workspaces.paths import find_path_fault, split_path
 from everhold.workspaces.recording import FileFields, Recording, record_files, reread
 from everhold.workspaces.sandbox import EXECUTABLE, PLAIN, choose_mode
 
-_BATCH = 200
-_WRITERS = 16
+_BATCH = 200  # contents that are stored at a time
+_WRITERS = 16  # files that are written to disk at the same time
 
 
 @dataclass
@@ -49,13 +49,13 @@ class WorkArea:
         return Recording(self.scope, self.workspace, operation, cycle_id, fields or FileFields())
 
     def load(self, sha256: str) -> bytes:
-        """Return a content of the organization."""
+        """Return the content with this hash."""
         return self.deps.contents.load(self.workspace.organization_id, sha256)
 
 
 @contextmanager
 def work_in(deps: WorkspaceDeps, scope: Scope, workspace: Workspace) -> Iterator[WorkArea]:
-    """Yield the workspace's folder, with interrupted changes completed and files fetched that this machine lacks."""
+    """Lock and yield the workspace's folder, after completing an interrupted change and fetching missing files."""
     workspace = reread(deps, workspace)
     with deps.find_folder(workspace).open() as folder:
         area = WorkArea(deps, scope, reread(deps, workspace), folder)
@@ -67,7 +67,7 @@ def work_in(deps: WorkspaceDeps, scope: Scope, workspace: Workspace) -> Iterator
 def change_files(
     area: WorkArea, entries: Mapping[str, ManifestEntry | None], get_content: GetContent, recording: Recording
 ) -> None:
-    """Write and remove files. `get_content` returns the content of a hash; it is called before anything changes."""
+    """Write and remove files. `get_content` returns the content of a hash, and may be called several times for it."""
     organization = area.workspace.organization_id
     hashes = sorted({entry.sha256 for entry in entries.values() if entry is not None})
     for batch in split_into_batches(hashes, _BATCH):
@@ -92,14 +92,14 @@ def change_files(
 def _stage_files(
     area: WorkArea, entries: Mapping[str, ManifestEntry | None], get_content: GetContent
 ) -> dict[str, list[Any] | None]:
-    """Write the files beside those of the workspace; return each entry with the name of its staged file."""
+    """Write the files to the staging folder; return each entry with the name of its staged file."""
 
     def stage(entry: ManifestEntry | None) -> list[Any] | None:
         return None if entry is None else [*entry, area.folder.stage(get_content(entry.sha256), entry.mode)]
 
     if len(entries) == 1:
         return {path: stage(entry) for path, entry in entries.items()}
-    # The disk makes several files durable at once.
+    # Parallel writes are faster, because the disk can make several files durable at once.
     with ThreadPoolExecutor(_WRITERS) as pool:
         return dict(zip(entries, pool.map(stage, entries.values()), strict=True))
 
@@ -119,11 +119,11 @@ def _move_files(area: WorkArea, planned: Mapping[str, Any], refusals: tuple[type
 
 
 def _complete_change(area: WorkArea) -> None:
-    """Complete the change that a process was making when it died, or delete what it had staged."""
+    """Complete a change that an interrupted process has left in the journal, and delete staged files."""
     journal = area.folder.read_journal()
     if journal is not None:
         planned = {path: entry for path, entry in journal["files"].items() if find_path_fault(path) is None}
-        # If a tool has put a link or a folder there in the meantime, what is on disk is recorded.
+        # If a tool has put a link or a folder at a path in the meantime, it stays, and the path is recorded as empty.
         _move_files(area, planned, (InvalidInput,))
         fields = FileFields(journal["kind"], journal["media_type"], journal["metadata"])
         contents = {path: _read_entry(area, path) for path in planned}
@@ -136,7 +136,7 @@ def _complete_change(area: WorkArea) -> None:
 
 
 def _read_entry(area: WorkArea, path: str) -> tuple[ManifestEntry, bytes] | None:
-    """Return what is at a path; None if no file is."""
+    """Return the entry and the content of the file at a path; None if there is no such file."""
     try:
         content, status = area.folder.files.read(split_path(path), area.limits.max_file_bytes)
     except (NotFound, InvalidInput):
@@ -145,7 +145,7 @@ def _read_entry(area: WorkArea, path: str) -> tuple[ManifestEntry, bytes] | None
 
 
 def _fetch_files(area: WorkArea) -> None:
-    """Write the files of the workspace to a folder that has never been used on this machine."""
+    """Write the files of the workspace to its folder if this machine has never used the folder."""
     if area.folder.has_index():
         return
     where = [Where("workspace_id", Op.EQ, area.workspace.id)]

@@ -1,9 +1,9 @@
 """The contents of files, each stored once per organization, compressed, and named by its SHA-256.
 
-A row is written before its content and deleted after it, so that a crash leaves no content that no row names. The
-commit that makes a file or a snapshot name a content also changes the content's row on the condition of its version.
-So a content that garbage collection has begun to delete can no longer be named. Storing it again takes the next
-generation, which has another place: a collection that is still under way deletes the old one only.
+A row is written before its content and deleted after it, so that a crash leaves no content without a row. The commit
+of a file or a snapshot also changes the rows of the contents that it names, on the condition of their versions. It
+fails if garbage collection has begun to delete one of them. Storing that content again uses the next generation, which
+has another address, so that the collection deletes only the old one.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ from everhold.schema.operations import Delete, Operation, Patch, Put
 
 GetContent = Callable[[str], bytes]
 _PACKED, _RAW = b"z", b"r"
-_LEVEL = 6
-_WRITERS = 16
+_LEVEL = 6  # zlib's default
+_WRITERS = 16  # contents that are written at the same time
 
 
 def hash_content(content: bytes) -> str:
@@ -48,9 +48,9 @@ class Contents:
     blobs: NamedBlobs
 
     def store(self, organization: str, hashes: Iterable[str], get_content: GetContent) -> list[Operation]:
-        """Store contents that are not there; return operations for the commit that names them.
+        """Store contents that are missing; return operations for the commit that names them.
 
-        The commit raises StaleVersion if one of them is being deleted; call this again then.
+        That commit raises StaleVersion if one of the contents is being deleted. Call this again then.
         """
         names = sorted(set(hashes))
         pack_once = cache(lambda name: _pack_content(get_content(name)))
@@ -99,7 +99,7 @@ class Contents:
         return {**rows, **missing}
 
     def load(self, organization: str, sha256: str) -> bytes:
-        """Return a content. NotFound if it is not in this store; StoreDamaged if it is not what was stored."""
+        """Return a content; raise NotFound if this store does not have it, and StoreDamaged if its hash is wrong."""
         row = self.records.get(Blob, organization, [sha256]).get(sha256)
         if row is None or row.is_leaving:
             raise NotFound(
@@ -111,7 +111,7 @@ class Contents:
         return content
 
     def copy_from(self, source: "Contents") -> None:
-        """Copy the bytes of another store's contents whose rows this store holds."""
+        """Copy the bytes of the contents that have a row in this store from another store."""
         for row in self.records.scan(Blob, None):
             organization, address = row.organization_id, find_address(row)
             if not row.is_leaving and not self.blobs.has(organization, address):
@@ -121,7 +121,7 @@ class Contents:
                     continue
 
     def delete(self, row: Blob) -> bool:
-        """Delete a content that nothing names, and then its row; return False if it is named or stored again."""
+        """Delete a content that nothing names, then its row; return False if another process uses the content again."""
         organization, key = row.organization_id, (row.organization_id, row.id)
         try:
             if not row.is_leaving:
@@ -164,7 +164,7 @@ def _pack_content(content: bytes) -> Packed:
 
 
 def unpack(stored: bytes, size: int) -> bytes | None:
-    """Return the content of stored bytes; None if they are damaged. Never make more than `size` bytes."""
+    """Return the content of stored bytes; None if they are damaged. At most `size` + 1 bytes are decompressed."""
     if stored[:1] == _RAW:
         return stored[1:]
     if stored[:1] != _PACKED:

@@ -35,7 +35,7 @@ class WorkspaceLimits:
     max_files: int
 
     def narrow(self, workspace: Workspace) -> "WorkspaceLimits":
-        """Return the limits of a workspace: its own ones, where they are lower."""
+        """Return the lower one of each of these limits and the workspace's own limits."""
         own = workspace.metadata.get(_LIMITS)
         own = own if isinstance(own, dict) else {}
         return WorkspaceLimits(
@@ -68,7 +68,7 @@ class WorkspaceLimits:
 
 
 def make_limits_metadata(limits: Mapping[str, int | None]) -> dict[str, Any]:
-    """Return the metadata of a workspace that keeps limits of its own."""
+    """Return the metadata in which a workspace stores its own limits."""
     own = {name: value for name, value in limits.items() if value is not None}
     return {_LIMITS: own} if own else {}
 

@@ -8,7 +8,7 @@ from typing import Literal
 from everhold.errors import EverholdError
 from everhold.workspaces.manifests import Manifest, ManifestEntry, compare_manifests
 
-# Comparing lines takes time that grows with their square.
+# Comparing takes time quadratic in the number of lines.
 _MAX_TEXT_BYTES = 500_000
 _MAX_LINES = 5_000
 
@@ -29,7 +29,10 @@ class FileDifference:
 
 
 def compare_files(before: Manifest, after: Manifest, load: Callable[[str], bytes]) -> list[FileDifference]:
-    """Return how the files of two manifests differ, ordered by path. A file with the same content is renamed."""
+    """Return how the files of two manifests differ, ordered by path.
+
+    An added file with the content of a removed one counts as renamed.
+    """
     change = compare_manifests(before, after)
     removed = {path: before[path] for path, entry in change.items() if entry is None}
     sources: dict[str, list[str]] = {}
@@ -37,35 +40,35 @@ def compare_files(before: Manifest, after: Manifest, load: Callable[[str], bytes
         sources.setdefault(entry.sha256, []).append(path)
     differences: list[FileDifference] = []
     renamed: set[str] = set()
-    for path, now in sorted(change.items()):
-        if now is None:
+    for path, new in sorted(change.items()):
+        if new is None:
             continue
         old = before.get(path)
-        if old is None and now.size and sources.get(now.sha256):
-            previous = sources[now.sha256].pop()
+        if old is None and new.size and sources.get(new.sha256):
+            previous = sources[new.sha256].pop()
             renamed.add(previous)
-            differences.append(FileDifference(path, "renamed", now.size, now.size, previous))
+            differences.append(FileDifference(path, "renamed", new.size, new.size, previous))
         else:
-            differences.append(_compare_file(path, old, now, load))
+            differences.append(_compare_file(path, old, new, load))
     differences += [_compare_file(path, old, None, load) for path, old in removed.items() if path not in renamed]
     return sorted(differences, key=lambda difference: difference.path)
 
 
 def _compare_file(
-    path: str, old: ManifestEntry | None, now: ManifestEntry | None, load: Callable[[str], bytes]
+    path: str, old: ManifestEntry | None, new: ManifestEntry | None, load: Callable[[str], bytes]
 ) -> FileDifference:
-    change: Literal["added", "removed", "changed"] = "added" if old is None else "removed" if now is None else "changed"
-    before, after = (entry.size if entry is not None else None for entry in (old, now))
-    return FileDifference(path, change, before, after, text=_make_diff(path, old, now, load))
+    change: Literal["added", "removed", "changed"] = "added" if old is None else "removed" if new is None else "changed"
+    before, after = (entry.size if entry is not None else None for entry in (old, new))
+    return FileDifference(path, change, before, after, text=_make_diff(path, old, new, load))
 
 
 def _make_diff(
-    path: str, old: ManifestEntry | None, now: ManifestEntry | None, load: Callable[[str], bytes]
+    path: str, old: ManifestEntry | None, new: ManifestEntry | None, load: Callable[[str], bytes]
 ) -> str | None:
-    before, after = _read_text(old, load), _read_text(now, load)
+    before, after = _read_text(old, load), _read_text(new, load)
     if before is None or after is None or max(len(before), len(after)) > _MAX_LINES:
         return None
-    names = (f"a/{path}" if old is not None else "/dev/null", f"b/{path}" if now is not None else "/dev/null")
+    names = (f"a/{path}" if old is not None else "/dev/null", f"b/{path}" if new is not None else "/dev/null")
     return "".join(_end_lines(difflib.unified_diff(before, after, *names)))
 
 

@@ -46,12 +46,12 @@ def check_quota(area: WorkArea, sizes: Mapping[str, int]) -> None:
 
 
 def read_file(area: WorkArea, path: str) -> bytes:
-    """Return what is at a path of the folder."""
+    """Return the content of the file at a path of the folder."""
     return area.folder.files.read(split_path(path), area.limits.max_file_bytes)[0]
 
 
 def move_file(area: WorkArea, path: str, target: str, cycle_id: str | None) -> WorkspaceFile:
-    """Give a file another path, in one change. What is at that path is replaced."""
+    """Move a file to another path in one change, replacing a file at that path."""
     names = split_path(path)
     area.folder.files.check_free(split_path(target))
     row = read_rows(area.deps, area.workspace, [path]).get(path)
@@ -78,7 +78,7 @@ def delete_file(area: WorkArea, path: str, cycle_id: str | None, expected_versio
 
 
 def list_files(deps: WorkspaceDeps, workspace: Workspace, *, under: str | None, limit: int) -> list[WorkspaceFile]:
-    """Return the rows of the files by path, of a folder only if `under` names one."""
+    """Return the rows of the files ordered by path; `under` limits them to a folder."""
     where = [Where("workspace_id", Op.EQ, workspace.id)]
     if under is not None:
         prefix = "/".join(split_path(under)) + "/"

@@ -35,7 +35,7 @@ _TICK_NS = 20_000_000
 
 
 class KnownFile(NamedTuple):
-    """The index entry of a file: its timestamps when it was read, and the hash of its content."""
+    """The index entry of a file: its status when it was read, and the hash of its content."""
 
     mtime_ns: int
     ctime_ns: int
@@ -47,7 +47,7 @@ class KnownFile(NamedTuple):
     """Whether the file was last changed clearly before it was read, so that equal timestamps mean equal content."""
 
     def matches(self, status: os.stat_result) -> bool:
-        """Return whether a file certainly has the content that it had when it was read."""
+        """Return whether a file certainly still has the content that was read."""
         stamps = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
         return self.is_settled and stamps == self[:4] and choose_mode(status) == self.mode
 
@@ -112,9 +112,9 @@ class LockedFolder:
         descriptor = os.open(name, flags, rights, dir_fd=self._staging)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             os.fchmod(descriptor, rights)  # the umask may have taken rights away
-            rest = memoryview(content)
-            while rest:
-                rest = rest[file.write(rest) or 0 :]
+            unwritten = memoryview(content)
+            while unwritten:
+                unwritten = unwritten[file.write(unwritten) or 0 :]
             if durable:
                 os.fsync(descriptor)
         return name
@@ -136,7 +136,7 @@ class LockedFolder:
 
     @contextmanager
     def make_temporary(self) -> Iterator[Any]:
-        """Yield an open temporary file. It has no name any more, so closing it deletes it."""
+        """Yield an open temporary file without a name; closing it deletes it."""
         name = secrets.token_hex(8)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, 0o600, dir_fd=self._staging)
@@ -145,12 +145,12 @@ class LockedFolder:
             yield file
 
     def read_clock(self) -> int:
-        """Return a time of the file system's clock; a file that was changed earlier has its final timestamp."""
+        """Return a time of the file system's clock, one tick ago: any later change gets a later timestamp."""
         os.utime("lock", dir_fd=self._own, follow_symlinks=False)
         return os.stat("lock", dir_fd=self._own, follow_symlinks=False).st_mtime_ns - _TICK_NS
 
     def read_journal(self) -> dict[str, Any] | None:
-        """Return the change that was being made when a process died; None if there is none."""
+        """Return the change that an interrupted process has left; None if there is none."""
         return self._read("journal")
 
     def write_journal(self, change: Mapping[str, Any]) -> None:
@@ -180,7 +180,7 @@ class LockedFolder:
 
     def write_index(self, index: FileIndex) -> None:
         document = {"format": _FORMAT, "version": index.version, "files": index.files, "absent": sorted(index.absent)}
-        # It need not survive a power cut: without an index, every file is read again.
+        # The index need not survive a power cut: without it, every file is read again.
         self._write("index", document, durable=False)
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -191,7 +191,7 @@ class LockedFolder:
         with os.fdopen(descriptor, "rb") as file:
             try:
                 document = json.loads(file.read())
-            except ValueError:  # we write it atomically, so another program has changed it
+            except ValueError:  # it is written atomically, so another program has changed it
                 return None
         return document if isinstance(document, dict) else None
 
@@ -219,7 +219,7 @@ def list_folders(base: Path) -> list[tuple[Path, Path]]:
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Raise an error of the operating system about a workspace's folder as FileError."""
+    """Translate errors of the operating system about a workspace's folder to FileError."""
     try:
         yield
     except FileError:
@@ -251,5 +251,5 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _name(prefix: str, key: str) -> str:
-    """Return the name of a folder: a digest, because file systems limit names, and some ignore case."""
+    """Return a folder's name with a digest of the key: file systems limit names, and some ignore their case."""
     return f"{prefix}-{hashlib.sha256(key.encode()).hexdigest()[:40]}"

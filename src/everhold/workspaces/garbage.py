@@ -14,8 +14,8 @@ from everhold.workspaces.folder import LocalFolder, list_folders
 from everhold.workspaces.manifests import ManifestChange, read_reference
 from everhold.workspaces.snapshots import load_manifest
 
-# A younger content may belong to a writer that has not written the rows yet. Collecting it would be safe, because the
-# writer would store it again, but useless.
+# A younger content may belong to a writer that has not written its rows yet. Deleting it would be safe but useless,
+# because the writer would store it again.
 _MIN_AGE = timedelta(hours=1)
 
 
@@ -29,7 +29,8 @@ class CollectedGarbage(NamedTuple):
 def find_garbage(deps: WorkspaceDeps, organization: str, min_age: timedelta = _MIN_AGE) -> list[Blob]:
     """Return the contents of an organization that nothing names."""
     before = clock.now() - min_age
-    # Read before what names them: a content that is named in between has another version than this row.
+    # Contents are read before the rows that name them: naming one in between changes its version, so that deleting it
+    # fails.
     rows = deps.records.scan(Blob, organization, [Where("updated_at", Op.LE, before)])
     if not rows:
         return []
@@ -49,7 +50,7 @@ def find_garbage(deps: WorkspaceDeps, organization: str, min_age: timedelta = _M
 
 
 def _is_from_bundle(deps: WorkspaceDeps, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot came without its pages: bundles have no contents."""
+    """Return whether a snapshot has no pages in this store, because it came from a bundle, which has no contents."""
     try:
         pages = read_reference(snapshot).pages
     except StoreDamaged:
@@ -63,7 +64,7 @@ def collect_garbage(
     add: Callable[[int], None] = lambda _: None,
     min_age: timedelta = _MIN_AGE,
 ) -> CollectedGarbage:
-    """Delete the contents of an organization that nothing names; call `add` after each. Writers need not stop."""
+    """Delete the contents of an organization that nothing names, while others may write; call `add` after each."""
     count, size = 0, 0
     for row in find_garbage(deps, organization, min_age):
         if deps.contents.delete(row):
@@ -74,7 +75,8 @@ def collect_garbage(
 
 def remove_purged(deps: WorkspaceDeps) -> int:
     """Delete the folders of workspaces and the contents of organizations that were purged; return how many."""
-    folders = list_folders(deps.base)  # before the rows: a workspace that is created in between has no folder here
+    # Folders are listed before the rows are read, so that a workspace created in between does not lose its folder.
+    folders = list_folders(deps.base)
     keys = deps.records.columns(Workspace, None, ("organization_id", "id"), deleted=True)
     known = {LocalFolder(deps.base, organization, name).path for organization, name in keys}
     count = 0

@@ -19,7 +19,7 @@ _COLUMNS = ("user_id", "project_id", "agent_id")
 def open_workspace(
     deps: WorkspaceDeps, scope: Scope, name: str, limits: Mapping[str, int | None], *, create: bool
 ) -> Workspace:
-    """Return the scope's workspace of a name, or the one with that id; without one, create it."""
+    """Return the scope's workspace with this name or id; if there is none, create it or raise NotFound."""
     stored = find_workspace(deps, scope, name, deleted=True)
     if stored is not None and stored.is_deleted:
         raise NotFound(f"workspace {name!r} has been deleted", value=name, remedy="restore it or use another name")
@@ -31,7 +31,7 @@ def open_workspace(
 
 
 def _create(deps: WorkspaceDeps, scope: Scope, name: str, limits: Mapping[str, int | None]) -> Workspace:
-    now, place = clock.now(), drop_session(scope)
+    now, sessionless_scope = clock.now(), drop_session(scope)
     values = {
         "id": _make_workspace_id(scope, name),
         "organization_id": scope.organization,
@@ -45,20 +45,20 @@ def _create(deps: WorkspaceDeps, scope: Scope, name: str, limits: Mapping[str, i
     workspace = validate_row(Workspace, {**values, "root": ""})
     workspace = workspace.evolve(root=str(deps.find_folder(workspace).files))
     line = make_access_line(scope, "create", now, {"workspace": workspace.id}, interface=deps.interface)
-    rows = deps.scope_rows.make_missing_rows(place, now)
+    rows = deps.scope_rows.make_missing_rows(sessionless_scope, now)
     try:
         deps.records.commit([*rows, Put(workspace), Put(line), Put(make_announcement(workspace))])
     except AlreadyExists:  # another process was faster
         return open_workspace(deps, scope, name, {}, create=False)
-    deps.scope_rows.confirm(place)
+    deps.scope_rows.confirm(sessionless_scope)
     return workspace
 
 
 def find_workspace(deps: WorkspaceDeps, scope: Scope, name: str, *, deleted: bool = False) -> Workspace | None:
-    """Return the scope's workspace of a name, or the workspace with that id if the scope may read it."""
-    own = _make_workspace_id(scope, name)
-    rows = deps.records.get(Workspace, scope.organization, [own, name], deleted=deleted)
-    row = rows.get(own) or rows.get(name)
+    """Return the scope's workspace with this name, or the workspace with this id if the scope may read it."""
+    id_by_name = _make_workspace_id(scope, name)
+    rows = deps.records.get(Workspace, scope.organization, [id_by_name, name], deleted=deleted)
+    row = rows.get(id_by_name) or rows.get(name)
     return row if row is not None and can_use(scope, row) else None
 
 
@@ -76,7 +76,7 @@ def list_workspaces(deps: WorkspaceDeps, scope: Scope, *, limit: int) -> list[Wo
 
 
 def can_use(scope: Scope, workspace: Workspace) -> bool:
-    """Return whether a workspace matches every dimension of a scope but the session, which it does not have."""
+    """Return whether a workspace matches every dimension of a scope but the session: workspaces have none."""
     return drop_session(scope).can_read(workspace)
 
 
@@ -85,7 +85,7 @@ def drop_session(scope: Scope) -> Scope:
 
 
 def require_cycle(deps: WorkspaceDeps, scope: Scope, cycle_id: str | None) -> None:
-    """Raise NotFound if there is no such cycle, or if it is of another agent than the scope's."""
+    """Raise NotFound if there is no such cycle, or if it belongs to another agent than the scope's."""
     if cycle_id is None:
         return
     cycle = deps.records.get(Cycle, scope.organization, [cycle_id]).get(cycle_id)
@@ -100,6 +100,6 @@ def make_workspace_not_found(name: str) -> NotFound:
 
 
 def _make_workspace_id(scope: Scope, name: str) -> str:
-    """Return the id of a scope's workspace of a name, so that two processes that create it create the same row."""
+    """Derive a workspace's id from its scope and name, so that two processes cannot create it twice."""
     key = json.dumps([scope.user, scope.project, scope.agent, name])
     return f"wsp_{hashlib.sha256(key.encode()).hexdigest()[:26]}"

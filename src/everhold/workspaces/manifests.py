@@ -1,8 +1,9 @@
 """Manifests: which content each path of a workspace had at a snapshot.
 
-A manifest is kept as pages, which are stored like contents: a first page with every file, and further pages with what
-changed since the page before. A snapshot names its pages. So a snapshot of few changes stores a small page and shares
-the others with its parent. When the changes add up to half of the files, the next snapshot begins with a full page.
+A manifest is stored as pages, which are stored like contents: the first page has every file, and each further page has
+the changes since the previous one. A snapshot names its pages. So a snapshot with few changes stores a small page and
+shares the others with its parent. When the changes add up to half of the files, the next snapshot begins with a full
+page again.
 """
 
 import json
@@ -16,8 +17,8 @@ from everhold.workspaces.paths import find_path_fault
 from everhold.workspaces.sandbox import EXECUTABLE, PLAIN
 
 _FORMAT = 1
-_MAX_PAGES = 64
-_SHOWN_REFUSALS = 100
+_MAX_PAGES = 64  # loading a manifest reads all of its pages
+_SHOWN_REFUSALS = 100  # refused paths that a snapshot's row lists
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -34,7 +35,7 @@ ManifestChange = dict[str, ManifestEntry | None]
 
 
 class ManifestReference(NamedTuple):
-    """What the row of a snapshot has of its manifest."""
+    """The reference to a manifest in the row of a snapshot."""
 
     pages: list[str]
     changes: int
@@ -42,7 +43,7 @@ class ManifestReference(NamedTuple):
 
 
 def read_reference(snapshot: Snapshot) -> ManifestReference:
-    """Return the pages that a snapshot names; StoreDamaged if its row was not written here."""
+    """Return the pages that a snapshot names; raise StoreDamaged if the reference in its row is invalid."""
     pages, changes = snapshot.manifest.get("pages"), snapshot.manifest.get("changes")
     is_valid = (
         isinstance(pages, list)
@@ -59,7 +60,7 @@ def read_reference(snapshot: Snapshot) -> ManifestReference:
 
 
 def compare_manifests(before: Mapping[str, ManifestEntry], after: Mapping[str, ManifestEntry]) -> ManifestChange:
-    """Return what turns one manifest into another; None stands for a file that is gone."""
+    """Return the changes that turn `before` into `after`; None marks a removed file."""
     change: ManifestChange = {path: entry for path, entry in after.items() if before.get(path) != entry}
     change.update(dict.fromkeys(before.keys() - after.keys()))
     return change
@@ -71,7 +72,7 @@ def encode_page(entries: Mapping[str, ManifestEntry | None]) -> bytes:
 
 
 def decode_page(content: bytes) -> ManifestChange:
-    """Return the entries of a page; StoreDamaged if one of them could not be in a workspace."""
+    """Return the entries of a page; raise StoreDamaged if one of them is invalid."""
     try:
         lines = json.loads(content)
         page = {line[0]: _read_entry(line) for line in lines}
@@ -93,7 +94,7 @@ def _read_entry(line: Any) -> ManifestEntry | None:
 
 
 def apply_page(manifest: Manifest, page: ManifestChange) -> None:
-    """Change a manifest in place."""
+    """Apply the changes of a page to a manifest in place."""
     for path, entry in page.items():
         if entry is None:
             manifest.pop(path, None)
@@ -104,9 +105,9 @@ def apply_page(manifest: Manifest, page: ManifestChange) -> None:
 def plan_pages(
     parent: ManifestReference | None, before: Manifest, after: Manifest
 ) -> tuple[ManifestReference, ManifestChange | None]:
-    """Return the pages that the next snapshot keeps of its parent, and the page to add; None if there is none.
+    """Return the pages that the next snapshot shares with its parent, and the page to add, or None if nothing changed.
 
-    The reference has no place for the new page yet, but counts its entries.
+    The reference does not name the new page yet, but counts its entries.
     """
     change = compare_manifests(before, after)
     if parent is None:
@@ -120,7 +121,7 @@ def plan_pages(
 
 
 def describe_manifest(reference: ManifestReference, manifest: Manifest, refused: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the row of a snapshot keeps."""
+    """Return the `manifest` field of a snapshot's row."""
     document: dict[str, Any] = {
         "format": _FORMAT,
         "files": len(manifest),

@@ -1,8 +1,8 @@
-"""What a file of a workspace may be called.
+"""Check the paths of files in a workspace.
 
-A path is relative and has "/" between its names. Every name is one that all common file systems take and that none of
-them reads as something else. The rules are also applied to the compatibility form (NFKC) of a name, because a file
-system or a program may convert it: "．．" becomes "..", and "ＣＯＮ" becomes "CON".
+A path is relative and has "/" between its names. Every name must be valid, and mean the same, on all common file
+systems. The rules are also applied to the compatibility form (NFKC) of a name, because a file system or a program may
+convert it: "．．" becomes "..", and "ＣＯＮ" becomes "CON".
 """
 
 import re
@@ -33,7 +33,7 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 def find_path_fault(path: str) -> str | None:
-    """Return what is wrong with a path, to follow its name in a sentence; None if nothing is."""
+    """Return what is wrong with a path, as the predicate of a sentence about it; None if the path is valid."""
     if not path:
         return "is empty"
     if path.startswith("/"):
@@ -48,7 +48,7 @@ def find_path_fault(path: str) -> str | None:
 
 @lru_cache(maxsize=20_000)
 def find_name_fault(name: str) -> str | None:
-    """Return what is wrong with one name of a path; None if nothing is."""
+    """Return what is wrong with one name of a path, as a predicate; None if the name is valid."""
     if _PLAIN_NAME.fullmatch(name) and len(name) <= MAX_NAME_BYTES:
         return _find_device(name)
     if any("\ud800" <= char <= "\udfff" for char in name):

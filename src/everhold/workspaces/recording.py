@@ -22,8 +22,8 @@ from everhold.workspaces.lifecycle import make_workspace_not_found
 from everhold.workspaces.manifests import ManifestEntry
 from everhold.workspaces.sandbox import EXECUTABLE
 
-_BATCH = 200
-# Without the files of the system, so that a path has the same type on every machine.
+_BATCH = 200  # files in one commit
+# The system's own table of types is not read, so that a path has the same type on every machine.
 _TYPES = mimetypes.MimeTypes()
 _TYPES.add_type("text/markdown", ".md")
 
@@ -39,7 +39,7 @@ class FileFields:
 
 @dataclass(frozen=True)
 class Recording:
-    """Files to record: what is at each path now, or None where nothing is."""
+    """Who records a change of files, in which workspace, and the fields that the files' rows get."""
 
     scope: Scope
     workspace: Workspace
@@ -54,10 +54,10 @@ def record_files(
     entries: Mapping[str, ManifestEntry | None],
     get_content: GetContent,
 ) -> Workspace:
-    """Store the contents and write the rows of files; return the workspace's row as it is then.
+    """Store the contents and write the rows of files; return the workspace's row after the last commit.
 
-    Several commits are made if there are many files. Only the last one changes the version of the workspace, so that
-    an interrupted call is noticed and completed by the next scan.
+    Many files take several commits. Only the last one changes the version of the workspace: after an interrupted
+    call, the next scan completes the rows.
     """
     recording = replace(recording, cycle_id=_find_cycle(deps, recording))
     busy = StoreBusy(f"workspace {recording.workspace.name!r} kept changing while it was written")
@@ -90,7 +90,7 @@ def _commit_files(
 
 
 def reread(deps: WorkspaceDeps, workspace: Workspace) -> Workspace:
-    """Return the workspace's row as it is now; raise NotFound if it was deleted."""
+    """Return the workspace's current row; raise NotFound if it was deleted."""
     row = deps.records.get(Workspace, workspace.organization_id, [workspace.id]).get(workspace.id)
     if row is None:
         raise make_workspace_not_found(workspace.name)
@@ -148,7 +148,7 @@ def _make_file_operations(
 def _make_put(
     recording: Recording, path: str, entry: ManifestEntry, row: WorkspaceFile | None, now: datetime
 ) -> list[Operation]:
-    """Return the operation that brings a file's row up to date; none if it is."""
+    """Return the operation that updates a file's row; none if the row is up to date."""
     fields, scope = recording.fields, recording.scope
     old = row.metadata if row is not None else {}
     metadata = {**old, **(fields.metadata or {})}
@@ -186,8 +186,8 @@ def _find_cycle(deps: WorkspaceDeps, recording: Recording) -> str | None:
     """Return the cycle of a recording; None if it was purged since an interrupted change began."""
     if recording.cycle_id is None:
         return None
-    is_there = deps.records.get(Cycle, recording.workspace.organization_id, [recording.cycle_id], deleted=True)
-    return recording.cycle_id if is_there else None
+    rows = deps.records.get(Cycle, recording.workspace.organization_id, [recording.cycle_id], deleted=True)
+    return recording.cycle_id if rows else None
 
 
 def guess_media_type(path: str) -> str | None:

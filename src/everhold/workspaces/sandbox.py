@@ -1,8 +1,8 @@
-"""A folder whose files are reached name by name, without ever following a link.
+"""A folder whose files are opened name by name, without ever following a link.
 
-Every step opens the next folder relative to the descriptor of the one before, with O_NOFOLLOW. So a folder that is
-replaced by a link during an operation is refused, and what was opened before stays inside. Only regular files with one
-name are read: a second hard link may be a file outside.
+Every step opens the next folder relative to the descriptor of the previous one, with O_NOFOLLOW. So a folder that is
+replaced by a link during an operation is refused, and descriptors that are already open stay inside the sandbox. Only
+regular files with a single name are read: another hard link may be a file outside.
 """
 
 import errno
@@ -24,7 +24,7 @@ PLAIN, EXECUTABLE = 0o644, 0o755
 
 
 class FileEntry(NamedTuple):
-    """A regular file that a walk came across."""
+    """A regular file that a walk found."""
 
     path: str
     status: os.stat_result
@@ -35,7 +35,7 @@ class FileEntry(NamedTuple):
 
 
 def choose_mode(status: os.stat_result) -> int:
-    """Return the mode that snapshots keep: whether the file is executable, and nothing else."""
+    """Return the mode that snapshots store. It shows only whether the file is executable."""
     return EXECUTABLE if status.st_mode & stat.S_IXUSR else PLAIN
 
 
@@ -54,9 +54,9 @@ class SandboxFolder:
         self._device = os.fstat(descriptor).st_dev
 
     def read(self, names: Sequence[str], limit: int) -> tuple[bytes, os.stat_result]:
-        """Return the content of a file and its status before it was read.
+        """Return the content of a file, and its status before it was read.
 
-        NotFound if it does not exist; InvalidInput if it is no regular file or is larger than `limit`.
+        Raise NotFound if it does not exist, and InvalidInput if it is not a regular file or is larger than `limit`.
         """
         path = "/".join(names)
         with self._open_parent(names) as parent:
@@ -81,9 +81,9 @@ class SandboxFolder:
         return bytes(content), status
 
     def publish(self, names: Sequence[str], source: int, staged: str) -> None:
-        """Move a finished file from the folder `source` to its path, replacing what is there, but no folder.
+        """Move a finished file from the folder `source` to its path, replacing anything there but a folder.
 
-        `check_free` finds names that only differ in case; it reads whole folders, so this does not call it.
+        Call `check_free` before. It finds names that only differ in case, but reads whole folders.
         """
         with self._open_parent(names, create=True) as parent:
             with suppress(FileNotFoundError):
@@ -118,7 +118,7 @@ class SandboxFolder:
             os.close(descriptor)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Delete a file, a link or a special file, and the folders above that are empty then.
+        """Delete a file, a link or a special file, then its parent folders as far as they are empty.
 
         Do nothing if the path does not exist or is a folder.
         """
@@ -133,18 +133,18 @@ class SandboxFolder:
                         return
 
     def walk(self, known: Callable[[str], bool] = lambda _: False) -> Walk:
-        """Return the files, ordered by path. Of names that only differ in case, the one that is `known` is kept."""
+        """Return the files, ordered by path. Of names that only differ in case, accept one, a `known` one if any."""
         walk = Walk([], {})
-        waiting: list[tuple[int, tuple[str, ...]]] = [(os.dup(self._root), ())]
+        open_folders: list[tuple[int, tuple[str, ...]]] = [(os.dup(self._root), ())]
         try:
-            while waiting:
-                descriptor, names = waiting.pop()
+            while open_folders:
+                descriptor, names = open_folders.pop()
                 try:
-                    waiting += self._read_folder(descriptor, names, known, walk)
+                    open_folders += self._read_folder(descriptor, names, known, walk)
                 finally:
                     os.close(descriptor)
         finally:
-            for descriptor, _ in waiting:
+            for descriptor, _ in open_folders:
                 os.close(descriptor)
         walk.files.sort()
         return walk
@@ -152,7 +152,7 @@ class SandboxFolder:
     def _read_folder(
         self, descriptor: int, names: tuple[str, ...], known: Callable[[str], bool], walk: Walk
     ) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Add the files of one folder to the walk, and yield its folders opened."""
+        """Add the files of one folder to the walk, and yield descriptors and names of the folders inside it."""
         with os.scandir(descriptor) as scan:
             entries = sorted(scan, key=lambda entry: entry.name)
         prefix = "".join(f"{name}/" for name in names)
@@ -180,7 +180,7 @@ class SandboxFolder:
 
     @contextmanager
     def _open_parent(self, names: Sequence[str], *, create: bool = False) -> Iterator[int]:
-        """Yield the folder of a path, created if needed."""
+        """Yield a descriptor of the folder that contains a path; with `create`, make missing folders."""
         descriptor = os.dup(self._root)
         try:
             for name in names[:-1]:
@@ -200,7 +200,7 @@ class SandboxFolder:
             os.close(descriptor)
 
     def _step(self, descriptor: int, name: str, names: Sequence[str]) -> int:
-        """Open a folder inside an open folder; raise InvalidInput if it is a link or no folder."""
+        """Open a folder inside an open folder; raise InvalidInput if it is a link, a file or on another file system."""
         try:
             inner = os.open(name, _FOLDER, dir_fd=descriptor)
         except OSError as error:
@@ -220,12 +220,12 @@ class SandboxFolder:
                 raise Conflict(
                     f"path {'/'.join(names)!r} is the same as {other!r} there but for case or composition",
                     value="/".join(names),
-                    remedy="use the name that is there, or another one",
+                    remedy="use the existing name, or another one",
                 )
 
 
 def find_status_fault(status: os.stat_result, device: int) -> str | None:
-    """Return why an entry is no file of the workspace; None for a regular file with one name."""
+    """Return why an entry cannot be a file of the workspace; None for a regular file with one name."""
     if stat.S_ISLNK(status.st_mode):
         return "is a symbolic link"
     if not stat.S_ISREG(status.st_mode):
@@ -248,7 +248,7 @@ def _find_entry_fault(path: str, name: str, status: os.stat_result, device: int)
 
 
 def _find_twins(names: Sequence[str], prefix: str, known: Callable[[str], bool]) -> dict[str, str]:
-    """Map names to refuse to the name that they are the same as but for case or composition."""
+    """Map each name to refuse to the accepted name from which it differs only in case or composition."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(fold_name(name), []).append(name)

@@ -1,7 +1,7 @@
-"""Take in the files that tools have written to a workspace's folder.
+"""Record the files that tools have written to a workspace's folder.
 
-A file is read only if its stamps (modification, change, inode, size) differ from those of the last scan, or if it was
-changed so shortly before it was read that a further change might have left the stamps as they were.
+A file is read only if its status (modification time, change time, inode, size) differs from that of the last scan, or
+if it was changed so shortly before that scan that a further change may have left the same timestamps.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from everhold.workspaces.manifests import Manifest, ManifestEntry
 from everhold.workspaces.recording import record_files
 from everhold.workspaces.sandbox import EXECUTABLE, PLAIN, FileEntry, choose_mode
 
-# Contents are held in memory until they are stored, so they are recorded in parts of this size.
+# Contents stay in memory until they are stored, so they are recorded in batches of about this size.
 _BATCH_BYTES = 32_000_000
 _BATCH_FILES = 2_000
 
@@ -35,12 +35,12 @@ class ScannedFiles:
 
 @dataclass
 class _ScanState:
-    """A scan under way."""
+    """The state of a running scan."""
 
     area: WorkArea
     index: FileIndex
     known: dict[str, ManifestEntry]
-    """The files by the rows."""
+    """The files as the rows describe them."""
     limits: WorkspaceLimits
     files: dict[str, KnownFile] = field(default_factory=dict)
     changes: dict[str, ManifestEntry | None] = field(default_factory=dict)
@@ -48,19 +48,19 @@ class _ScanState:
     refused: dict[str, str] = field(default_factory=dict)
     size: int = 0
     waiting: int = 0
-    """How many bytes of contents wait to be recorded."""
+    """The size of the contents that have not been recorded yet, in bytes."""
 
 
 def scan_files(
     area: WorkArea, cycle_id: str | None = None, *, keep_index: bool = True
 ) -> tuple[ScannedFiles, FileIndex]:
-    """Bring the rows up to date with the folder; return what changed, and the index of what is there.
+    """Update the rows from the folder; return the changes, and the index of the files.
 
-    Without `keep_index` the caller writes the index.
+    With `keep_index` false, the caller must write the index.
     """
     index = area.folder.read_index()
     state = _ScanState(area, index, _list_known(area, index), area.limits)
-    since = area.folder.read_clock()
+    settled_before = area.folder.read_clock()
     prefixes = {prefix for path in state.known for prefix in _list_prefixes(path)}
     walk = area.folder.files.walk(prefixes.__contains__)
     state.refused.update(walk.refused)
@@ -68,7 +68,7 @@ def scan_files(
     changed: list[str] = []
     for entry in walk.files:
         known = state.known.get(entry.path)
-        if _take_file(state, entry, since) and state.changes.get(entry.path) is not None:
+        if _scan_file(state, entry, settled_before) and state.changes.get(entry.path) is not None:
             (added if known is None else changed).append(entry.path)
         if state.waiting > _BATCH_BYTES or len(state.contents) >= _BATCH_FILES:
             _record(state, cycle_id)
@@ -87,7 +87,7 @@ def make_manifest(index: FileIndex) -> Manifest:
 
 
 def read_known_files(area: WorkArea) -> dict[str, ManifestEntry]:
-    """Return the files of the workspace by its rows."""
+    """Return the files of the workspace as its rows describe them."""
     names = ("path", "sha256", "size", "metadata")
     where = [Where("workspace_id", Op.EQ, area.workspace.id)]
     rows = area.deps.records.columns(WorkspaceFile, area.workspace.organization_id, names, where)
@@ -98,7 +98,7 @@ def read_known_files(area: WorkArea) -> dict[str, ManifestEntry]:
 
 
 def _list_known(area: WorkArea, index: FileIndex) -> dict[str, ManifestEntry]:
-    """Return the files by the rows; from the index if the rows have not changed since it was written."""
+    """Return the files as the rows describe them, read from the index if the rows have not changed since."""
     return make_manifest(index) if index.version == area.workspace.version else read_known_files(area)
 
 
@@ -107,8 +107,8 @@ def _list_prefixes(path: str) -> list[str]:
     return ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
 
 
-def _take_file(state: _ScanState, entry: FileEntry, since: int) -> bool:
-    """Note a file of the folder; return False if it is refused."""
+def _scan_file(state: _ScanState, entry: FileEntry, settled_before: int) -> bool:
+    """Add a file of the folder to the scan; return False if the file is refused or gone."""
     path, limits = entry.path, state.limits
     known, content = state.index.files.get(path), None
     if len(state.files) >= limits.max_files:
@@ -116,7 +116,7 @@ def _take_file(state: _ScanState, entry: FileEntry, since: int) -> bool:
         return False
     if known is None or not known.matches(entry.status):
         try:
-            known, content = _read_file(state.area, entry, since)
+            known, content = _read_file(state.area, entry, settled_before)
         except NotFound:
             return False
         except InvalidInput as error:
@@ -136,7 +136,7 @@ def _take_file(state: _ScanState, entry: FileEntry, since: int) -> bool:
     return True
 
 
-def _read_file(area: WorkArea, entry: FileEntry, since: int) -> tuple[KnownFile, bytes]:
+def _read_file(area: WorkArea, entry: FileEntry, settled_before: int) -> tuple[KnownFile, bytes]:
     """Read and hash a file; raise InvalidInput if it is too large, or was replaced since the walk."""
     limits = area.limits
     limits.check_file(entry.path, entry.status.st_size)
@@ -148,8 +148,8 @@ def _read_file(area: WorkArea, entry: FileEntry, since: int) -> tuple[KnownFile,
         len(content),
         choose_mode(status),
         hash_content(content),
-        # A file that changed while it was read has a stamp after `since`.
-        max(status.st_mtime_ns, status.st_ctime_ns) < since and len(content) == status.st_size,
+        # A file that changed while it was read has a later timestamp than `settled_before`.
+        max(status.st_mtime_ns, status.st_ctime_ns) < settled_before and len(content) == status.st_size,
     )
     return known, content
 

@@ -31,7 +31,7 @@ from everhold.workspaces.scanning import ScannedFiles, make_manifest, scan_files
 
 @dataclass(frozen=True)
 class RestoredFiles:
-    """The paths that a restore wrote and removed, and the snapshot of what was there before."""
+    """The paths that a restore wrote and removed, and a snapshot of the workspace before it."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
@@ -39,7 +39,7 @@ class RestoredFiles:
 
 
 def take_snapshot(area: WorkArea, cycle_id: str | None) -> tuple[Snapshot, ScannedFiles]:
-    """Scan the folder and keep what is there; the parent is the latest snapshot."""
+    """Scan the folder and store a snapshot of it, with the latest snapshot as its parent."""
     scanned, index = scan_files(area, cycle_id, keep_index=False)
     manifest = make_manifest(index)
 
@@ -65,7 +65,7 @@ def _commit_snapshot(area: WorkArea, manifest: Manifest, scanned: ScannedFiles, 
         stored = deps.contents.store(workspace.organization_id, [name], lambda _: content)
         reference = reference._replace(pages=[*reference.pages, name])
     now = clock.now()
-    if parent is not None:  # a computer's clock may be behind, and snapshots are ordered by their time
+    if parent is not None:  # snapshots are ordered by their time, and this computer's clock may be slow
         now = max(now, parent.created_at + timedelta(microseconds=1))
     snapshot = Snapshot(
         id=clock.make_id("snp"),
@@ -78,8 +78,8 @@ def _commit_snapshot(area: WorkArea, manifest: Manifest, scanned: ScannedFiles, 
         manifest=describe_manifest(reference, manifest, scanned.refused),
         parent_id=parent.id if parent is not None else None,
     )
-    # The version of the workspace fails the commit if a file was changed elsewhere or the parent was deleted, so that
-    # the contents and pages which the snapshot names cannot be collected before it is stored.
+    # The closing operations require the version of the workspace. The commit fails if a file was changed elsewhere or
+    # the parent was deleted, so that garbage collection cannot delete contents and pages that the snapshot names.
     recording = area.make_recording("create", cycle_id)
     closing, changed = make_closing_operations(deps, recording, workspace, len(manifest))
     announced = Put(make_announcement(snapshot, owner=workspace))
@@ -112,7 +112,7 @@ def require_snapshot(deps: WorkspaceDeps, workspace: Workspace, snapshot_id: str
 
 
 def load_manifest(deps: WorkspaceDeps, snapshot: Snapshot, pages: dict[str, ManifestChange] | None = None) -> Manifest:
-    """Return the files of a snapshot by path. `pages` keeps pages that several snapshots have in common."""
+    """Return the files of a snapshot by path. `pages` caches pages that several snapshots share."""
     pages = {} if pages is None else pages
     manifest: Manifest = {}
     for name in read_reference(snapshot).pages:
@@ -132,13 +132,13 @@ def delete_snapshot(area: WorkArea, snapshot: Snapshot) -> None:
 
 
 def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle_id: str | None) -> RestoredFiles:
-    """Make the folder, or one file of it, what it was at a snapshot. What is there now is kept as a snapshot first."""
+    """Restore the folder, or one file of it, from a snapshot, after taking a snapshot of the current files."""
     target = load_manifest(area.deps, snapshot)
     before, scanned = take_snapshot(area, cycle_id)
     index = area.folder.read_index()
-    now = make_manifest(index)
+    current = make_manifest(index)
     if path is None:
-        change = compare_manifests(now, target)
+        change = compare_manifests(current, target)
     else:
         entry = target.get(path)
         if entry is None:
@@ -148,8 +148,8 @@ def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle
                 remedy=Remedy("{} lists its files", Verb("manifest")),
             )
         area.folder.files.check_free(split_path(path))
-        change = {path: entry} if now.get(path) != entry else {}
-    _check_change(area, now, change)
+        change = {path: entry} if current.get(path) != entry else {}
+    _check_change(area, current, change)
     for refused in scanned.refused if path is None else ():
         _remove_refused(area, refused)
     if change:
@@ -161,16 +161,16 @@ def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle
 
 
 def _remove_refused(area: WorkArea, path: str) -> None:
-    """Remove a link or special file that a snapshot cannot have, so that the folder is exactly the snapshot."""
+    """Remove a link or special file, which no snapshot has, so that the folder equals the snapshot."""
     try:
         area.folder.files.remove(tuple(path.split("/")))
     except (InvalidInput, NotFound):  # inside a folder that was removed, or whose name is not text
         return
 
 
-def _check_change(area: WorkArea, now: Manifest, change: ManifestChange) -> None:
+def _check_change(area: WorkArea, current: Manifest, change: ManifestChange) -> None:
     """Raise InvalidInput if the files would exceed the limits, or if names would only differ in case."""
-    after = dict(now)
+    after = dict(current)
     apply_page(after, change)
     area.limits.check(len(after), sum(entry.size for entry in after.values()))
     for path, entry in change.items():
@@ -183,7 +183,7 @@ def _check_change(area: WorkArea, now: Manifest, change: ManifestChange) -> None
 
 
 def _update_index(area: WorkArea, index: FileIndex, change: ManifestChange) -> None:
-    """Note the restored files in the index. The next scan reads them, because they have no stamps."""
+    """Add the restored files to the index. The next scan reads them, because their entries have no timestamps."""
     for path, entry in change.items():
         if entry is None:
             index.files.pop(path, None)

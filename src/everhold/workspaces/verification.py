@@ -11,13 +11,13 @@ from everhold.workspaces.manifests import ManifestChange
 from everhold.workspaces.paths import find_path_fault
 from everhold.workspaces.snapshots import list_snapshots, load_manifest
 
-# A limit that no number of snapshots reaches.
+# `list_snapshots` needs a limit. No workspace has this many snapshots.
 _NO_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True)
 class VerifiedWorkspace:
-    """How much was checked, and what is wrong."""
+    """How many files, snapshots and contents were checked, and the problems."""
 
     files: int
     snapshots: int
