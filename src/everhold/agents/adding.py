@@ -26,7 +26,7 @@ DraftMessage = Callable[[Scope, Mapping[str, Any]], Message]
 
 @dataclass(frozen=True)
 class NewAgent:
-    """An agent to be added, with what is added with it and what it is linked to."""
+    """A new agent, the rows to add with it, and the existing blocks and tools to link to it."""
 
     agent: Agent
     blocks: Sequence[Block] = ()
@@ -39,7 +39,7 @@ class NewAgent:
 
 
 def make_operations(deps: AgentDeps, scope: Scope, new: NewAgent, implicit: Agent | None, cut: Cut) -> list[Operation]:
-    """Return the operations that add a new agent, or complete an implicit one, with all that it has."""
+    """Return the operations that add a new agent, or complete an implicit one, with its rows and links."""
     agent, now = new.agent, new.agent.updated_at
     owner = Scope(organization=scope.organization, project=scope.project, user=scope.user)
     operations = [*deps.make_missing_rows(owner, now), *_add_agent(agent, implicit)]
@@ -66,23 +66,23 @@ def _add_agent(agent: Agent, implicit: Agent | None) -> list[Operation]:
 
 
 def _add(row: Entity, cut: Cut) -> list[Operation]:
-    searched = cut(row) if isinstance(row, Block | Message) else []
+    chunks = cut(row) if isinstance(row, Block | Message) else []
     if isinstance(row, Message):
-        searched = [Chunk.build_unchecked({**chunk.__dict__, "known_from": row.created_at}) for chunk in searched]
+        chunks = [Chunk.build_unchecked({**chunk.__dict__, "known_from": row.created_at}) for chunk in chunks]
     announced = [Put(make_announcement(row))] if is_announced(row) else []
-    return [Put(row), *map(Put, searched), *announced]
+    return [Put(row), *map(Put, chunks), *announced]
 
 
 def make_agent(scope: Scope, name: str, values: Mapping[str, Any], now: datetime) -> Agent:
     """Return the row of a new agent."""
-    own = {"id": name, "organization_id": scope.organization, "created_at": now, "updated_at": now}
-    return validate_row(Agent, {**values, **own, "created_by_id": scope.actor})
+    fixed = {"id": name, "organization_id": scope.organization, "created_at": now, "updated_at": now}
+    return validate_row(Agent, {**values, **fixed, "created_by_id": scope.actor})
 
 
 def find_implicit(records: Records, organization: str, name: str, *, can_complete: bool) -> Agent | None:
-    """Return the implicit agent of this id, which may be completed, or None if the id is free.
+    """Return the implicit agent with this id, or None if the id is free.
 
-    Raise AlreadyExists for any other agent of this id.
+    Raise AlreadyExists if the agent is not implicit or is deleted, or if `can_complete` is false.
     """
     stored = records.get(Agent, organization, [name], deleted=True).get(name)
     if stored is None:
@@ -95,7 +95,7 @@ def find_implicit(records: Records, organization: str, name: str, *, can_complet
 def plan_content(
     deps: AgentDeps, scope: Scope, name: str, content: AgentContent, draft_message: DraftMessage
 ) -> NewAgent:
-    """Return the rows of an agent file's content, all validated; nothing of it has an id of the file."""
+    """Return the validated rows of an agent file's content. Every row gets a new id; the agent's id is `name`."""
     now = clock.now()
     values = content.agent.read_values()
     agent = make_agent(scope, name, {**values, "name": values["name"] or name}, now)
@@ -127,7 +127,7 @@ def _make_block(scope: Scope, agent: Agent, part: BlockPart) -> Block:
 
 
 def _match_tools(records: Records, agent: Agent, parts: Sequence[ToolPart]) -> tuple[list[Tool], list[Tool]]:
-    """Return the tools that the organization has already, exactly as in the file, and the others as new rows."""
+    """Return the organization's tools that equal a tool of the file, and new rows for the other tools of the file."""
     names = sorted({part.name for part in parts})
     where = [Where("name", Op.IN, names)]
     stored = records.scan(Tool, agent.organization_id, where) if names else []
@@ -135,9 +135,9 @@ def _match_tools(records: Records, agent: Agent, parts: Sequence[ToolPart]) -> t
     added: list[Tool] = []
     for part in parts:
         values = part.read_values()
-        same = [tool for tool in stored if all(tool.__dict__[name] == value for name, value in values.items())]
-        if same:
-            shared.append(same[0])
+        equal = [tool for tool in stored if all(tool.__dict__[name] == value for name, value in values.items())]
+        if equal:
+            shared.append(equal[0])
         else:
             added.append(validate_row(Tool, {**values, **_make_stamps(agent), "id": clock.make_id("tool")}))
     return shared, added
@@ -150,20 +150,20 @@ def _place_messages(
     if not parts:
         return None, []
     name = clock.make_id("ses")
-    inside = Scope(
+    session_scope = Scope(
         organization=scope.organization, project=scope.project, user=scope.user, agent=agent.id, session=name
     )
-    placed: list[Message] = []
+    rows: list[Message] = []
     for position, part in enumerate(parts):
         values = {key: value for key, value in part.read_values().items() if key != "in_context" and value is not None}
         if not part.text and part.content == []:
             del values["content"]
-        draft = draft_message(inside, values)
+        draft = draft_message(session_scope, values)
         # Messages are read in the order of their times, so a later position needs a later time.
-        earliest = placed[-1].created_at + timedelta(microseconds=1) if placed else draft.created_at
+        earliest = rows[-1].created_at + timedelta(microseconds=1) if rows else draft.created_at
         moved = {"position": position, "project_id": scope.project, "created_at": max(draft.created_at, earliest)}
-        placed.append(Message.build_complete({**draft.__dict__, **moved}))
-    last = placed[-1]
+        rows.append(Message.build_complete({**draft.__dict__, **moved}))
+    last = rows[-1]
     session = validate_row(
         Session,
         {
@@ -177,7 +177,7 @@ def _place_messages(
             "last_position": last.position,
         },
     )
-    return session, placed
+    return session, rows
 
 
 def make_state(agent: Agent, part: StatePart) -> AgentState:
@@ -188,8 +188,8 @@ def make_state(agent: Agent, part: StatePart) -> AgentState:
 
 def copy_block(agent: Agent, block: Block) -> Block:
     """Return a new block with the text of another one, for the same user."""
-    own = {**_make_stamps(agent), "id": clock.make_id("blk"), "last_updated_by_id": None, "version": 1}
-    return validate_row(Block, {**block.__dict__, **own})
+    changes = {**_make_stamps(agent), "id": clock.make_id("blk"), "last_updated_by_id": None, "version": 1}
+    return validate_row(Block, {**block.__dict__, **changes})
 
 
 def _link_block(agent: Agent, block: Block) -> Owned:
@@ -203,7 +203,7 @@ def _link_tool(agent: Agent, tool: Tool) -> Owned:
 
 
 def _make_stamps(agent: Agent) -> dict[str, Any]:
-    """Return the values that every row has which is added with an agent."""
+    """Return the values that all rows of a new agent share."""
     return {
         "organization_id": agent.organization_id,
         "created_at": agent.updated_at,

@@ -38,14 +38,14 @@ def set_status(deps: AgentDeps, scope: Scope, status: AgentStatus) -> Agent:
 
 
 def buffer_messages(deps: AgentDeps, scope: Scope, message_ids: Sequence[str], keep: int | None) -> Agent:
-    """Append ids to the agent's in-context messages, and keep only the last `keep` of them all.
+    """Append ids to the agent's in-context messages, and keep only the last `keep` of all ids.
 
-    An id that is among them already keeps its place.
+    An id that is already among them keeps its position.
     """
 
     def choose(agent: Agent) -> Mapping[str, Any]:
-        united = list(dict.fromkeys((*agent.message_ids, *message_ids)))
-        kept = united if keep is None else united[max(0, len(united) - keep) :]
+        merged = list(dict.fromkeys((*agent.message_ids, *message_ids)))
+        kept = merged if keep is None else merged[max(0, len(merged) - keep) :]
         return {} if kept == agent.message_ids else {"message_ids": kept}
 
     return _change(deps, scope, choose, {"buffered": len(message_ids)})
@@ -58,7 +58,7 @@ def _change(
     request: dict[str, Any],
     expected_version: int | None = None,
 ) -> Agent:
-    """Commit the changes that `choose` makes of the current agent; after a lost race, choose again."""
+    """Commit the changes that `choose` returns for the current agent; after a version conflict, start again."""
 
     def commit(_: int) -> Agent:
         agent = require_agent(deps.records, scope)

@@ -145,7 +145,7 @@ class MemoryPart(FilePart):
 
 
 class AgentContent(FilePart):
-    """Everything that an agent file holds."""
+    """The whole content of an agent file."""
 
     agent: AgentPart
     blocks: list[BlockPart] = Field(default_factory=list, max_length=MAX_BLOCKS)
@@ -156,7 +156,7 @@ class AgentContent(FilePart):
 
 
 def validate_content(values: Any, what: str) -> AgentContent:
-    """Return the content of an agent file; raise InvalidInput for the first thing that is wrong with it."""
+    """Return the content of an agent file; raise InvalidInput for the first problem in it."""
     try:
         content = AgentContent.model_validate(values)
     except ValidationError as error:

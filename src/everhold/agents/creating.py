@@ -1,4 +1,4 @@
-"""Decide whether an agent that exists is the one that a caller creates again."""
+"""Decide whether a repeated call to create an agent matches the existing agent."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from everhold.ports.records import Records
 from everhold.schema.catalog import get_table
 from everhold.schema.codec import encode_json
 
-# The fields that make an agent what it is. A clone and an agent file have them.
+# The fields that a clone and an agent file copy, and that a repeated call to create the agent must repeat.
 IDENTITY = (
     "agent_type", "name", "description", "system", "topic", "llm_config", "embedding_config", "tool_rules", "mcp_tools",
     "config", "metadata",
@@ -19,12 +19,12 @@ IDENTITY = (
 
 
 def find_same_agent(records: Records, organization: str, name: str, fields: Mapping[str, Any]) -> Agent:
-    """Return the agent that creating it with these fields would have made; raise AlreadyExists for another one."""
+    """Return the stored agent if it has exactly these fields; otherwise raise AlreadyExists."""
     stored = records.get(Agent, organization, [name], deleted=True).get(name)
     if stored is None or stored.is_deleted:
         raise make_taken_error(name, is_deleted=stored is not None)
-    wanted = {"name": name, **fields, "id": name, "organization_id": organization}
-    created = validate_row(Agent, {**wanted, "created_at": stored.created_at, "updated_at": stored.updated_at})
+    values = {"name": name, **fields, "id": name, "organization_id": organization}
+    created = validate_row(Agent, {**values, "created_at": stored.created_at, "updated_at": stored.updated_at})
     if _read_identity(stored) != _read_identity(created):
         raise make_taken_error(name)
     return stored
@@ -36,7 +36,7 @@ def _read_identity(agent: Agent) -> Any:
 
 
 def check_text_sizes(fields: Mapping[str, Any], text_bytes: int) -> None:
-    """Raise InvalidInput for a text of an agent, a block or a tool that is longer than any text may be."""
+    """Raise InvalidInput if a text of an agent, a block or a tool exceeds the setting `text_bytes`."""
     for name in ("description", "system", "topic", "value", "source_code"):
         text = fields.get(name)
         if isinstance(text, str) and len(text.encode(errors="replace")) > text_bytes:

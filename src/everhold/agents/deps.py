@@ -19,9 +19,9 @@ class AgentDeps:
 
     records: Records
     make_missing_rows: Callable[[Scope, datetime], list[Operation]]
-    """Returns the operations that add the rows which a scope names and which do not exist yet."""
+    """Returns the operations that add those rows named by a scope that do not exist yet."""
     forget_known_rows: Callable[[], None]
-    """Has the rows of every scope read again, because one of them has been deleted."""
+    """Clears the cache of existing scope rows, so that they are read again after one was deleted."""
     interface: str = "library"
 
     def make_line(self, scope: Scope, operation: LoggedOperation, now: datetime, request: dict[str, Any]) -> Put:
@@ -48,9 +48,9 @@ def require_agent(records: Records, scope: Scope, *, deleted: bool = False) -> A
 
 
 def require_whole_agent(records: Records, scope: Scope, *, deleted: bool = False) -> Agent:
-    """Return the agent of a scope that may delete it; raise Conflict for a scope that names more than the agent.
+    """Return the agent of a scope that may delete it; raise Conflict if the scope names more than the agent.
 
-    Several users may use an agent, and one of them must not delete what the others have with it.
+    Several users may use an agent, and none of them may delete the data of the others.
     """
     agent = require_agent(records, scope, deleted=deleted)
     for kind in ("user", "project", "session"):

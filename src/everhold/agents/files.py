@@ -2,7 +2,7 @@
 
 `{"everhold_agent": 1, "agent": {…}, "blocks": […], "tools": […], "state": {…}, "messages": […], "memories": […]}`
 
-A file is read whole and checked before anything is written to the store.
+The whole file is read and checked before anything is written to the store.
 """
 
 import json
@@ -30,9 +30,9 @@ _LIMITS = JsonLimits(depth=80, values=5_000_000, characters=MAX_FILE_BYTES)
 
 @dataclass(frozen=True)
 class AgentFile:
-    """What was written to an agent file, or read from one: the agent, and how much of each kind.
+    """The agent that was written to a file or read from one, and how many blocks, tools and other parts it has.
 
-    `skipped` says what of a file from another system has no place here and was not imported.
+    `skipped` lists the parts of another system's file that could not be imported.
     """
 
     agent: Agent
@@ -45,7 +45,7 @@ class AgentFile:
 
 
 def summarise(agent: Agent, content: AgentContent, skipped: tuple[str, ...] = ()) -> AgentFile:
-    """Return what a file holds, in numbers."""
+    """Return the agent with the counts of its parts."""
     return AgentFile(
         agent,
         len(content.blocks),
@@ -58,7 +58,7 @@ def summarise(agent: Agent, content: AgentContent, skipped: tuple[str, ...] = ()
 
 
 def write_agent_file(target: str | Path | IO[str], content: AgentContent, *, overwrite: bool) -> None:
-    """Write the content to a file that appears when it is complete and that only its owner can read."""
+    """Write the content to a file that only its owner can read. The file appears only when it is complete."""
     document = {_MARK: VERSION, "at": clock.now().isoformat(), **content.model_dump(mode="json")}
     with create_text(target, overwrite=overwrite) as out:
         out.write(json.dumps(document, ensure_ascii=False, indent=1))
@@ -66,9 +66,9 @@ def write_agent_file(target: str | Path | IO[str], content: AgentContent, *, ove
 
 
 def read_agent_file(path: Path, source: str | None) -> tuple[AgentContent, tuple[str, ...]]:
-    """Return the checked content of an agent file, ours or Letta's, and what of it was skipped.
+    """Return the checked content of an agent file, Everhold's or Letta's, and the names of the skipped parts.
 
-    `source` is the id or name of the agent in a Letta file with several.
+    `source` is the id or name of the agent to read from a Letta file with several agents.
     """
     document = _parse(_read_bytes(path), path.name)
     what = f"agent file {path.name!r}"
@@ -91,7 +91,7 @@ def read_agent_file(path: Path, source: str | None) -> tuple[AgentContent, tuple
 
 
 def _read_bytes(path: Path) -> bytes:
-    """Return the bytes of a regular file of limited size; a pipe or a device might never end."""
+    """Return the bytes of a file; raise InvalidInput if it is too large or not regular: a pipe might never end."""
     try:
         # Opening a pipe without a writer would wait for one.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -136,7 +136,7 @@ def _parse(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; raise ValueError for a repeated key, of which two programs might read different values."""
+    """Return the object; raise ValueError for a repeated key, because programs differ in which value they read."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("an object has the same key twice")

@@ -1,9 +1,9 @@
 """Read Letta's agent file (.af) as the content of an agent.
 
-There are two shapes. The current one lists agents, blocks, tools and MCP servers apart, and an agent names its blocks
-and tools by ids of the file. The older one is a single agent with its blocks under `core_memory`. What has no place
-here is kept under `letta` in the metadata, or reported as skipped: files, sources, groups, and values that may be
-secrets.
+There are two formats. The current one has separate lists of agents, blocks, tools and MCP servers, and an agent names
+its blocks and tools by their ids in the file. The older one is a single agent with its blocks under `core_memory`.
+Fields without a counterpart here are kept under `letta` in the metadata. Files, sources, groups, and values that may
+be secrets are not imported, but reported as skipped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _MESSAGE_FIELDS = (
     "role", "content", "model", "name", "tool_calls", "tool_call_id", "tool_returns", "otid", "sender_id", "group_id",
     "created_at",
 )  # fmt: skip
-# Parts of an agent that are read in another way, that only make sense in Letta's database, or that may hold secrets.
+# Fields of an agent that are read separately, that only make sense in Letta's database, or that may be secrets.
 _NOT_KEPT = (
     "id", "memory_blocks", "core_memory", "tools", "tool_ids", "source_ids", "folder_ids", "block_ids",
     "in_context_message_ids", "in_context_message_indices", "messages", "message_ids", "files_agents", "group_ids",
@@ -32,14 +32,14 @@ Object = Mapping[str, Any]
 
 
 class LettaAgent(NamedTuple):
-    """The values of an agent's content, and what of the file has no place in it."""
+    """The values of an agent's content, and descriptions of the skipped parts of the file."""
 
     content: dict[str, Any]
     skipped: tuple[str, ...]
 
 
 def is_letta_file(document: Object) -> bool:
-    """Return whether a document has one of the two shapes of Letta's agent file."""
+    """Return whether a document has one of the two formats of Letta's agent file."""
     return isinstance(document.get("agents"), list) or isinstance(document.get("core_memory"), list)
 
 
@@ -58,9 +58,9 @@ def _choose_agent(agents: Sequence[Object], agent_name: str | None) -> Object:
     if len(chosen) == 1:
         return chosen[0]
     names = ", ".join(format_value(agent.get("name")) for agent in agents[:5]) or "none"
-    asked = "" if agent_name is None else f" of the name {format_value(agent_name)}"
+    choice = "" if agent_name is None else f" of the name {format_value(agent_name)}"
     raise InvalidInput(
-        f"the file has {len(chosen)} agents{asked}; its agents: {names}",
+        f"the file has {len(chosen)} agents{choice}; its agents: {names}",
         remedy=Remedy("name one of them with {}", Argument("source", "NAME")),
     )
 
@@ -108,7 +108,7 @@ def _read_tool(tool: Object) -> dict[str, Any]:
 
 
 def _read_messages(agent: Object) -> tuple[list[dict[str, Any]], int]:
-    """Return the messages that say something, and how many say nothing."""
+    """Return the messages with content, and the number of messages without any."""
     in_context = {name for name in _list_items(agent, "in_context_message_ids") if isinstance(name, str)}
     indices = {index for index in _list_items(agent, "in_context_message_indices") if isinstance(index, int)}
     messages: list[dict[str, Any]] = []
@@ -131,20 +131,20 @@ def _describe_server(server: Object) -> dict[str, Any]:
 
 
 def _join_metadata(source: Object, kept: Mapping[str, Any]) -> Any:
-    """Return the metadata of an object of the file, with what has no field of its own here."""
+    """Return the metadata of an object of the file, with the fields that have no counterpart here under `letta`."""
     metadata = source.get("metadata") or source.get("metadata_") or {}
     if not isinstance(metadata, dict):
-        return metadata  # the check of the content refuses it
+        return metadata  # `validate_content` refuses it
     return {**metadata, "letta": kept} if kept else metadata
 
 
 def _drop_empty(values: Object, ignored: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the values that say something: Letta writes null, false and empty values for all that is not set."""
+    """Return the values that are set: Letta writes null, false and empty values for unset fields."""
     return {name: value for name, value in values.items() if value and name not in ignored}
 
 
 def _pick(document: Object, table: str, agent: Object, ids_field: str) -> list[Object]:
-    """Return the objects of a table of the file that an agent names, in its order."""
+    """Return the objects of a list in the file whose ids an agent names, in the agent's order."""
     by_id = {str(item.get("id")): item for item in _list_objects(document, table)}
     picked = []
     for name in _list_items(agent, ids_field):

@@ -24,15 +24,15 @@ from everhold.model.scope import SHORT_TERM
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 
-_BATCH = 500
-# What a memory's provenance says about other rows of its own store.
+_BATCH = 500  # ids in one query
+# The keys of a memory's provenance whose values are ids of other rows in the same store.
 _LINKS = ("memory", "message", "messages", "restated")
 
 P = TypeVar("P", bound=FilePart)
 
 
 def find_blocks(records: Records, scope: Scope, agent: Agent) -> list[Block]:
-    """Return the blocks of an agent that the scope may read: shared ones, its user's, or without a user all."""
+    """Return the blocks of an agent that the scope may read: shared ones and its user's; without a user, all."""
     where = [Where("agent_id", Op.EQ, agent.id)]
     links = records.columns(BlockAgent, agent.organization_id, ("block_id",), where)
     blocks = records.get(Block, agent.organization_id, sorted(str(link[0]) for link in links))
@@ -63,9 +63,9 @@ def drop_session(scope: Scope) -> Scope:
 def read_content(
     records: Records, scope: Scope, agent: Agent, messages: Sequence[Message], *, with_memories: bool
 ) -> AgentContent:
-    """Return what a file of the agent holds: nothing of other users than the scope's.
+    """Return the content of the agent's file, without data of users other than the scope's.
 
-    `messages` are those in the agent's window.
+    `messages` are the messages in the agent's context.
     """
     blocks = [block for block in find_blocks(records, scope, agent) if block.user_id in (None, scope.user)]
     return AgentContent(
@@ -79,7 +79,7 @@ def read_content(
 
 
 def read_memories(records: Records, scope: Scope, agent: Agent) -> list[MemoryPart]:
-    """Return the current memories of the agent and of exactly the scope's user and project, oldest first.
+    """Return the current memories of the agent that have exactly the scope's user and project, oldest first.
 
     Memories of other users are left out, because the importing user would become their owner.
     """
@@ -106,7 +106,7 @@ def read_memories(records: Records, scope: Scope, agent: Agent) -> list[MemoryPa
 
 
 def drop_links(provenance: dict[str, Any]) -> dict[str, Any]:
-    """Return a provenance without the ids of rows in the store that it comes from."""
+    """Return a provenance without ids of other rows, which mean nothing in another store."""
     return {name: value for name, value in provenance.items() if name not in _LINKS}
 
 
@@ -124,6 +124,6 @@ def _scan_tags(records: Records, organization: str, memory_ids: Iterable[str]) -
 
 
 def _make_part(part: type[P], row: Entity, **others: Any) -> P:
-    """Return the part of a file that a row becomes: the fields that both have, and others."""
+    """Return a part of a file with the fields that it shares with a row, and other values."""
     shared = {name: row.__dict__[name] for name in part.model_fields if name in row.__dict__}
     return part.model_validate({**shared, **others})

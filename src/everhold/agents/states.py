@@ -1,8 +1,8 @@
 """What an agent stores between calls: one state for each session, and one without a session.
 
-The id of a state follows from its agent and its session, so two writers can never add two states. A state that was
-cleared or has expired stays as a row until maintenance purges it, and its version goes on: a writer that read an
-earlier version is refused.
+The id of a state is derived from its agent and its session, so two writers cannot add two states. A cleared or expired
+state stays as a row until maintenance purges it, and a new state continues its version numbers, so that a writer that
+read an earlier version is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,14 +25,14 @@ from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
 
 class StateChange(NamedTuple):
-    """New values of a state, and what the access log says about the change."""
+    """New values of a state, and the operation for the access log."""
 
     values: Mapping[str, Any]
     operation: LoggedOperation = "update"
 
 
 def find_state(records: Records, scope: Scope) -> AgentState | None:
-    """Return the state of the scope's agent for its session, or without one; None if it has none or it has expired."""
+    """Return the state of the scope's agent and session, or of the agent alone; None if there is none or it expired."""
     if not _has_owners(records, scope):
         return None
     return _choose_current(scope, _read_row(records, scope), clock.now())
@@ -48,14 +48,14 @@ def set_state(
     metadata: Mapping[str, Any] | None,
     expected_version: int | None,
 ) -> AgentState:
-    """Store a state in place of the one that is there; raise StaleVersion if that has another version."""
-    ends = choose_expiry(expires_at, ttl)
-    values = {"state": value, "expires_at": ends, **({} if metadata is None else {"metadata": metadata})}
+    """Store a state, replacing the current one; raise StaleVersion if that is not at the expected version."""
+    expiry = choose_expiry(expires_at, ttl)
+    values = {"state": value, "expires_at": expiry, **({} if metadata is None else {"metadata": metadata})}
     return _change(deps, scope, lambda _: StateChange(values), expected_version)
 
 
 def update_state(deps: AgentDeps, scope: Scope, changes: Mapping[str, Any], expected_version: int | None) -> AgentState:
-    """Set some keys of a state that is an object; the other keys and the time at which it expires stay."""
+    """Set some keys of a state that is an object. The other keys and the expiry do not change."""
 
     def merge(current: AgentState | None) -> StateChange:
         before = {} if current is None else current.state
@@ -80,7 +80,7 @@ def clear_state(deps: AgentDeps, scope: Scope, expected_version: int | None) -> 
 
 
 def choose_expiry(expires_at: datetime | None, ttl: timedelta | None) -> datetime | None:
-    """Return when a state expires: at a time, after a while, or never."""
+    """Return the time at which a state expires, from `expires_at` or `ttl`; None if it never expires."""
     if expires_at is not None and ttl is not None:
         raise InvalidInput("expires_at and ttl both say when the state expires", remedy="pass one of them")
     now = clock.now()
@@ -104,9 +104,9 @@ def _change(
     choose: Callable[[AgentState | None], StateChange],
     expected_version: int | None,
 ) -> AgentState:
-    """Commit the values that `choose` makes of the current state; after a lost race, choose again.
+    """Commit the values that `choose` returns for the current state; after a version conflict, start again.
 
-    Version 0 is expected by a caller that has seen no state.
+    An expected version of 0 means that there is no state yet.
     """
     name = name_agent(scope)
 
@@ -134,13 +134,16 @@ def _change(
 def _make_state(
     scope: Scope, row: AgentState | None, current: AgentState | None, values: Mapping[str, Any], now: datetime
 ) -> AgentState:
-    """Return the state after a change: that of `current` with other values, or a new one in the place of `row`."""
+    """Return the state after a change: `current` with the new values, or a new state in the row `row`.
+
+    `row` is None if the state has no row yet. `current` is None if it has no row, was cleared or has expired.
+    """
     owner = {"agent_id": scope.agent, "session_id": scope.session, "created_by_id": scope.actor}
     if row is None:
         key = {"id": make_state_id(name_agent(scope), scope.session), "organization_id": scope.organization}
         return validate_row(AgentState, {**key, **owner, "created_at": now, "updated_at": now, **values})
     base = row.__dict__
-    if current is None:  # nothing of a state that was cleared or has expired is left in the new one
+    if current is None:  # a new state keeps nothing of a cleared or expired one
         base = {**base, **owner, "metadata": {}, "expires_at": None, "created_at": now}
     stamps = {"updated_at": max(now, row.updated_at), "last_updated_by_id": scope.actor, "version": row.version + 1}
     return validate_row(AgentState, {**base, **values, **stamps})
@@ -158,18 +161,18 @@ def _make_operation(row: AgentState | None, after: AgentState) -> Operation:
 
 
 def _read_row(records: Records, scope: Scope) -> AgentState | None:
-    """Return the row of the scope's state, also if the state was cleared or has expired.
+    """Return the row of the scope's state, even if the state was cleared or has expired.
 
-    If there is none, return the row of another agent or session that came with an import under the id of this state.
+    If there is none, return the row that has its id, which an import may have given to another agent or session.
     """
     name = make_state_id(name_agent(scope), scope.session)
     row = records.get(AgentState, scope.organization, [name], deleted=True).get(name)
     if scope.session is not None and not _is_own(scope, row):
-        # An import may also have brought this state under another id, and the store allows no second one.
+        # An import may have stored this state under another id, and the store allows only one per agent and session.
         where = [Where("agent_id", Op.EQ, scope.agent), Where("session_id", Op.EQ, scope.session)]
         row = next(iter(records.scan(AgentState, scope.organization, where, limit=1)), row)
     if row is not None and row.is_deleted:
-        # Its agent or its session was restored without it, or is being deleted now.
+        # The agent or the session was restored without the state, or is being deleted now.
         raise NotFound(f"the state of agent {scope.agent!r} has been deleted", value=name, remedy="restore its owner")
     return row
 
@@ -192,7 +195,7 @@ def _require_expected(scope: Scope, current: AgentState | None, expected: int | 
 
 
 def _has_owners(records: Records, scope: Scope) -> bool:
-    """Return whether the scope's agent and session exist; a session of another scope is as one that does not.
+    """Return whether the scope's agent and session exist; a session of another scope counts as missing.
 
     Raise NotFound if one of them has been deleted.
     """
@@ -203,9 +206,9 @@ def _has_owners(records: Records, scope: Scope) -> bool:
         owners.append(session if session is not None and session.is_open_to(scope) else None)
     for owner in owners:
         if owner is not None and owner.is_deleted:
-            word = type(owner).__name__.lower()
+            kind = type(owner).__name__.lower()
             raise NotFound(
-                f"{word} {owner.id!r} has been deleted", value=owner.id, remedy="restore it or use another id"
+                f"{kind} {owner.id!r} has been deleted", value=owner.id, remedy="restore it or use another id"
             )
     return None not in owners
 
@@ -215,10 +218,11 @@ def _find_session(records: Records, scope: Scope, name: str, *, deleted: bool = 
 
 
 def _announce(records: Records, scope: Scope, state: AgentState, operation: FeedOperation) -> Outbox:
-    """Return the line of the change feed, with the user of the state's session: a state names no user."""
+    """Return the line of the change feed. A state has no user, so the line gets the user of its session."""
     line = make_announcement(state, operation)
     if scope.session is None:
         return line
     session = _find_session(records, scope, scope.session)
-    user_id = scope.user if session is None else session.user_id  # a session that begins now has the scope's user
+    # If the session does not exist yet, the same commit creates it with the scope's user.
+    user_id = scope.user if session is None else session.user_id
     return Outbox.build_unchecked({**line.__dict__, "user_id": user_id or ""})

@@ -16,11 +16,11 @@ class BlockDeps:
 
     records: Records
     make_missing_rows: Callable[[Scope, datetime], list[Operation]]
-    """Returns the operations that add the rows which a scope names and which do not exist yet."""
+    """Returns the operations that add those rows named by a scope that do not exist yet."""
     invalidate_rows: Callable[[], None]
-    """Has the rows of scopes read again."""
+    """Clears the cache of existing scope rows, so that they are read again."""
     make_chunks: Callable[[Sequence[Block]], list[list[Chunk]]]
-    """Returns the chunks by which each block is found."""
+    """Returns the chunks that make each block searchable."""
     text_bytes: int
     interface: str = "library"
 

@@ -41,7 +41,7 @@ def replace_text(block: Block, old: str, new: str, *, every: bool) -> str:
             value=old,
             remedy=Remedy("pass more of the text around it, or {}", Argument("every", True)),
         )
-    # Before the text is built: many short texts replaced by a long one could fill the memory.
+    # The length is checked before the text is built: replacing many short texts by a long one could fill the memory.
     check_length(block.label, len(block.value) + count * (len(new) - len(old)), block.limit)
     return block.value.replace(old, new)
 

@@ -13,7 +13,7 @@ from everhold.schema.operations import Op, Where
 
 
 def read_revisions(records: Records, block: Block) -> list[Revision]:
-    """Return what a block was before each change, oldest first."""
+    """Return the revisions of a block, oldest first. Each has the values before one change."""
     where = [Where("owner_kind", Op.EQ, "block"), Where("owner_id", Op.EQ, block.id)]
     return records.scan(Revision, block.organization_id, where, order="revision")
 
@@ -37,7 +37,7 @@ def read_block_at(records: Records, block: Block, at: datetime) -> Block:
 
 
 def restore_values(block: Block, revision: Revision) -> Block:
-    """Return a block as it was before the change that a revision is about."""
+    """Return a block with the values of a revision: as it was before that change."""
     stamps = {
         "version": revision.revision,
         "updated_at": revision.known_from,
@@ -49,16 +49,16 @@ def restore_values(block: Block, revision: Revision) -> Block:
 def diff_versions(records: Records, block: Block, from_version: int | None, to_version: int | None) -> str:
     """Return a unified diff of a block's value between two versions; by default the last change."""
     revisions = read_revisions(records, block)
-    to = _require_version(block, revisions, block.version if to_version is None else to_version)
+    target = _require_version(block, revisions, block.version if to_version is None else to_version)
     if from_version is None:
-        earlier = [revision.revision for revision in revisions if revision.revision < to.version]
-        from_version = earlier[-1] if earlier else to.version
+        earlier = [revision.revision for revision in revisions if revision.revision < target.version]
+        from_version = earlier[-1] if earlier else target.version
     start = _require_version(block, revisions, from_version)
     lines = unified_diff(
         split_lines(start.value),
-        split_lines(to.value),
+        split_lines(target.value),
         f"{block.label} version {start.version}",
-        f"{block.label} version {to.version}",
+        f"{block.label} version {target.version}",
         lineterm="",
     )
     return "\n".join(lines)
@@ -79,28 +79,31 @@ def _require_version(block: Block, revisions: Sequence[Revision], number: int) -
 
 
 def plan_undo(records: Records, block: Block, to_version: int | None) -> BlockEdit:
-    """Return the edit that restores a version, or without a number takes back the last change that is not undone."""
+    """Return the edit that restores a version; without a version, the edit that undoes the last effective change."""
     revisions = read_revisions(records, block)
     if to_version is None:
-        place = _find_place(revisions)
-        if place == 0:
+        position = _find_undo_position(revisions)
+        if position == 0:
             raise NotFound(f"block {block.label!r} has no change to undo", value=block.id, remedy="it is as created")
-        to_version = revisions[place - 1].revision
+        to_version = revisions[position - 1].revision
     restored = next((revision for revision in revisions if revision.revision == to_version), None)
     if restored is None:
         _require_version(block, revisions, to_version)
-        return BlockEdit({})  # it is at that version
+        return BlockEdit({})  # the block is already at that version
     return BlockEdit(restored.value, restores=to_version)
 
 
-def _find_place(revisions: Sequence[Revision]) -> int:
-    """Return which of its versions a block equals, by its place among them: an undo leads back to an earlier one."""
-    place = len(revisions)
-    places = {revision.revision: number for number, revision in enumerate(revisions)}
-    while place:
-        number = revisions[place - 1].metadata.get("restores")
-        restored = places.get(number) if isinstance(number, int) else None
-        if restored is None or restored >= place:  # an import may hold anything
-            return place
-        place = restored
-    return place
+def _find_undo_position(revisions: Sequence[Revision]) -> int:
+    """Return the index of the version whose values the block has, following undos back to the version they restored.
+
+    The index counts the revisions; the block itself comes after the last one.
+    """
+    position = len(revisions)
+    positions = {revision.revision: number for number, revision in enumerate(revisions)}
+    while position:
+        number = revisions[position - 1].metadata.get("restores")
+        restored = positions.get(number) if isinstance(number, int) else None
+        if restored is None or restored >= position:  # imported metadata may be anything, and must not cause a loop
+            return position
+        position = restored
+    return position

@@ -12,7 +12,7 @@ from everhold.schema.operations import Delete, Put
 
 
 def attach_block(deps: BlockDeps, scope: Scope, name: str, agent: str | None) -> Block:
-    """Put a block into the context of an agent, and return it; do nothing if it is there."""
+    """Attach a block to an agent, and return the block; do nothing if it is attached."""
     agent_id = _choose_agent(scope, agent)
 
     def commit(_: int) -> Block:
@@ -41,7 +41,7 @@ def attach_block(deps: BlockDeps, scope: Scope, name: str, agent: str | None) ->
 
 
 def detach_block(deps: BlockDeps, scope: Scope, name: str, agent: str | None) -> Block:
-    """Take a block out of the context of an agent, and return it; raise NotFound if it is not there."""
+    """Detach a block from an agent, and return the block; raise NotFound if it is not attached."""
     agent_id = _choose_agent(scope, agent)
     block = require_block(deps.records, scope, name)
     require_owned(scope, block)
@@ -58,7 +58,7 @@ def detach_block(deps: BlockDeps, scope: Scope, name: str, agent: str | None) ->
 
 
 def _choose_agent(scope: Scope, agent: str | None) -> str:
-    """Return the agent that is meant; a scope that names an agent changes only that one."""
+    """Return the id of `agent` or of the scope's agent; raise InvalidInput if they differ or neither is given."""
     if agent is None and scope.agent is None:
         raise InvalidInput("no agent is named", remedy=Remedy("name one with {}", Argument("agent", "ID")))
     if agent is not None and scope.agent is not None and agent != scope.agent:

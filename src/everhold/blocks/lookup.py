@@ -1,4 +1,4 @@
-"""Find blocks by id or label, as far as a scope sees them."""
+"""Find the blocks that a scope may see, by id or label, and check what the scope may do with them."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -17,10 +17,10 @@ _SHOWN_IDS = 5
 def require_block(
     records: Records, scope: Scope, name: str, *, deleted: bool = False, prefers_deleted: bool = False
 ) -> Block:
-    """Return the block with this id or label that the scope sees; with `deleted`, also a deleted one.
+    """Return the block with this id or label that the scope sees; with `deleted`, deleted blocks are included.
 
-    Of several blocks with the label, live ones come first, then those of the scope's agent, then those of its user.
-    InvalidInput if several are left. NotFound does not reveal whether another scope has the block.
+    Of several blocks with the label, prefer live ones, then those of the scope's agent, then those of its user. Raise
+    InvalidInput if several remain, and NotFound without revealing whether another scope has the block.
     """
     access = read_block_access(records, scope, deleted=deleted)
     block = records.get(Block, scope.organization, [name], deleted=deleted).get(name)
@@ -42,7 +42,7 @@ def require_block(
 
 
 def _choose_nearest(access: BlockAccess, blocks: Sequence[Block], *, prefers_deleted: bool = False) -> list[Block]:
-    """Return the blocks that are nearest to the scope: live or deleted ones, linked to its agent, of its user."""
+    """Return the blocks that rank highest for the scope: by deletion, then link to its agent, then its user."""
     linked, user = set(access.linked_ids), access.scope.user
 
     def get_rank(block: Block) -> tuple[bool, bool, bool]:
@@ -53,7 +53,7 @@ def _choose_nearest(access: BlockAccess, blocks: Sequence[Block], *, prefers_del
 
 
 def list_blocks(records: Records, scope: Scope, *, label: str | None, templates: bool, limit: int) -> list[Block]:
-    """Return the blocks that a scope sees, or the templates, by label."""
+    """Return the blocks that a scope sees, or with `templates` the templates, ordered by label."""
     where = [*read_block_access(records, scope).conditions, Where("is_template", Op.EQ, templates)]
     if label is not None:
         where.append(Where("label", Op.EQ, label))
@@ -61,7 +61,7 @@ def list_blocks(records: Records, scope: Scope, *, label: str | None, templates:
 
 
 def require_template(records: Records, scope: Scope, name: str) -> Block:
-    """Return the template with this id or template name; the scope's user's own comes before one without a user."""
+    """Return the template with this id or template name, preferring a template of the scope's user."""
     access = read_block_access(records, scope)
     template = records.get(Block, scope.organization, [name]).get(name)
     if template is not None and template.is_template and access.can_see(template):

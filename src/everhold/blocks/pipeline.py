@@ -1,4 +1,4 @@
-"""Create blocks and change them: check the limit, keep what was there as a revision, replace the chunks, commit."""
+"""Create blocks and change them: check the limit, store the old values as a revision, replace the chunks, commit."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ from everhold.schema.catalog import get_table
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 
 _BLOCKS, _LINKS, _REVISIONS, _CHUNKS = (get_table(entity).name for entity in (Block, BlockAgent, Revision, Chunk))
-# The fields by which a repeated call of `create_block` is recognised.
-_GIVEN = ("label", "is_template", "user_id", *BLOCK_REVISABLE)
+# The fields that a retry of `create_block` must repeat.
+_REPEATED_FIELDS = ("label", "is_template", "user_id", *BLOCK_REVISABLE)
 _TEMPLATE_FIELDS = ("label", *BLOCK_REVISABLE)
 
 
@@ -70,11 +70,11 @@ def create_block(deps: BlockDeps, scope: Scope, fields: Mapping[str, Any], templ
         now = clock.now()
         block = _draft_block(deps, scope, values, now)
         require_free_label(deps.records, block, scope.agent)
-        place = Scope(
+        owner_scope = Scope(
             organization=scope.organization, user=scope.user, agent=None if block.is_template else scope.agent
         )
         try:
-            deps.records.commit([*deps.make_missing_rows(place, now), *_make_additions(deps, scope, block, now)])
+            deps.records.commit([*deps.make_missing_rows(owner_scope, now), *_make_additions(deps, scope, block, now)])
         except AlreadyExists as error:
             if error.table != _BLOCKS:
                 raise
@@ -95,7 +95,7 @@ def _read_template(records: Records, scope: Scope, name: str | None) -> dict[str
 
 
 def _draft_block(deps: BlockDeps, scope: Scope, fields: Mapping[str, Any], now: datetime) -> Block:
-    own = {
+    fixed = {
         "organization_id": scope.organization,
         "user_id": scope.user,
         "created_at": now,
@@ -104,7 +104,7 @@ def _draft_block(deps: BlockDeps, scope: Scope, fields: Mapping[str, Any], now: 
         "last_updated_by_id": scope.actor,
     }
     # The scope and the times come last, so that a caller's field cannot put a block into another scope.
-    return _validate(deps, {"id": clock.make_id("blk"), "value": "", **fields, **own})
+    return _validate(deps, {"id": clock.make_id("blk"), "value": "", **fields, **fixed})
 
 
 def _validate(deps: BlockDeps, values: Mapping[str, Any]) -> Block:
@@ -152,7 +152,7 @@ def make_link(scope: Scope, block: Block, agent: str, now: datetime) -> BlockAge
 def _require_repeated(records: Records, scope: Scope, block: Block, error: AlreadyExists) -> Block:
     """Return the stored block that a call repeats; raise AlreadyExists if another block has its id."""
     stored = records.get(Block, scope.organization, [block.id]).get(block.id)
-    is_same = stored is not None and all(stored.__dict__[name] == block.__dict__[name] for name in _GIVEN)
+    is_same = stored is not None and all(stored.__dict__[name] == block.__dict__[name] for name in _REPEATED_FIELDS)
     if stored is None or not is_same or not read_block_access(records, scope).can_see(stored):
         raise AlreadyExists(
             f"block id {block.id!r} is taken by another block",
@@ -177,10 +177,10 @@ def change_block(
     expected_version: int | None = None,
     is_relative: bool = False,
 ) -> Block:
-    """Change a block by the values that `edit` returns for it, and return it; what was there is kept as a revision.
+    """Change a block to the values that `edit` returns, and return it. The old values are stored as a revision.
 
-    Raise StaleVersion if it is not at the expected version, or if another caller changes it at the same time. A
-    relative edit without an expected version is made again on the fresh value instead.
+    Raise StaleVersion if the block is not at the expected version, or if another caller changes it at the same time. A
+    relative edit without an expected version is repeated on the new value instead.
     """
 
     def attempt(_: int) -> Block:
@@ -226,7 +226,7 @@ def _make_operations(
     fields = [name for name in BLOCK_REVISABLE if changed.__dict__[name] != block.__dict__[name]]
     values = {name: changed.__dict__[name] for name in (*fields, "updated_at", "last_updated_by_id")}
     operations: list[Operation] = [
-        # First, so that two callers who change the block at the same time fail on the version.
+        # The patch comes first, so that concurrent callers fail on the version.
         Patch(Block, (block.organization_id, block.id), values, version=block.version),
         Put(_make_revision(deps.records, block, planned, now, reason)),
     ]
@@ -237,7 +237,7 @@ def _make_operations(
 
 
 def _make_revision(records: Records, block: Block, planned: BlockEdit, now: datetime, reason: str | None) -> Revision:
-    """Return what a block was before a change. The number of the revision is the version that the block had."""
+    """Return the revision with the values before a change. Its number is the version that the block had."""
     where = [Where("owner_kind", Op.EQ, "block"), Where("owner_id", Op.EQ, block.id)]
     latest = records.scan(Revision, block.organization_id, where, order="revision", descending=True, limit=1)
     return Revision(
