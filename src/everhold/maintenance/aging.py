@@ -2,8 +2,9 @@
 
     strength = 2 ^ −(idle time ÷ (half-life × (1 + log2(1 + uses)))), rounded to tenths, at least 0.1
 
-The idle time begins when a memory was stored, changed or used, whichever is latest. A use is a recall, a `get` or a
-repetition of what the memory says. So a use restores the full strength, and each doubling of the uses adds a half-life.
+The idle time begins when a memory was stored, changed or used, whichever is latest. A use is a recall, a `get` or
+storing the same memory again. So a use restores the full strength, and each doubling of the number of uses makes the
+half-life longer by its original length.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from everhold.model import Memory
 from everhold.ports.records import Records
 
 MIN_STRENGTH = 0.1
-# A stored strength changes in steps, so that a memory is written only a few times while it decays.
+# Strengths are rounded to this many digits, so that a memory is written only a few times while it decays.
 _DIGITS = 1
 
 
@@ -43,19 +44,19 @@ class AgingMemory(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """The importance that is left of the memory."""
+        """The importance times the strength, by which a memory is pruned."""
         return self.importance * self.strength
 
 
 @dataclass(frozen=True)
 class AgingRules:
-    """The half-life of a strength, None if nothing decays, and the importance from which a memory is exempt."""
+    """The half-life of a strength, or None if nothing decays, and the importance at which memories become exempt."""
 
     half_life: timedelta | None
     exempt_importance: float
 
     def is_exempt(self, memory: AgingMemory) -> bool:
-        """Return whether a memory is pinned, or important."""
+        """Return whether a memory is pinned or important enough, so that it neither decays nor is pruned by age."""
         return memory.pinned or memory.importance >= self.exempt_importance
 
     def choose_strength(self, memory: AgingMemory, now: datetime) -> float:
@@ -66,7 +67,7 @@ class AgingRules:
 
 
 def compute_strength(idle: timedelta, access_count: int, half_life: timedelta) -> float:
-    """Return the strength of a memory after an idle time, by the curve above."""
+    """Return the strength of a memory after an idle time, by the formula in the docstring of this module."""
     half_lives = max(idle / half_life, 0.0) / (1 + log2(1 + access_count))
     return max(MIN_STRENGTH, round(exp2(-half_lives), _DIGITS))
 

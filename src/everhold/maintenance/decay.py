@@ -1,4 +1,4 @@
-"""Let the strength of memories that are not used decay, and restore that of memories that are.
+"""Reduce the strength of memories that are not used, and restore the strength of memories that are.
 
 The strength is the share of its importance with which a memory is ranked; the importance itself stays as it is. Nothing
 is deleted. The curve is in `maintenance/aging.py`. Each change of a strength is journalled, so that it can be undone.
@@ -47,7 +47,7 @@ class DecayWork:
 
 
 class _Step(NamedTuple):
-    """A change of the strength that several memories of one user have in common."""
+    """A change of the strength that applies to several memories of one user."""
 
     organization_id: str
     user_id: str | None
@@ -56,7 +56,7 @@ class _Step(NamedTuple):
 
 
 def count_decaying(records: Records, rules: AgingRules, now: datetime) -> int:
-    """Return how many memories have another strength than they should have now."""
+    """Return how many memories do not have the strength that they should have now."""
     return sum(1 for _ in _find_changing(records, rules, now))
 
 
@@ -76,7 +76,7 @@ def decay(work: DecayWork) -> None:
 
 def _find_changing(records: Records, rules: AgingRules, now: datetime) -> Iterator[tuple[AgingMemory, float]]:
     for memory in read_aging_memories(records, None):
-        if memory.superseded_at is None:  # what was superseded is not ranked
+        if memory.superseded_at is None:  # superseded memories are not ranked
             strength = rules.choose_strength(memory, now)
             if strength != memory.strength:
                 yield memory, strength
@@ -92,7 +92,7 @@ def _make_operations(work: DecayWork, step: _Step, memories: Sequence[Memory]) -
         Put(make_access_line(scope, "update", work.now, request, interface=work.interface)),
     ]
     for memory in memories:
-        # Without a new version: a caller who has read the memory may still revise it.
+        # An increment leaves the version as it is, so that a caller who has read the memory can still revise it.
         key = (memory.organization_id, memory.id)
         operations += [Increment(Memory, key, {}, after), Put(make_announcement(memory))]
     return operations
@@ -111,7 +111,7 @@ def drop_old_entries(
     *,
     batch: int,
 ) -> None:
-    """Delete the journal's entries of decay from before a time. Otherwise the journal would grow without end."""
+    """Delete the journal's entries of decay from before a time, so that the journal does not grow without limit."""
     keys = records.columns(Change, None, ("organization_id", "id"), _make_old_conditions(before))
     delete_in_batches(Change, keys, commit, add, batch=batch)
 

@@ -3,9 +3,9 @@
     unread utterances → one prompt → check each item of the answer → remember the facts → move the cursor
 
 Utterances are memories of messages and the messages of sessions. Each of these two sources has a cursor in the
-organization's job. The cursor moves after the facts are remembered. If a crash comes between the two, the same
-utterances are read again, and the idempotency key of each fact keeps it from being stored twice. A fact that is known
-already is reinforced, as with any memory.
+organization's job. The cursor moves after the facts are remembered. After a crash in between, the same utterances are
+read again, and the idempotency key of each fact prevents storing it twice. A fact that is already known is reinforced,
+like any repeated memory.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class _Source(NamedTuple):
 def extract(records: Records, language_model: LanguageModel, keep: Keep, batch: int) -> Extracted:
     """Read all unread utterances and remember their facts; do nothing while another process does so.
 
-    An error of the model ends the call. Finished batches are kept, and the next call continues after them.
+    An error of the model ends the call. The next call continues after the last finished batch.
     """
     total = Extracted()
     with hold_lease(records, LEASE, duration=LONG_DURATION) as lease, suppress(StaleVersion):
@@ -75,7 +75,7 @@ def extract(records: Records, language_model: LanguageModel, keep: Keep, batch: 
 
 
 def extract_batches(records: Records, language_model: LanguageModel, keep: Keep, batch: int) -> Iterator[Extracted]:
-    """Read one batch after the other, oldest first; yield the counts of each."""
+    """Read the unread utterances batch by batch, oldest first; yield the counts of each batch."""
     for organization in records.scan(Organization, None):
         for source in _SOURCES:
             while extracted := _read_batch(records, organization.id, source, language_model, keep, batch):
@@ -107,7 +107,7 @@ def _read_batch(
     facts, refused = check_answer(answer, utterances)
     for scope, items in _group_by_scope(facts, language_model.name).items():
         keep(scope, items)
-    # Only after the facts are stored: a crash in between repeats the batch instead of skipping it.
+    # The cursor moves after the facts are stored, so that a crash in between repeats the batch and does not skip it.
     _move_cursor(records, job, source, rows)
     return Extracted(len(utterances), len(facts), refused)
 
@@ -116,7 +116,7 @@ def _read_batch(
 
 
 def _find_unread(records: Records, job: Job, source: _Source, batch: int) -> list[Any]:
-    """Return the next unread rows, oldest first, as many as one prompt takes."""
+    """Return the next unread rows, oldest first, as many as fit into one prompt."""
     after = _read_cursor(job, source)
     rows: list[Any] = records.scan(
         source.entity, job.organization_id, source.where, order=source.order, after=after, limit=batch
@@ -165,10 +165,10 @@ def _read_memories(records: Records, memories: Sequence[Memory]) -> list[Utteran
 
 def _is_readable(memory: Memory, now: datetime) -> bool:
     ended = any(end is not None and end <= now for end in (memory.superseded_at, memory.expires_at))
-    return not ended and _has_fair_length(memory.text)
+    return not ended and _has_readable_length(memory.text)
 
 
-def _has_fair_length(text: str) -> bool:
+def _has_readable_length(text: str) -> bool:
     return bool(text.strip()) and len(text) <= MAX_UTTERANCE_LENGTH
 
 
@@ -194,7 +194,7 @@ def _read_messages(records: Records, messages: Sequence[Message]) -> list[Uttera
     utterances: list[Utterance | None] = []
     for message in messages:
         session = sessions.get(message.session_id or "")
-        if session is None or not _has_fair_length(message.text or ""):
+        if session is None or not _has_readable_length(message.text or ""):
             utterances.append(None)
             continue
         scope = _choose_scope(message, session.project_id)
@@ -204,7 +204,7 @@ def _read_messages(records: Records, messages: Sequence[Message]) -> list[Uttera
 
 
 def _choose_scope(row: Memory | Message, project: str | None) -> Scope:
-    """Return the scope of the facts: without the session, unless the row has neither a user nor an agent."""
+    """Return the scope of the facts. It names the session only if the row has neither a user nor an agent."""
     has_no_owner = row.user_id is None and row.agent_id is None
     return Scope(
         organization=row.organization_id,

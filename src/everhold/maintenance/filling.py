@@ -1,4 +1,4 @@
-"""Embed the memories that a second model lacks, in a background thread."""
+"""Embed memories by a second model, as far as they have no chunks of it, in a background thread."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 
 _PAUSE = 1.0
-_MAX_PAUSE = 60.0  # a model that is down for hours is asked once a minute
+_MAX_PAUSE = 60.0  # while a model is down for hours, it is tried once a minute
 # Seconds that a query waits for the first check, which counts the chunks of the store.
 _WAIT_FOR_CHECK = 30.0
 
 
 class FillProgress(NamedTuple):
-    """How many memories have been checked, of how many, and whether the model has all of them."""
+    """How many memories have been checked, how many there are, and whether the model has all of them."""
 
     done: int
     total: int
@@ -26,11 +26,11 @@ class FillProgress(NamedTuple):
 
 
 class Filling:
-    """Embeds by a second model everything that the serving model has chunks of and the second has not.
+    """Embeds by a second model everything of which only the serving model has chunks.
 
     Each batch is one commit and only missing chunks are made, so a fill that was stopped or killed continues at the
-    next start. `is_changing` returns whether the serving model is being changed. A fill compares with the serving
-    model's chunks, so it waits for the end of the change.
+    next start. `is_changing` returns whether the serving model is being replaced. A fill compares with the chunks of
+    the serving model, so it waits for the end of that change.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Filling:
             )
 
     def _run(self) -> None:
-        # Not `retry`: it ends when `stop` is set, also during a pause, and it looks again without an error too.
+        # `retry` does not fit: this loop ends when `stop` is set, even in a pause, and repeats without an error too.
         pause = _PAUSE
         while not self._stop.is_set():
             error = self._thread.attempt(self._attempt)
@@ -98,7 +98,7 @@ class Filling:
                 self._is_complete = True
                 return
             self._done, self._total = 0, count_all(self._records)
-            # Set before the fill, which may take hours: a query only waits for the check.
+            # A query waits for this check only, so the event is set before the fill, which may take hours.
             self._has_checked.set()
             if self._is_changing():
                 return

@@ -1,7 +1,7 @@
 """Find rows that the engine never writes, by reading the whole store.
 
-Every row is checked against its model, as it would be at import. Rows are read as a stream and looked up in batches, so
-memory stays bounded however large the store is.
+Every row is checked against its model, as at import. Rows are read as a stream and owners are looked up in batches, so
+the use of memory does not depend on the size of the store.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ Values = dict[str, Any]
 
 
 def find_impossible_rows(records: Records) -> Iterator[str]:
-    """Yield a sentence for every table with rows that the engine never writes, and one for chunks of a wrong user."""
+    """Yield a sentence for every table with rows that the engine never writes, and one about chunks of wrong users."""
     organizations = [name for (name,) in records.columns(Organization, None, ("id",), deleted=True)]
     for entity, table in CATALOG.items():
         try:
@@ -88,7 +88,7 @@ def _read(records: Records, entity: type[Row], table: Table, organization: str |
 
 
 def _count_misplaced(records: Records, organization: str) -> int:
-    """Return how many chunks name another user than their owner's."""
+    """Return how many chunks have another user than their owner has."""
     return sum(_count_misplaced_of(records, organization, searchable) for searchable in SEARCHABLE.values())
 
 
@@ -101,6 +101,6 @@ def _count_misplaced_of(records: Records, organization: str, searchable: Searcha
         ids = list({owner_id for owner_id, _ in batch})
         owners = records.columns(searchable.entity, organization, owned, [Where("id", Op.IN, ids)], deleted=True)
         users = {row[0]: row[-1] or "" if len(row) > 1 else "" for row in owners}
-        # A chunk whose owner is missing is another problem, which `report.py` counts.
+        # Chunks without an owner are a different problem, which `report.py` counts.
         misplaced += sum(users.get(owner_id, user_id) != user_id for owner_id, user_id in batch)
     return misplaced

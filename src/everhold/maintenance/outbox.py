@@ -1,10 +1,10 @@
 """Trim the change feed.
 
-The outbox always holds the newest part of history, a week of it at least: an idempotency key is honoured for a week,
-and a follower may be offline for some days. A follower that was away longer compares itself with the records or is
-rebuilt; no follower holds the feed back. Lines carry no time, so every trimming notes the last line of its day as an
-`OutboxMark`. Lines up to a mark older than a week are older than a week. The last line always stays, because a store
-numbers new lines from it. Lines are compared by their numbers here; a position in the feed may be something else.
+At least a week of the feed stays: an idempotency key is valid for a week, and a follower may be offline for some days.
+A follower that was offline longer compares itself with the records or is rebuilt; trimming never waits for it. Lines
+have no time, so every trimming stores the number of the newest line as the `OutboxMark` of its day. Lines up to a mark
+older than a week are older than a week. The last line always stays, because a store numbers new lines from it. Lines
+are compared by their numbers here; a position in the feed may be something else.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ KEPT = timedelta(days=7)
 
 def count_trimmable(records: Records, *, now: datetime) -> int:
     """Return how many lines trimming would delete now."""
-    last = min(_find_covered(_read_old_marks(records, now)), _read_last(records) - 1)
+    last = min(_find_last_old(_read_old_marks(records, now)), _read_last(records) - 1)
     return records.count(Outbox, None, [Where("sequence", Op.LE, last)])
 
 
@@ -36,12 +36,12 @@ def trim(
     last = _read_last(records)
     commit([Ensure(OutboxMark(day=now.date().isoformat(), last_sequence=last))])
     old = _read_old_marks(records, now)
-    covered = _find_covered(old)
-    while lines := _read_lines(records, min(covered, last - 1), batch):
+    last_old = _find_last_old(old)
+    while lines := _read_lines(records, min(last_old, last - 1), batch):
         commit([*[Delete(Outbox, (line.sequence,)) for line in lines], *note_trimmed(lines[-1].sequence)])
         progress(len(lines))
-    # Marks go after the lines: if a crash comes in between, the next run still knows which lines are old.
-    superseded = [mark for mark in old if mark.last_sequence < covered]
+    # Marks are deleted after the lines, so that after a crash in between the next run still knows the old lines.
+    superseded = [mark for mark in old if mark.last_sequence < last_old]
     if superseded:
         commit([Delete(OutboxMark, (mark.day,)) for mark in superseded])
 
@@ -52,12 +52,12 @@ def _read_last(records: Records) -> int:
 
 
 def _read_old_marks(records: Records, now: datetime) -> list[OutboxMark]:
-    """Return the marks from before the week that is kept. A mark's hour is unknown, so the first day does not count."""
+    """Return the marks older than a week. A mark has only a day, so marks of the day a week ago are not included."""
     first = (now - KEPT).date()
     return [mark for mark in records.scan(OutboxMark, None) if date.fromisoformat(mark.day) < first]
 
 
-def _find_covered(marks: list[OutboxMark]) -> int:
+def _find_last_old(marks: list[OutboxMark]) -> int:
     return max((mark.last_sequence for mark in marks), default=0)
 
 

@@ -1,8 +1,8 @@
 """Run maintenance jobs one after the other and report on each.
 
-    for each job:  take its lease → perform it, batch by batch → count what is left, if it did not finish
+    for each job:  take its lease → perform it, batch by batch → count the remaining work, if it did not finish
 
-A job that fails, runs out of time or is held by another process does not stop the jobs after it.
+The next job runs even if a job fails, runs out of time or is being done by another process.
 """
 
 import logging
@@ -38,9 +38,9 @@ Outcome = Literal["done", "unfinished", "held", "failed", "planned"]
 class MaintenanceJob(Generic[D]):
     """One named piece of maintenance; `D` is what its functions work on.
 
-    `preview` changes nothing and returns what there is to do, counted by kind. It is the job's dry run, and it counts
-    what is left if the job does not finish. `perform` does the work in batches and reports each to its `JobRun`. A job
-    with a lease runs in one process at a time.
+    `preview` changes nothing and counts the work to do, by kind. It is used for a dry run, and after a job that did not
+    finish. `perform` does the work in batches and reports each to its `JobRun`. A job with a lease runs in one process
+    at a time.
     """
 
     name: str
@@ -56,9 +56,9 @@ class MaintenanceJob(Generic[D]):
 class JobReport:
     """The result of one job.
 
-    The outcome is `done`; `unfinished` if time ran out or something is left for the next run; `held` if another process
-    is doing it; `failed`; or `planned` after a dry run. `counts` says what was done, or would be done, by kind, and
-    `left` what is still to do.
+    The outcome is `done`; `unfinished` if time ran out or work remains for the next run; `held` if another process has
+    the lease; `failed`; or `planned` after a dry run. `counts` is the work that was done, or would be done, by kind;
+    `left` is the remaining work.
     """
 
     name: str
@@ -102,7 +102,7 @@ class RunRow:
         self._is_stored = False
 
     def store(self) -> None:
-        """Store the row unless it is stored."""
+        """Store the row, if it is not stored yet."""
         if not self._is_stored:
             self._records.commit([Ensure(self._row)])
             self._is_stored = True
@@ -116,28 +116,28 @@ class RunRow:
             self._announce()
 
     def _announce(self) -> None:
-        """Tell each organization that the run has changed memories of."""
+        """Add a line to the change feed of each organization in which the run changed memories."""
         changes = self._records.columns(Change, None, ("organization_id",), [Where("run_id", Op.EQ, self.id)])
         organizations = sorted({organization for (organization,) in changes})
         for batch in split_into_batches(organizations, self._records.traits.commit_limit):
             self._records.commit([Put(make_run_announcement(self.id, organization)) for organization in batch])
 
 
-def _go_on() -> bool:
+def _never_stop() -> bool:
     return False
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the jobs of one run share: its row, who hears of progress, and whether it should end after the batch."""
+    """What the jobs of one run share: its row, the function to report progress to, and a check whether to stop."""
 
     row: RunRow
     report: ReportProgress = ignore_progress
-    should_stop: Callable[[], bool] = _go_on
+    should_stop: Callable[[], bool] = _never_stop
 
 
 class JobRun:
-    """One run of a job: it counts what is done, keeps the lease, and stops the job when its time is up."""
+    """One run of a job: it counts the finished work, extends the lease, and stops the job when its time is up."""
 
     def __init__(self, records: Records, job: MaintenanceJob[D], counter: StepCounter, context: "RunContext") -> None:
         self.counts: Counter[str] = Counter()
@@ -146,7 +146,7 @@ class JobRun:
         self.counter = counter
         self._records = records
         self._context = context
-        # The monotonic clock: setting the system's time must neither end a job nor extend it.
+        # The monotonic clock is used because setting the system's time must neither end nor extend a job.
         self._ends = time.monotonic() + job.time_limit.total_seconds()
 
     @property
@@ -189,7 +189,7 @@ class JobRun:
             raise OutOfTime
 
     def leave(self, left: Counts) -> None:
-        """Note what this run cannot finish, so that the report says so."""
+        """Set the remaining work that this run cannot do, for the report."""
         self.left = {what: count for what, count in left.items() if count}
 
 
@@ -211,7 +211,7 @@ def run_jobs(
     *,
     dry_run: bool = False,
     report: ReportProgress = ignore_progress,
-    should_stop: Callable[[], bool] = _go_on,
+    should_stop: Callable[[], bool] = _never_stop,
 ) -> MaintenanceReport:
     """Run each job, or with `dry_run` only count what each would do; return a report on each.
 
@@ -244,7 +244,7 @@ def _run(records: Records, job: MaintenanceJob[D], deps: D, context: RunContext)
     outcome, error = _perform(records, job, deps, run)
     left = run.left
     if not left and outcome in ("unfinished", "failed"):
-        with suppress(EverholdError):  # what failed the job may fail its preview too
+        with suppress(EverholdError):  # the reason of the failure may also make the preview fail
             left = _drop_zeros(job.preview(deps))
     seconds = time.monotonic() - started
     level = logging.WARNING if outcome == "failed" else logging.INFO
@@ -303,11 +303,11 @@ def drop_old_runs(
     *,
     batch: int,
 ) -> None:
-    """Delete the rows of runs that ended before a time. What they changed can no longer be undone as a whole."""
+    """Delete the rows of runs that ended before a time. `undo_run` can then no longer undo these runs."""
     keys = records.columns(MaintenanceRun, None, ("id",), [_make_old_condition(before)])
     delete_in_batches(MaintenanceRun, keys, commit, add, batch=batch)
 
 
 def _make_old_condition(before: datetime) -> Condition:
-    # A run that was killed has no end. No run takes a day.
+    # A killed run has no end time. It counts as ended a day after its start, because no run takes a day.
     return AnyOf((Where("finished_at", Op.LE, before), Where("started_at", Op.LE, before - timedelta(days=1))))

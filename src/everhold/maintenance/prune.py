@@ -1,7 +1,7 @@
-"""Prune memories by age, by relevance and by a budget of size. Without one of these rules, nothing is pruned.
+"""Prune memories by age, by weight and by a budget. If the settings have none of these rules, nothing is pruned.
 
-A pruned memory is hidden like a forgotten one: it is journalled, and can be brought back until the grace period has
-passed. Pinned memories are never pruned. What a person has brought back is not pruned again.
+A pruned memory is hidden like a forgotten one: the change is journalled and can be undone until the grace period has
+passed. Pinned memories are never pruned, and a memory whose pruning was undone is not pruned again.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,16 +14,16 @@ from everhold.model import Memory, Organization
 from everhold.ports.records import Records
 from everhold.schema.operations import Operation
 
-# A memory is not judged by its relevance before it had a day to be used.
+# A memory is not pruned by its weight within a day after it was stored, changed or used.
 _SETTLING = timedelta(days=1)
 
-# The operations that hide a memory, of which the reason is stored.
+# Returns the operations that hide a memory and store the reason.
 Hide = Callable[[Memory, datetime, str], list[Operation]]
 
 
 @dataclass(frozen=True)
 class PruneRules:
-    """What is pruned: memories idle for longer than `idle`, with less weight than `weight`, or beyond a budget.
+    """The rules: prune memories idle for longer than `idle`, with less weight than `weight`, or over a budget.
 
     If both `idle` and `weight` are set, a memory must meet both. The budgets are per user: a number of memories, and a
     number of bytes of their texts.
@@ -44,7 +44,7 @@ class PruneRules:
         return self.idle is None and self.weight is None and not self.has_budget
 
     def find_reason(self, memory: AgingMemory, now: datetime) -> str | None:
-        """Return why a memory is pruned by itself, or None if it stays."""
+        """Return why a memory is pruned by its age or weight, or None if it is not."""
         if (self.idle is None and self.weight is None) or self.aging.is_exempt(memory):
             return None
         idle = now - memory.used_at
@@ -81,14 +81,15 @@ def count_prunable(
 
 
 def prune(work: PruneWork) -> None:
-    """Hide the memories that the rules prune, each as a change of its own, so that each can be brought back alone."""
+    """Hide the memories that the rules select. Each one is a separate change, which can be undone by itself."""
     for organization, reasons in _find_prunable(work.records, work.rules, work.now, work.find_undone):
         for ids in split_into_batches(list(reasons), work.batch):
             stored = work.records.get(Memory, organization, ids)
             memories = [stored[name] for name in ids if name in stored and _is_unused(stored[name], work.now)]
             operations = [work.hide(memory, work.now, reasons[memory.id]) for memory in memories]
             if not work.try_commit([operation for part in operations for operation in part]):
-                # Another writer changed a memory of the batch. It stays until the next run, and the others go.
+                # Another writer changed a memory of the batch. Commit each memory by itself; the changed one fails
+                # again and stays until the next run.
                 for part in operations:
                     work.try_commit(part)
             work.add(len(ids))
@@ -108,17 +109,18 @@ def _find_prunable(
     for (organization,) in list(records.columns(Organization, None, ("id",))):
         undone = find_undone(organization)
         reasons: dict[str, str] = {}
-        staying: dict[str | None, list[AgingMemory]] = {}
+        remaining: dict[str | None, list[AgingMemory]] = {}
         for memory in read_aging_memories(records, organization):
-            if memory.id in undone:  # not in the budget either: a more important memory would have to go for it
+            # It does not count towards the budget: otherwise a more important memory would be pruned in its stead.
+            if memory.id in undone:
                 continue
             reason = rules.find_reason(memory, now)
             if reason is not None:
                 reasons[memory.id] = reason
             elif rules.has_budget:
-                staying.setdefault(memory.user_id, []).append(memory)
+                remaining.setdefault(memory.user_id, []).append(memory)
         sizes = _read_sizes(records, organization) if rules.max_bytes is not None else {}
-        for memories in staying.values():
+        for memories in remaining.values():
             for memory in _find_excess(rules, memories, sizes):
                 reasons[memory.id] = "pruned: over the budget"
         if reasons:
@@ -126,7 +128,7 @@ def _find_prunable(
 
 
 def _find_excess(rules: PruneRules, memories: Sequence[AgingMemory], sizes: Mapping[str, int]) -> Iterator[AgingMemory]:
-    """Yield the memories of one user that are over the budget, the least worth keeping first."""
+    """Yield the memories of one user that exceed the budget, in the order of `_rank`."""
     count = len(memories) - (rules.max_memories if rules.max_memories is not None else len(memories))
     size = sum(sizes[memory.id] for memory in memories) - rules.max_bytes if rules.max_bytes is not None else 0
     for memory in sorted(memories, key=_rank):
@@ -139,7 +141,7 @@ def _find_excess(rules: PruneRules, memories: Sequence[AgingMemory], sizes: Mapp
 
 
 def _rank(memory: AgingMemory) -> tuple[bool, float, float, datetime, str]:
-    """Return the order in which memories go: superseded ones, then by priority, strength and last use."""
+    """Return the sort key of the order of pruning: superseded memories first, then by importance, strength and use."""
     return (memory.superseded_at is None, memory.importance, memory.strength, memory.used_at, memory.id)
 
 

@@ -28,7 +28,7 @@ Eraser = Callable[[Sequence[Memory], datetime, bool], list[Operation]]
 # Returns the operations that purge the memories that were derived from messages.
 MessageEraser = Callable[[Sequence[Message], datetime], list[Operation]]
 
-# Puts the messages of archives back into their table, as deleted as the archives are.
+# Puts the messages of archives back into their table; messages of a deleted archive are marked as deleted.
 PutBack = Callable[[str, Sequence[Where]], object]
 
 
@@ -36,8 +36,8 @@ PutBack = Callable[[str, Sequence[Where]], object]
 class PurgeWork:
     """The input of a purge.
 
-    Rows that were deleted, or have expired, up to `before` are purged. Each batch is one call of `commit`, followed by
-    one call of `add` with the table and the number of rows. After an interruption, the next purge does the rest.
+    Rows that were deleted or expired at or before `before` are purged. Each batch is one call of `commit`, followed by
+    one call of `add` with the table and the number of rows. After an interruption, the next purge continues.
     """
 
     records: Records
@@ -78,9 +78,9 @@ def purge_deleted(work: PurgeWork) -> None:
                 if entity is Memory:
                     _purge_memories(work, organization, rows, "deleted")
                 else:
-                    needed = _find_needed(work.records, get_table(entity), organization, rows)
-                    free = [row for row in rows if row.__dict__.get("id") not in needed]
-                    _purge_rows(work, entity, organization, free, "deleted")
+                    parent_ids = _find_parents(work.records, get_table(entity), organization, rows)
+                    childless = [row for row in rows if row.__dict__.get("id") not in parent_ids]
+                    _purge_rows(work, entity, organization, childless, "deleted")
 
 
 def count_expired(records: Records, before: datetime) -> dict[str, int]:
@@ -114,8 +114,8 @@ def _find_expiring() -> list[type[Row]]:
 
 def _find_deletable() -> list[type[Row]]:
     """Return every entity that is hidden before it is purged: memories first, then children before their parents."""
-    above = [entity for entity, table in reversed(list(CATALOG.items())) if table.soft and entity is not Memory]
-    return [Memory, *above]
+    entities = [entity for entity, table in reversed(list(CATALOG.items())) if table.soft and entity is not Memory]
+    return [Memory, *entities]
 
 
 def _make_expired_conditions(before: datetime) -> list[Where]:
@@ -133,7 +133,7 @@ def _find_organizations(records: Records, entity: type[Row], where: Sequence[Whe
 
 
 def _purge_memories(work: PurgeWork, organization: str, memories: Sequence[Memory], reason: str) -> None:
-    # Expiry ends a memory but keeps what was derived from it; deletion removes that too.
+    # Memories derived from an expired memory stay; those derived from a deleted one are purged too.
     operations = [*work.erase(memories, work.now, reason == "deleted"), *note_purge()]
     scope = Scope(organization=organization)
     for memory in memories:
@@ -150,17 +150,18 @@ def _purge_rows(work: PurgeWork, entity: type[Row], organization: str, rows: Seq
     if not rows:
         return
     if entity is SessionArchive and work.put_back is not None:
-        # The messages are purged after this like others, with the memories that were read from them.
+        # The messages are then purged like other deleted messages, with the memories that were derived from them.
         work.put_back(organization, [Where("id", Op.IN, [row.__dict__["id"] for row in rows])])
         return
     if entity is Message:
-        # First the derived memories: after a crash in between, the messages still lead the next run to the rest.
+        # Derived memories are purged first, so that after a crash in between the next run still finds them by the
+        # messages.
         erasures = work.erase_derived([row for row in rows if isinstance(row, Message)], work.now)
         for start in range(0, len(erasures), work.size):
             work.commit(erasures[start : start + work.size])
     table = get_table(entity)
     operations: list[Operation] = [Delete(entity, get_key(row)) for row in rows]
-    if entity is Organization:  # it takes its log with it
+    if entity is Organization:  # purging it also purges its log, so there is no line to add
         operations = [*record_log_purge(work.records, organization), *operations]
     else:
         operations += [Put(_make_line(work, table, organization, row, reason)) for row in rows]
@@ -174,17 +175,17 @@ def _make_line(work: PurgeWork, table: Table, organization: str, row: Row, reaso
     return make_access_line(Scope(organization=organization), "delete", work.now, request, interface=work.interface)
 
 
-def _find_needed(records: Records, table: Table, organization: str, rows: Sequence[Row]) -> set[str]:
-    """Return the ids of these rows that rows which are kept belong to."""
+def _find_parents(records: Records, table: Table, organization: str, rows: Sequence[Row]) -> set[str]:
+    """Return the ids of those rows to which other rows, which could still be restored, belong."""
     ids = [row.__dict__["id"] for row in rows if "id" in table.by_name]
-    needed: set[str] = set()
+    parent_ids: set[str] = set()
     for child, column in _find_children(table):
         where = [] if table.name == "organizations" else [Where(column, Op.IN, ids)]
         for (parent,) in records.columns(ENTITIES[child.name], organization, (column,), where, deleted=True):
-            needed.add(parent)
+            parent_ids.add(parent)
             if table.name == "organizations":
-                return needed
-    return needed
+                return parent_ids
+    return parent_ids
 
 
 def _find_children(table: Table) -> Iterator[tuple[Table, str]]:
@@ -204,5 +205,5 @@ def _read_pages(
     after: Page | None = None
     while rows := work.records.scan(entity, organization, where, after=after, limit=work.size, deleted=deleted):
         yield rows
-        # Rows that are still needed stay in the table, so reading from the start again would never end.
+        # Parents of other rows stay in the table, so reading from the start again would never end.
         after = Page(None, get_key(rows[-1]))

@@ -37,9 +37,9 @@ from everhold.schema.operations import Delete, Ensure, Op, Operation, Page, Patc
 KIND = "reembed"
 logger = logging.getLogger(__name__)
 
-_RETRIES = RetryPolicy(attempts=8)  # without pauses: the next attempt reads the rows again, without the purged one
-_CHECKED_AT_ONCE = 500
-_DROPPED_AT_ONCE = 2000
+_RETRIES = RetryPolicy(attempts=8)  # no pauses, because the next attempt reads the rows without the purged one
+_CHECKED_AT_ONCE = 500  # entities whose chunks are compared at a time
+_DROPPED_AT_ONCE = 2000  # chunks of a retired model that are deleted in one commit
 
 # Returns the chunks of each of these entities, which are of one kind, by the new model.
 Cut = Callable[[Sequence[Entity]], list[list[Chunk]]]
@@ -69,11 +69,11 @@ class ReembedWork:
     keep_old: bool = False
     """Whether the old model stays beside the new one."""
     from_any: bool = False
-    """Whether to embed what any other model has chunks of, not only the old one."""
+    """Whether to embed everything that has chunks of any model, not only of the old one."""
 
 
 class ChunkGroup(NamedTuple):
-    """The chunks of one text of a memory: its revision, and from when until when it was known."""
+    """The chunks of one version of a memory's text: its revision, and the time in which it was known."""
 
     revision: int
     known_from: datetime
@@ -81,7 +81,7 @@ class ChunkGroup(NamedTuple):
 
 
 def reembed(work: ReembedWork) -> None:
-    """Make every chunk that the new model lacks, then let it serve; raise StoreBusy if another process does so."""
+    """Make the missing chunks of the new model, then let it serve; raise StoreBusy if another process does so."""
     work.records.commit(register_model(work.new))
     for organization in list_organizations(work.records):
         _embed_organization(work, organization)
@@ -92,7 +92,7 @@ def reembed(work: ReembedWork) -> None:
 
 
 def fill(work: ReembedWork) -> None:
-    """Embed by the new model every text that it has no chunks of, while the old model serves."""
+    """Make the missing chunks of the new model, while the old model continues to serve."""
     while sum(
         _repair(work, organization, work.batch, announce=True) for organization in list_organizations(work.records)
     ):
@@ -106,7 +106,7 @@ def fill_imported(
     model: EmbeddingModel,
     report: ReportProgress = ignore_progress,
 ) -> int:
-    """Embed by a model every entity that has chunks of other models only; return how many those were."""
+    """Embed by a model every entity that only has chunks of other models; return how many entities those were."""
     before = _count_current(records, organization, model)
     if before == records.count(Chunk, organization, _FIRST_CURRENT):  # all chunks are of this model
         return 0
@@ -123,10 +123,10 @@ def _count_current(records: Records, organization: str, model: EmbeddingModel) -
 
 
 def is_complete(records: Records, serving: EmbeddingModel, model: EmbeddingModel) -> bool:
-    """Return whether a model has current chunks of everything that the serving model has current chunks of.
+    """Return whether a model has current chunks of every entity of which the serving model has current chunks.
 
-    Counting is enough: revising or deleting an entity ends the chunks of all models, so none has one that the other
-    never had.
+    Comparing counts is enough: revising or deleting an entity ends the chunks of all models, so the other model never
+    has current chunks of an entity that the serving one lacks.
     """
     for organization in list_organizations(records):
         expected, actual = (_count_current(records, organization, counted) for counted in (serving, model))
@@ -136,7 +136,10 @@ def is_complete(records: Records, serving: EmbeddingModel, model: EmbeddingModel
 
 
 def drop_model(records: Records, name: str, written: Collection[str]) -> None:
-    """Delete the chunks of a model that was kept beside the serving one. `written` are the models of this engine."""
+    """Delete the chunks of a model that was kept beside the serving one.
+
+    `written` are the names of the models for which this engine writes chunks. They are refused.
+    """
     known = {model.name: model for model in list_models(records)}
     if name not in known:
         names = ", ".join(map(repr, known))
@@ -151,7 +154,7 @@ def drop_model(records: Records, name: str, written: Collection[str]) -> None:
 
 
 def drop_retired(records: Records, kept: Collection[str], watch: Callable[[int], None]) -> None:
-    """Delete the chunks of every retired model but `kept`, and the row of each model that had no chunks left."""
+    """Delete the chunks of all retired models except `kept`, and the rows of models that have no chunks any more."""
     for model in list_unused_models(records):
         if model.name not in kept:
             dropped = sum(_drop(records, organization, model, watch) for organization in list_organizations(records))
@@ -165,7 +168,7 @@ def list_organizations(records: Records) -> list[str]:
 
 
 def count_all(records: Records) -> int:
-    """Return how many searchable entities there are, deleted ones too: a restored one must be found again."""
+    """Return how many searchable entities there are. Deleted ones count, because a restored one must be found again."""
     return sum(_count(records, organization) for organization in list_organizations(records))
 
 
@@ -315,7 +318,7 @@ def _make_chunks(work: ReembedWork, organization: str, missing: Sequence[tuple[E
 def _find_earlier_values(
     owner: Entity, group: ChunkGroup, texts: Mapping[tuple[str, int], dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return the fields that differed in that version, or None if they are unknown or newer than what was read."""
+    """Return the fields that differed in the group's version; None if they are unknown or newer than `owner`."""
     if not isinstance(owner, Memory):  # only memories have revisions
         return {} if group.known_to is None else None
     if group.known_to is not None:

@@ -17,7 +17,7 @@ _MAX_PAUSE = 60.0
 
 
 class ReembedProgress(NamedTuple):
-    """How many memories have been embedded again, of how many, and whether the new model serves."""
+    """How many memories have been embedded again, how many there are, and whether the new model serves."""
 
     done: int
     total: int
@@ -27,9 +27,9 @@ class ReembedProgress(NamedTuple):
 class Reembedding:
     """Embeds a store again by another model, and lets that model serve when it is complete.
 
-    `switched` is called once, from the thread, as soon as the new model serves. From then on questions are asked of it
-    and writers stop writing chunks for the old model. `settle_seconds` later the old model's chunks are deleted. A
-    change that was stopped or killed continues at the next start; a retryable error is retried.
+    The thread calls `switched` once, as soon as the new model serves. From then on, recall uses the new model and
+    writers stop writing chunks of the old one. `settle_seconds` later the old model's chunks are deleted. A change that
+    was stopped or killed continues at the next start; a retryable error is retried.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Reembedding:
 
     @property
     def failure(self) -> Exception | None:
-        """Why the change does not go on, or None."""
+        """The error that stops the change, or None."""
         return self._thread.failure
 
     @property
@@ -90,7 +90,7 @@ class Reembedding:
         return ReembedProgress(min(self._done, self._total), self._total, self._serves)
 
     def _run(self) -> None:
-        # Not `retry`: it ends when `stop` is set, also during a pause, and it looks again without an error too.
+        # `retry` does not fit: this loop ends when `stop` is set, even in a pause, and repeats without an error too.
         pause = _LOOK_SECONDS
         while not self._stop.is_set():
             error = self._thread.attempt(self._attempt)
@@ -110,7 +110,7 @@ class Reembedding:
             self._change()
             self._finished = True
         except (Stopped, StaleVersion, AlreadyExists):
-            self._finished = False  # asked to stop, or another process works on the same change and was quicker
+            self._finished = False  # stopped, or another process is making the same change and was faster
 
     def _change(self) -> None:
         if not self._has_switched():
@@ -134,7 +134,7 @@ class Reembedding:
         self._done += done
         if self._stop.is_set():
             raise Stopped
-        # A batch may take milliseconds, so the store is asked once a second and not at every batch.
+        # A batch may take only milliseconds, so the store is checked once a second and not at every batch.
         if not self._serves and time.monotonic() - self._looked > _LOOK_SECONDS:
             self._looked = time.monotonic()
             if self._has_switched():

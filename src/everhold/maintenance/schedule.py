@@ -1,6 +1,6 @@
-"""Run maintenance in a background thread, as often as the settings say.
+"""Run maintenance in a background thread, at the interval in the settings.
 
-Of several processes on one store, one runs it: each first looks when the last run began.
+If several processes use one store, only one of them runs it, because each first checks when the last run began.
 """
 
 from collections.abc import Callable, Collection
@@ -12,9 +12,10 @@ from everhold.interrupts import GuardedEvent
 from everhold.maintenance.pipeline import read_runs
 from everhold.ports.records import Records
 
-# A process that ends within this time never begins a run.
+# Seconds before the first run and after a failed one, unless the interval is shorter. A process that ends earlier
+# never begins a run.
 _FIRST_SECONDS = 60.0
-_RUNS = 50
+_RUNS = 50  # latest runs among which a run of all jobs is searched
 
 
 def find_last_start(records: Records, job_names: Collection[str]) -> datetime | None:
@@ -63,5 +64,5 @@ class MaintenanceThread:
 
     def _find_wait(self) -> timedelta:
         last = self._find_last()
-        # A clock that was ahead must not keep maintenance from running.
+        # If the clock was ahead at the last run, wait for one interval only, and not until that time is reached.
         return timedelta(0) if last is None else min(last + self._every - clock.now(), self._every)

@@ -41,7 +41,7 @@ def list_models(records: Records) -> list[EmbeddingModel]:
 
 
 def ensure_serving_model(records: Records, name: str, dimensions: int) -> EmbeddingModel:
-    """Return the serving model. If there is none, make the model of the store's chunks serve, or else the named one."""
+    """Return the serving model. If there is none, let the model of the store's chunks serve, or else the named one."""
     serving = [model for model in list_models(records) if model.status == "serving"]
     if serving:
         return serving[0]
@@ -58,7 +58,7 @@ def ensure_serving_model(records: Records, name: str, dimensions: int) -> Embedd
 
 def _find_chunk_model(records: Records) -> tuple[str, int] | None:
     for organization in records.scan(Organization, None, deleted=True):
-        # A chunk without a vector has 0 dimensions, so it says nothing about the size of the model.
+        # A chunk without a vector has 0 dimensions, which are not those of its model.
         for chunk in records.scan(Chunk, organization.id, [Where("dimensions", Op.GT, 0)], limit=1):
             return chunk.model, chunk.dimensions
     return None
@@ -91,12 +91,12 @@ def keep_model_beside(model: EmbeddingModel) -> list[Operation]:
 
 
 def retire_model(model: EmbeddingModel) -> list[Operation]:
-    """Return the operations that mark a model beside the serving one, so that maintenance deletes its chunks."""
+    """Return the operations that mark a model as retired, so that maintenance deletes its chunks."""
     return [Patch(EmbeddingModel, (model.name,), {"status": "leaving"})]
 
 
 def list_unused_models(records: Records) -> list[EmbeddingModel]:
-    """Return the models by which recall does not search: retired ones, and new ones that are not complete yet."""
+    """Return the models that recall does not use: retired ones, and new ones that are not complete yet."""
     # The first model serves.
     return [model for model in list_models(records)[1:] if model.status != "beside"]
 
