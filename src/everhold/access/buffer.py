@@ -1,7 +1,7 @@
 """Buffer log lines and access counts of reads, and write them together in the background.
 
 A recall must not wait for a disk. Its line in the access log and the access counts of its hits are buffered here and
-written within a second; a crash loses at most that second. In strict mode they are written at once.
+written after a short interval; a crash loses at most that interval. In strict mode they are written at once.
 """
 
 import threading
@@ -18,7 +18,7 @@ from everhold.ports.records import Records
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.operations import Increment, Put
 
-_MAX_WAITING = 10_000  # bounds memory while the store cannot be written; older lines are dropped
+_MAX_WAITING = 10_000  # bounds the memory used while writing fails; then the oldest lines are dropped
 _RETRIES = RetryPolicy(attempts=4)
 
 # An event to log, and the ids of the memories that it read.
@@ -38,7 +38,8 @@ class AccessBuffer:
         self._interface = interface
         self._waiting: list[BufferedEvent] = []
         self._lock = threading.Lock()
-        self._writing = GuardedLock()  # an interrupt between taking the lines and writing them would lose them
+        # Guarded, because an interrupt between taking the lines from the buffer and writing them would lose them.
+        self._writing = GuardedLock()
         self._closing = GuardedEvent()
         self._is_closed = False
         self._thread = BackgroundThread("everhold-access", self._run, self._closing)
@@ -46,7 +47,7 @@ class AccessBuffer:
 
     @property
     def failure(self) -> Exception | None:
-        """Why the log could not be written the last time, or None if it could."""
+        """The error of the last attempt to write the log, or None if it succeeded."""
         return self._thread.failure
 
     @property
@@ -65,7 +66,7 @@ class AccessBuffer:
         if self._strict:
             self.flush()
         elif is_full:
-            self._round()
+            self._write_and_seal()
 
     def flush(self) -> None:
         """Write all buffered events; those that cannot be written stay in the buffer.
@@ -97,13 +98,13 @@ class AccessBuffer:
         increments = _make_increments(waiting)
 
         def commit(attempt: int) -> None:
-            kept = self._keep_existing(lines) if attempt else lines
-            self._records.commit([*map(Put, kept), *increments])
+            valid_lines = self._keep_existing(lines) if attempt else lines
+            self._records.commit([*map(Put, valid_lines), *increments])
 
         retry("write lines of the access log", commit, _RETRIES, on=BrokenReference)
 
     def _keep_existing(self, lines: list[AccessLog]) -> list[AccessLog]:
-        """Return the lines without those of organizations that have been purged since."""
+        """Return the lines whose organizations still exist."""
         names = dict.fromkeys(line.organization_id for line in lines)
         existing = {name for name in names if self._records.get(Organization, name, [name], deleted=True)}
         return [line for line in lines if line.organization_id in existing]
@@ -118,10 +119,10 @@ class AccessBuffer:
 
     def _run(self) -> None:
         while not self._closing.wait(self._seconds):
-            self._round()
+            self._write_and_seal()
 
-    def _round(self) -> None:
-        """Write and seal the waiting lines. Callers see no error: `doctor` shows it, and the next round retries."""
+    def _write_and_seal(self) -> None:
+        """Write and seal the waiting lines. An error is not raised: `doctor` shows it, and the next call retries."""
         self._thread.attempt(self._flush_and_seal)
 
     def _flush_and_seal(self) -> None:

@@ -1,9 +1,9 @@
-"""Chain the access log so that a changed, removed, added or moved line is noticed.
+"""Chain the lines of the access log by hashes, so that a changed, removed, added or moved line is detected.
 
-Writers only add lines, each with a digest of its fields. Later, `seal` chains the committed lines: per organization
-every line gets a place, the hash of the line before it, and a hash over both, its digest, its signature and its order
-among the lines before it. Writers never wait for sealing. With a key, the head of each chain is signed and stored
-outside the store after every seal.
+Writers only add lines, each with a digest of its fields. Later, `seal` chains the committed lines of each organization:
+every line gets a position, the hash of the previous line, and a hash over both, its digest, its signature and its order
+among the earlier lines. Writers never wait for sealing. With a key, the head of each chain is signed and stored outside
+the store after every seal.
 """
 
 import hashlib
@@ -23,17 +23,18 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Where
 
 START = bytes(32)
-_BATCH = 1000
+_BATCH = 1000  # lines that are chained in one commit, or read at a time
 _SEALED_THROUGH = "access log sealed through"
-# In a store that draws numbers before it commits, a line with a lower number may become visible this much later.
+# In a store that assigns numbers before the commit, a line may become visible this much later than one with a higher
+# number.
 _VISIBILITY_DELAY = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether an organization's log is unchanged, and if not, at which place of the chain it is broken and why.
+    """Whether an organization's log is unchanged and, if not, the position at which its chain is broken and the reason.
 
-    `signed` is how many lines the signed head outside the store covers; None if the check was made without a key.
+    `signed` is the number of lines that the signed head outside the store covers; None if the check had no key.
     """
 
     lines: int
@@ -49,15 +50,16 @@ def seal(records: Records, heads: SignedHeads | None = None) -> int:
     while True:
         organizations = {line.organization_id: None for line in _read_unsealed(records)[0]}
         before = [read_log_head(records, organization) for organization in organizations]
-        # Read again, now that the ends of the chains are known: if another sealer was faster, an end has moved.
-        lines, reach = _read_unsealed(records)
+        # Lines are read again after the heads. If another process has chained some of them, a head has a new version by
+        # now and the commit fails.
+        lines, passed = _read_unsealed(records)
         if not lines:
             return sealed
         extension = _extend(before, lines, _read_sealed_after(records, lines))
         try:
-            records.commit(_make_operations(extension, reach))
+            records.commit(_make_operations(extension, passed))
         except (AlreadyExists, StaleVersion):
-            return sealed  # another process is sealing: one is enough
+            return sealed  # another process is sealing the log
         sealed += len(lines)
         if heads is not None:
             for old, new in zip(before, extension.heads, strict=True):
@@ -74,7 +76,7 @@ def count_unsealed(records: Records) -> int:
 
 @dataclass
 class _Extension:
-    """Lines with their new places and hashes, and the heads after them."""
+    """The patches that give lines their positions and hashes, and the heads after them."""
 
     heads: list[LogHead] = field(default_factory=list)
     patches: list[Operation] = field(default_factory=list)
@@ -82,7 +84,7 @@ class _Extension:
 
 
 def _read_unsealed(records: Records) -> tuple[list[AccessLog], int]:
-    """Return lines to chain, and the number below which no more will appear."""
+    """Return lines to chain, and the number up to which no further line can become visible."""
     passed = _read_passed(records)
     where = [Where("sequence", Op.GT, passed), Where("sealed", Op.EQ, None)]
     lines = records.scan(AccessLog, None, where, order="sequence", limit=_BATCH)
@@ -93,9 +95,9 @@ def _read_unsealed(records: Records) -> tuple[list[AccessLog], int]:
 
 
 def _read_sealed_after(records: Records, lines: Sequence[AccessLog]) -> Mapping[str, list[int]]:
-    """Return, per organization, the sorted numbers above the first of these lines that are chained already.
+    """Return, per organization, the sorted numbers of chained lines that are higher than that of the first line.
 
-    There are some only where a transaction became visible after one that drew a higher number.
+    There are such lines only if a transaction became visible after another one with a higher number.
     """
     where = [Where("sequence", Op.GT, lines[0].sequence), Where("sealed", Op.NE, None)]
     sequences: dict[str, list[int]] = {}
@@ -111,13 +113,13 @@ def _extend(before: Sequence[LogHead], lines: Iterable[AccessLog], sealed_after:
         if line.organization_id not in ends:
             extension.skipped.append(line.sequence)  # written after the heads were read; the next round chains it
             continue
-        place, previous = ends[line.organization_id]
+        position, previous = ends[line.organization_id]
         after = sealed_after.get(line.organization_id, [])
         overtaken_by = len(after) - bisect_right(after, line.sequence)
-        hashed = hash_link(previous, place + 1, overtaken_by, line)
-        changes = {"sealed": place + 1, "previous_hash": previous, "hash": hashed}
+        hashed = hash_link(previous, position + 1, overtaken_by, line)
+        changes = {"sealed": position + 1, "previous_hash": previous, "hash": hashed}
         extension.patches.append(Patch(AccessLog, (line.sequence,), changes))
-        ends[line.organization_id] = (place + 1, hashed)
+        ends[line.organization_id] = (position + 1, hashed)
     for head in before:
         length, hashed = ends[head.organization_id]
         values = {"length": length, "hash": hashed, "updated_at": clock.now()}
@@ -125,28 +127,28 @@ def _extend(before: Sequence[LogHead], lines: Iterable[AccessLog], sealed_after:
     return extension
 
 
-def _make_operations(extension: _Extension, reach: int) -> list[Operation]:
+def _make_operations(extension: _Extension, passed: int) -> list[Operation]:
     operations = list(extension.patches)
     for head in extension.heads:
         changes = {"length": head.length, "hash": head.hash, "updated_at": head.updated_at}
         empty = LogHead.build_unchecked({**head.__dict__, "length": 0, "hash": None})
         operations += [Ensure(empty), Patch(LogHead, (head.organization_id, head.id), changes, version=head.version)]
-    reach = min([reach, *(sequence - 1 for sequence in extension.skipped)])
+    passed = min([passed, *(sequence - 1 for sequence in extension.skipped)])
     return [
         *operations,
         Ensure(Counter(name=_SEALED_THROUGH)),
-        Patch(Counter, (_SEALED_THROUGH,), {"value": reach}),
+        Patch(Counter, (_SEALED_THROUGH,), {"value": passed}),
     ]
 
 
-def hash_link(previous: bytes, place: int, overtaken_by: int, line: AccessLog) -> bytes:
-    """Return the hash that binds a line to its place.
+def hash_link(previous: bytes, position: int, overtaken_by: int, line: AccessLog) -> bytes:
+    """Return the hash that binds a line to its position in the chain.
 
-    The line's own number is left out, because a log that is moved gets new numbers. The hash covers how many lines
-    before it in the chain have a higher number: these counts fix the order of all numbers.
+    It does not include the line's number, because moving a log to another store assigns new numbers. It includes how
+    many earlier lines of the chain have a higher number: these counts determine the order of all numbers.
     """
-    fixed = previous + place.to_bytes(8) + overtaken_by.to_bytes(8) + line.digest
-    return hashlib.sha256(fixed + (line.signature or b"")).digest()
+    link = previous + position.to_bytes(8) + overtaken_by.to_bytes(8) + line.digest
+    return hashlib.sha256(link + (line.signature or b"")).digest()
 
 
 def _read_passed(records: Records) -> int:
@@ -190,9 +192,9 @@ def _describe_forged(line: AccessLog) -> str:
 
 
 def accept(records: Records, organization: str, heads: SignedHeads) -> Verification:
-    """Sign the organization's log as it is now, after restoring a backup; return the check of its chain.
+    """Sign the organization's log in its present state, after restoring a backup, and return the check of its chain.
 
-    A log whose chain is broken is not signed.
+    A log with a broken chain is not signed.
     """
     seal(records)
     head = read_log_head(records, organization)
@@ -218,7 +220,7 @@ def _check_lines(head: LogHead, passed: int, lines: Iterable[AccessLog]) -> Veri
         if compute_digest(line.__dict__) != line.digest:
             return Verification(len(links), False, line.sealed, f"line {line.sequence} was changed")
         if line.sealed in links:
-            return Verification(len(links), False, line.sealed, f"two lines claim place {line.sealed} of the chain")
+            return Verification(len(links), False, line.sealed, f"two lines claim position {line.sealed} of the chain")
         if line.sealed is not None:
             links[line.sealed] = line
         elif line.sequence <= passed:
@@ -229,15 +231,15 @@ def _check_lines(head: LogHead, passed: int, lines: Iterable[AccessLog]) -> Veri
 def _check_links(head: LogHead, links: Mapping[int, AccessLog]) -> Verification:
     before = head.purged_hash or START
     sequences: list[int] = []
-    for place in range(head.purged + 1, max([head.length, *links], default=0) + 1):
-        if place not in links:
-            return Verification(len(links), False, place, f"line {place} of the chain was removed")
-        line = links[place]
+    for position in range(head.purged + 1, max([head.length, *links], default=0) + 1):
+        if position not in links:
+            return Verification(len(links), False, position, f"line {position} of the chain was removed")
+        line = links[position]
         overtaken_by = len(sequences) - bisect_right(sequences, line.sequence)
         insort(sequences, line.sequence)
-        if line.previous_hash != before or line.hash != hash_link(before, place, overtaken_by, line):
+        if line.previous_hash != before or line.hash != hash_link(before, position, overtaken_by, line):
             return Verification(
-                len(links), False, place, f"line {place} of the chain does not follow the one before it"
+                len(links), False, position, f"line {position} of the chain does not follow the one before it"
             )
         before = line.hash
     if head.purged + len(links) != head.length or before != (head.hash or START):

@@ -17,7 +17,7 @@ def read_log(
     after: datetime | None,
     before: datetime | None,
 ) -> list[AccessLog]:
-    """Return the lines about a scope, the newest first. A line has no project column; its request names the project."""
+    """Return the lines about a scope, newest first. Lines have no project column; the request names the project."""
     conditions = (
         *(condition for condition in make_equalities(scope.columns) if condition.field != "project_id"),
         Where("request.project", Op.EQ, scope.project),

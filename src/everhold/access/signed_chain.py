@@ -1,4 +1,4 @@
-"""Sign the head of an organization's access-log hash chain, and compare the chain in the store with it."""
+"""Sign the head of the hash chain of an organization's access log, and compare the chain in the store with it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,10 +16,10 @@ from everhold.schema.operations import Op, Where
 def sign_chain(
     records: Records, heads: SignedHeads, head: LogHead, *, known: LogHead | None = None, accept: bool = False
 ) -> None:
-    """Advance the signed head of an organization to `head`, if the store's chain contains what was signed.
+    """Advance the signed head of an organization to `head`, if the store's chain contains the line signed before.
 
-    If it does not, the signed head stays as it is, and `verify` reports it. `known` is the head that `head` extends; it
-    saves a query. With `accept`, sign `head` without a comparison.
+    Otherwise the signed head stays as it is, and `verify` reports the difference. `known` is the previous head, if the
+    caller has just extended it to `head`; it saves a query. With `accept`, sign `head` without a comparison.
     """
     if accept:
         heads.write(_make_new_head(records, head), shorten=True)
@@ -32,13 +32,13 @@ def sign_chain(
         elif signed.length < head.length and _is_extended(records, heads.key, signed, head, known):
             heads.write(replace(signed, length=head.length, hash=head.hash or b"", signed_at=clock.now()))
     except EverholdError:
-        return  # an unusable signed head must not stop the log; `find_head_problems` reports one that cannot be read
+        return  # the log goes on without a usable signed head; `find_head_problems` reports one that cannot be read
 
 
 def _make_new_head(records: Records, head: LogHead) -> SignedHead:
     where = [Where("signature", Op.EQ, None)]
-    places = [place or 0 for (place,) in records.columns(AccessLog, head.organization_id, ("sealed",), where)]
-    return SignedHead(head.organization_id, head.length, head.hash or b"", max(places, default=0), clock.now())
+    positions = [position or 0 for (position,) in records.columns(AccessLog, head.organization_id, ("sealed",), where)]
+    return SignedHead(head.organization_id, head.length, head.hash or b"", max(positions, default=0), clock.now())
 
 
 def _is_extended(records: Records, key: Key, signed: SignedHead, head: LogHead, known: LogHead | None) -> bool:
@@ -95,7 +95,7 @@ def find_forged(key: Key, lines: Iterable[AccessLog], unsigned: int) -> AccessLo
 
 
 def find_head_problems(records: Records, heads: SignedHeads) -> list[str]:
-    """Return what doctor reports: heads that cannot be used, and organizations whose log is shorter than signed."""
+    """Return the problems for `doctor`: unreadable signed heads, and logs shorter than when they were signed."""
     log_heads = {head.organization_id: head for head in records.scan(LogHead, None)}
     problems = []
     for organization in sorted({*heads.list_organizations(), *log_heads}):

@@ -1,4 +1,4 @@
-"""A wrapper of a store that signs each line of the access log, so that a line added without the key is noticed."""
+"""A wrapper of a store that signs each line of the access log, so that a line added without the key is detected."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ def is_signed(key: Key, line: AccessLog) -> bool:
 
 
 class SigningRecords:
-    """Passes calls on to another store. In each commit it signs log lines, and the notes of purged log lines."""
+    """Passes calls on to another store. In each commit it signs new log lines and records of purged log lines."""
 
     def __init__(self, inner: Records, key: Key) -> None:
         self._inner = inner

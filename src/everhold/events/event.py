@@ -11,11 +11,11 @@ EventOperation = Literal["put", "delete", "restore", "gap"]
 
 @dataclass(frozen=True)
 class ChangeEvent:
-    """One change that the scope may see. Numbers increase from event to event, but not by one.
+    """One change that the scope may see. Numbers increase from event to event, but not always by one.
 
     `operation` is "put" for a record that was created or changed, "delete", or "restore". Deleting or restoring a
-    session, a user or another container does the same to all that belongs to it, without an event for each. A "gap" has
-    no entity: events after the number that was asked for, up to the number of the gap, are no longer kept.
+    session, a user or another container does the same to all records in it, without an event for each. A "gap" has no
+    entity: the events after the requested number, up to the number of the gap, have been deleted.
     """
 
     number: int
@@ -29,7 +29,7 @@ class ChangeEvent:
 
 
 def make_event(line: Outbox, epoch: int) -> ChangeEvent:
-    """Return the event of a line of the change feed. Its number is higher than those of feeds of earlier epochs."""
+    """Return the event for a line of the change feed. The epoch makes its number higher than all of earlier epochs."""
     assert line.operation != "reindex", "a change of search entries is no event"
     return ChangeEvent(
         epoch + line.sequence,

@@ -8,16 +8,16 @@ from everhold.model import Outbox, Scope
 from everhold.ports.feed_start import read_feed_start
 from everhold.ports.records import Records
 
-PAGE = 1000
-# Between two looks for new events.
+PAGE = 1000  # lines of the change feed that are read at a time
+# The pause between two checks for new events.
 _POLL_SECONDS = 0.2
-# Between two looks for events that a running transaction holds back, and how long they are waited for.
+# The pause between two checks for events that a running transaction holds back, and how long to wait for them.
 _SETTLING_POLL_SECONDS = 0.02
 _SETTLING_SECONDS = 5.0
 
 
 class EventReader:
-    """Reads the events of a scope after a number, each once and in order; after None, those that happen from now on."""
+    """Reads the events of a scope after a number, each once and in order. `after` None means from now on."""
 
     def __init__(self, records: Records, scope: Scope, after: int | None, *, follow: bool) -> None:
         self._records, self._scope, self._follow = records, scope, follow
@@ -36,9 +36,9 @@ class EventReader:
         """Return the next events, if there are any."""
         settled = self._records.read_settled(max(self._read_to, 0), limit=PAGE)
         self._last = settled.last
-        # Read after the lines, so that lines trimmed in between are noticed.
+        # The start of the feed is read after the lines, so that lines trimmed in between are noticed.
         start = read_feed_start(self._records)
-        # A higher number than the last one, and a number of another epoch, are of another store.
+        # A number after the last line, or of another epoch, comes from another store.
         has_gap = not start.last_missing <= self._read_to <= settled.last or start.epoch != self._epoch
         if has_gap:
             self._epoch, self._read_to = start

@@ -19,8 +19,8 @@ class Subscription:
     """A background thread that passes events to a callback, one after the other.
 
     If the callback raises, the error is logged and kept in `failure`, and the same event is passed again a second
-    later. `number` is the number of the last event that the callback has handled: a program that stores it can go on
-    from it with `after=`. Leaving a `with` block closes the subscription, and so does closing the engine.
+    later. `number` is the number of the last event that the callback has handled: a program that stores it can continue
+    after it with `after=`. Leaving a `with` block closes the subscription, and so does closing the engine.
     """
 
     def __init__(self, reader: EventReader, callback: Callback, *, retry_seconds: float = _RETRY_SECONDS) -> None:
@@ -38,7 +38,7 @@ class Subscription:
 
     @property
     def failure(self) -> Exception | None:
-        """The error of the callback or of the store that stops the next event now, or None."""
+        """The error of the callback or of the store because of which the next event waits, or None."""
         return self._thread.failure
 
     def close(self) -> None:

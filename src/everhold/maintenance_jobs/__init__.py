@@ -31,7 +31,7 @@ from everhold.sessions.archive import put_back_archives
 from everhold.sql_views.installing import PresetViews, find_outdated, renew_views
 from everhold.views.view import View
 
-_TRIM_BATCH = 500
+_TRIM_BATCH = 500  # lines of the change feed in one commit
 _WAIT_SECONDS = 0.5  # between two reports of progress, and two checks of the time limit
 
 
@@ -78,7 +78,7 @@ def _purge_deleted(parts: Parts, run: JobRun) -> None:
 
 
 def _erase_derived(parts: Parts, messages: Sequence[Message], now: datetime) -> list[Operation]:
-    """Return the operations that erase what was derived from purged messages: memories, and quotes in episodes."""
+    """Return the operations that erase the memories and the quotes in episodes that come from purged messages."""
     erased = forget.make_message_eraser(parts.write_deps)(messages, now)
     return [*erased, *parts.retell_episodes(messages, now, are_restored=False)]
 
@@ -120,7 +120,7 @@ def _list_embedding_threads(parts: Parts) -> list[Reembedding | Filling]:
 
 def _count_unembedded(parts: Parts) -> Counts:
     progress = [thread.progress for thread in _list_embedding_threads(parts)]
-    return {"memories": sum(each.total - each.done for each in progress)}
+    return {"memories": sum(thread.total - thread.done for thread in progress)}
 
 
 def _finish_embedding(parts: Parts, run: JobRun) -> None:
@@ -131,7 +131,7 @@ def _finish_embedding(parts: Parts, run: JobRun) -> None:
             if isinstance(thread.failure, EverholdError):
                 raise thread.failure
             before, done = done, thread.progress.done
-            run.counter.total = thread.progress.total  # the thread may have counted only after it was started
+            run.counter.total = thread.progress.total  # the thread may have counted its work only now
             run.add("memories", done - before)
         run.add("memories", thread.progress.done - done)
 
@@ -190,21 +190,21 @@ def _count_unread(parts: Parts) -> Counts:
 
 
 def _extract_facts(parts: Parts, run: JobRun) -> None:
-    chosen, language_model = parts.settings.llm, parts.language_model
-    if chosen is None or language_model is None:
+    llm_settings, language_model = parts.settings.llm, parts.language_model
+    if llm_settings is None or language_model is None:
         return
     remember = partial(_remember, parts.journal_under(run.run_id))
-    for batch in extraction.extract_batches(parts.records, language_model, remember, chosen.batch):
+    for batch in extraction.extract_batches(parts.records, language_model, remember, llm_settings.batch):
         run.counts.update({"facts": batch.kept, "refused": batch.refused})
         run.add("messages", batch.read)
 
 
 def extract_facts(parts: Parts) -> Extracted:
     """Read unread messages with the language model of the settings and return the counts; without one, do nothing."""
-    chosen, language_model = parts.settings.llm, parts.language_model
-    if chosen is None or language_model is None:
+    llm_settings, language_model = parts.settings.llm, parts.language_model
+    if llm_settings is None or language_model is None:
         return Extracted()
-    return extraction.extract(parts.records, language_model, partial(_remember, parts), chosen.batch)
+    return extraction.extract(parts.records, language_model, partial(_remember, parts), llm_settings.batch)
 
 
 def _remember(parts: Parts, scope: Scope, items: Sequence[Mapping[str, Any]]) -> None:
@@ -212,7 +212,7 @@ def _remember(parts: Parts, scope: Scope, items: Sequence[Mapping[str, Any]]) ->
 
 
 JOBS: tuple[MaintenanceJob[Parts], ...] = (
-    # Every process writes its own lines and cleans its own cache, so these two have no lease.
+    # The jobs "log" and "sessions" have no lease, because every process writes its own lines and cleans its own cache.
     MaintenanceJob("log", "Write the access log's waiting lines and seal it.", _count_open_lines, _seal_log),
     MaintenanceJob(
         "forget",
@@ -236,7 +236,7 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         _purge_deleted,
         lease="purge",
     ),
-    # Before pruning, so that a user has no more memories than the rules allow when a run ends.
+    # Consolidation adds and removes memories, so pruning follows and leaves no more than the rules allow.
     MaintenanceJob(
         "consolidate",
         "Merge duplicates, settle or list conflicts, relate memories, and write reflections.",
@@ -267,9 +267,9 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         lease="runs",
     ),
     MaintenanceJob("outbox", "Trim the change feed to a week.", _count_trimmable, _trim_outbox, lease="outbox"),
-    # Each organization is leased while it is embedded again.
+    # No lease here: embedding takes a lease for each organization.
     MaintenanceJob("reembed", "Finish embedding memories by a new model.", _count_unembedded, _finish_embedding),
-    # Before the files are cleaned of what was plain.
+    # Encryption comes before "files", which removes the traces of the plain rows from the store's files.
     MaintenanceJob(
         "encrypt",
         "Encrypt rows that are plain or have old keys.",
@@ -291,7 +291,7 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         _count_stale_sessions,
         _clean_session_cache,
     ),
-    # Before archiving, which takes the messages out of their table.
+    # Episodes come before archiving, which moves the messages out of their table.
     MaintenanceJob(
         "episodes",
         "Summarise what was said in sessions.",
@@ -306,7 +306,7 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         archiving.archive_sessions,
         lease="archive",
     ),
-    # After purging, which takes away the last row that names a content.
+    # Workspaces come after purging, because a purge may remove the last row that names a content.
     MaintenanceJob(
         "workspaces",
         "Delete contents and folders of workspaces that nothing names any more.",
@@ -330,7 +330,7 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
         _renew_views,
         lease="views",
     ),
-    # Last: a model that answers slowly must not delay the rest.
+    # The jobs with a language model come last, so that a slow model does not delay the other jobs.
     MaintenanceJob(
         "retell",
         "Let the language model write the summaries of episodes, if there is one.",

@@ -1,4 +1,4 @@
-"""The jobs that age memories: decay, pruning, and what is kept of runs."""
+"""The jobs that age memories, by decay and pruning, and the job that deletes old runs of maintenance."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -19,13 +19,13 @@ from everhold.remember.journal import find_undone_ids, make_change
 from everhold.remember.versions import hold_version
 from everhold.schema.operations import Operation
 
-_BATCH = 500
+_BATCH = 500  # rows in one commit
 
 
 def _make_aging_rules(parts: Parts) -> AgingRules:
-    chosen = parts.settings.maintenance
-    half_life = timedelta(days=chosen.half_life_days) if chosen.decay else None
-    return AgingRules(half_life, compute_importance(chosen.exempt_priority))
+    settings = parts.settings.maintenance
+    half_life = timedelta(days=settings.half_life_days) if settings.decay else None
+    return AgingRules(half_life, compute_importance(settings.exempt_priority))
 
 
 def count_decaying(parts: Parts) -> Counts:
@@ -53,13 +53,13 @@ def _journal(
 
 
 def _make_prune_rules(parts: Parts) -> PruneRules:
-    chosen, days = parts.settings.maintenance, parts.settings.maintenance.prune_after_days
+    settings, days = parts.settings.maintenance, parts.settings.maintenance.prune_after_days
     return PruneRules(
         _make_aging_rules(parts),
         idle=None if days is None else timedelta(days=days),
-        weight=chosen.prune_below,
-        max_memories=chosen.max_memories,
-        max_bytes=None if chosen.max_megabytes is None else int(chosen.max_megabytes * 1_000_000),
+        weight=settings.prune_below,
+        max_memories=settings.max_memories,
+        max_bytes=None if settings.max_megabytes is None else int(settings.max_megabytes * 1_000_000),
     )
 
 

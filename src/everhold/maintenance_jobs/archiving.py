@@ -31,7 +31,7 @@ def archive_sessions(parts: Parts, run: JobRun) -> None:
     for session in parts.records.scan(Session, None, _make_conditions(parts)):
         try:
             _archive_session(parts, run, session)
-        except StaleVersion:  # another writer changed or read it; the next run archives it
+        except StaleVersion:  # another process changed or read the session; the next run archives it
             if run.lease is not None and run.lease.is_lost:
                 raise
     files = parts.session_deps.find_archive_files()
@@ -40,7 +40,7 @@ def archive_sessions(parts: Parts, run: JobRun) -> None:
 
 
 def _archive_session(parts: Parts, run: JobRun, session: Session) -> None:
-    # An archived session is found by its episodes, so they must be complete.
+    # Recall finds an archived session by its episodes, so they must be complete.
     for _ in update_session(parts.episode_deps, session):
         run.check_time()
     for count in archive_messages(parts.session_deps, session, run.commit):

@@ -35,7 +35,7 @@ def consolidate_memories(parts: Parts, run: JobRun) -> None:
 
 
 def _split_by_idleness(parts: Parts, owners: list[Owner]) -> tuple[list[Owner], list[Owner]]:
-    """Return the owners whose memories may be consolidated, and those who have written too recently."""
+    """Split the owners into those whose memories may be consolidated and those who have written too recently."""
     minutes = parts.settings.maintenance.idle_minutes
     writers = find_writers(parts.records, clock.now() - timedelta(minutes=minutes)) if minutes else set()
     return [owner for owner in owners if owner not in writers], [owner for owner in owners if owner in writers]

@@ -8,14 +8,15 @@ from everhold.maintenance.pipeline import Counts, JobRun
 from everhold.model import Secret
 from everhold.parts import Parts
 
-# Younger files may belong to an upload that is still running. No upload takes that long, whatever its limits.
+# Younger files may belong to an upload that is still running. No upload takes a day, whatever its limits are.
 _MIN_AGE = timedelta(days=1)
 
 
 def _has_files(parts: Parts) -> bool:
-    """Return whether uploads may have left files. Their folder is named by the store's secret, if it has one.
+    """Return whether uploads may have left files.
 
-    The files of a store in memory are deleted with it.
+    The name of their folder is derived from the store's secret, so a store without one has none. The files of a store
+    in memory are deleted with it.
     """
     return scheme_of(parts.settings.storage) != "memory" and bool(parts.records.count(Secret, None))
 

@@ -9,9 +9,9 @@ from everhold.parts import Parts
 
 
 def _is_used(parts: Parts) -> bool:
-    """Return whether the store has contents of workspaces, or may have had some that were purged since.
+    """Return whether the store has contents of workspaces, or may have had some that have been purged.
 
-    The folders of a store are named by its secret, so a store without one has none.
+    The names of the store's folders are derived from its secret, so a store without one has none.
     """
     if parts.records.count(Blob, None):
         return True

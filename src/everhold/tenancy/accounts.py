@@ -1,7 +1,7 @@
 """Organizations, users, projects and agents: create, read, list and change them.
 
-A row that exists only because something was written through a scope that names it is implicit. Creating it makes it
-explicit; creating one that is explicit raises AlreadyExists.
+An implicit row exists only because something was written through a scope that names it. Creating it makes it explicit;
+creating an explicit row again raises AlreadyExists.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -98,8 +98,8 @@ def create(
     now = clock.now()
     stamps = {"id": name, "created_at": now, "updated_at": now, "created_by_id": actor}
     is_tenant = get_table(entity).name == "organizations"
-    own = stamps if is_tenant else {**stamps, "organization_id": organization_id}
-    row = validate_row(entity, {"name": name, **fields, **secret, **own})
+    ids = stamps if is_tenant else {**stamps, "organization_id": organization_id}
+    row = validate_row(entity, {"name": name, **fields, **secret, **ids})
     parents = [] if is_tenant else [Ensure(make_implicit_organization(organization_id))]
     try:
         records.commit([*parents, Put(row), line, Put(make_announcement(row))])
@@ -164,11 +164,11 @@ def list_rows(
             f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page"
         )
     after = Page(None, make_key(entity, organization_id or "", cursor)) if cursor is not None else None
-    hidden = [Where("is_deleted", Op.EQ, True)] if deleted else []
+    only_deleted = [Where("is_deleted", Op.EQ, True)] if deleted else []
     rows = records.scan(
         entity,
         organization_id,
-        [*where, *hidden],
+        [*where, *only_deleted],
         after=after,
         limit=limit + 1,
         deleted=deleted,

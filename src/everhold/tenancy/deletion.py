@@ -25,7 +25,7 @@ _BATCH = 500  # parent ids in one query
 
 @dataclass(frozen=True)
 class Deleted:
-    """How many live rows of each table were deleted, or would be with `preview`, including what belongs to the row.
+    """How many live rows of each table were deleted, or with `preview` would be, including the rows that belong to it.
 
     Tables without such rows are left out.
     """
@@ -44,16 +44,16 @@ def delete(
     line: Operation | None = None,
     retell: Callable[[], list[Operation]] = list,
 ) -> None:
-    """Hide a row with all that belongs to it, or with `hard` purge it. Purging an organization purges its log too.
+    """Hide a row and all rows that belong to it, or with `hard` purge them. Purging an organization purges its log too.
 
-    `retell` returns the operations that remove it from summaries which do not belong to it.
+    `retell` returns the operations that remove the deleted content from summaries that do not belong to the row.
     """
     row = require_row(records, kind, organization_id, name, deleted=hard)
     entity = type(row)
     key = make_key(entity, organization_id, name)
     deletion_id, now = clock.make_id("del"), clock.now()
 
-    def make_act(entity: type[Row], key: tuple[Any, ...]) -> Operation:
+    def make_deletion(entity: type[Row], key: tuple[Any, ...]) -> Operation:
         return Delete(entity, key) if hard else Hide(entity, key, deletion_id, now)
 
     announced = Put(make_announcement(row, "delete"))
@@ -62,14 +62,14 @@ def delete(
     def commit(_: int) -> None:
         # The head of the log keeps the count of purged lines, so that verification can tell a purge from a loss.
         purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
-        retold = retell()
-        # The store would keep these, without their session.
+        summary_changes = retell()
+        # The store deletes states with their agent, not with their session, so they are deleted one by one.
         state_keys = _find_session_states(records, kind, organization_id, name, deleted=hard)
-        acts = [*(make_act(AgentState, state_key) for state_key in state_keys), make_act(entity, key)]
+        deletions = [*(make_deletion(AgentState, state_key) for state_key in state_keys), make_deletion(entity, key)]
         try:
-            records.commit([*purged, *(note_purge() if hard else ()), *retold, *acts, announced, *lines])
+            records.commit([*purged, *(note_purge() if hard else ()), *summary_changes, *deletions, announced, *lines])
         except StaleVersion as error:
-            if not purged and not retold:
+            if not purged and not summary_changes:
                 raise
             raise TryAgain("the log was chained or a summary changed in the meantime") from error
 
@@ -90,7 +90,7 @@ def count_rows_under(
 ) -> dict[str, int]:
     """Count the live rows that deleting a row would delete, by table, including the row itself.
 
-    With `deleted`, rows that are deleted already are counted too.
+    With `deleted`, rows that are already deleted are counted too.
     """
     row = require_row(records, kind, organization_id, name, deleted=deleted)
     root = get_table(type(row))
@@ -115,7 +115,7 @@ def count_rows_under(
 def _add_archived(
     records: Records, organization_id: str, counts: dict[str, int], where: Sequence[Where]
 ) -> dict[str, int]:
-    """Return the counts with the messages in cold storage, which have no rows of their own."""
+    """Add the number of messages in cold storage, which have no rows, to the count of messages."""
     rows = records.columns(Session, organization_id, ("archived_messages",), where) if "sessions" in counts else ()
     archived = sum(count for (count,) in rows)
     return {**counts, "messages": counts.get("messages", 0) + archived} if archived else counts
@@ -126,7 +126,7 @@ def _find_session_states(
 ) -> list[tuple[Any, ...]]:
     """Return the keys of the agents' states for the sessions that are deleted with a row.
 
-    A state belongs to its agent and only mentions its session, but it holds what was said there.
+    A state belongs to its agent and only refers to its session, but it may contain what was said there.
     """
     session_ids = [name] if kind == "session" else []
     if kind in ("user", "project"):
@@ -145,9 +145,9 @@ def _find_children(
     *,
     deleted: bool = False,
 ) -> list[tuple[object, ...]]:
-    """Return the keys of the live rows that refer to these parents; with `deleted` also those of deleted rows.
+    """Return the keys of the live rows that refer to these parents; with `deleted`, those of deleted rows too.
 
-    A reference begins with the parent's id.
+    The first column of the reference has the parent's id.
     """
     kind = [Where(reference.kind[0], Op.EQ, reference.kind[1])] if reference.kind else []
     keys: list[tuple[object, ...]] = []

@@ -1,7 +1,7 @@
 """The erasure list: which users were erased, and the proof of each erasure.
 
-The list outlives the users. It does not name them: it has a salted hash of each id, by which a restored user is
-recognised.
+Its entries remain after the users are gone. They do not name the users, but have a salted hash of each id, by which a
+user that a restore brings back is recognised.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ _SALT_BYTES = 16
 
 @dataclass(frozen=True)
 class ErasedPlace:
-    """What was removed from one place outside the tables, or why that is unknown.
+    """What was removed from one location outside the tables, or why that is unknown.
 
-    `status` is "erased", "none" if the engine has no such place, "unreached", or "follow-up" if no verb can read it any
-    more and `detail` says how an operator removes the last bytes.
+    `status` is "erased"; "none" if the engine has no such location; "unreached"; or "follow-up" if no verb can read the
+    data any more and `detail` says how an operator removes the last bytes.
     """
 
     place: str
@@ -39,9 +39,9 @@ class ErasedPlace:
 class ErasureProof:
     """What an erasure removed, and where.
 
-    `rows` are the removed rows by table, those that were deleted before included. `remaining` are the rows of the user
-    that a search afterwards still found; it is empty unless something wrote meanwhile. `digest` is the SHA-256 of all
-    other fields as JSON with sorted names. The same digest is in the access log and in the erasure list.
+    `rows` counts the removed rows by table, including those that had been hidden before. `remaining` counts the rows of
+    the user that a search afterwards still found; it is empty unless something was written meanwhile. `digest` is the
+    SHA-256 of the other fields as JSON with sorted names. It is also in the access log and in the erasure list.
     """
 
     erasure_id: str
@@ -59,7 +59,7 @@ class ErasureProof:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing of the user is left in any place that the engine knows."""
+        """Whether no data of the user remains in any location that the engine knows."""
         reached = all(place.status != "unreached" for place in self.places)
         return reached and not self.remaining and all(target.status == "erased" for target in self.backups)
 
@@ -73,7 +73,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=
 
 
 def begin_erasure(records: Records, organization_id: str, user_id: str, key_ids: Sequence[str]) -> UserErasure:
-    """Put a user on the erasure list before anything is removed; an interrupted erasure is continued."""
+    """Add a user to the erasure list before anything is removed, or return the entry of an interrupted erasure."""
     for earlier in find_erasures(records, organization_id, user_id):
         if earlier.completed_at is None:
             return earlier
@@ -92,13 +92,13 @@ def begin_erasure(records: Records, organization_id: str, user_id: str, key_ids:
 
 
 def add_key_ids(records: Records, erasure: UserErasure, key_ids: Iterable[str]) -> None:
-    """Note the data keys that were destroyed."""
+    """Add the ids of destroyed data keys to an entry of the erasure list."""
     known = sorted({*erasure.key_ids, *key_ids})
     records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), {"key_ids": known})])
 
 
 def complete_erasure(records: Records, erasure: UserErasure, digest: str, line: Put, at: datetime) -> None:
-    """Note in the erasure list, and in the access log with `line`, that an erasure is complete."""
+    """Mark an entry of the erasure list as complete, and commit `line` to the access log."""
     changes: dict[str, Any] = {"completed_at": at, "updated_at": at, "digest": bytes.fromhex(digest)}
     records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), changes), line])
 
@@ -122,21 +122,21 @@ def hash_subject(salt: bytes, organization_id: str, user_id: str) -> bytes:
 def find_erased_users(records: Records, organization_id: str) -> list[tuple[str, UserErasure]]:
     """Return the users of an organization that were erased and exist again, each with its latest erasure.
 
-    A restore erases those whose rows are older than their erasure again.
+    After a restore, a user whose row is older than the erasure is erased again.
     """
     entries = records.scan(UserErasure, organization_id, order="created_at", deleted=True)
     if not entries:
         return []
-    found: dict[str, UserErasure] = {}
+    erasures: dict[str, UserErasure] = {}
     for (user_id,) in records.columns(User, organization_id, ("id",), deleted=True):
         for entry in entries:
             if is_subject(entry, user_id):
-                found[user_id] = entry
-    return sorted(found.items())
+                erasures[user_id] = entry
+    return sorted(erasures.items())
 
 
 def count_chunks(records: Records, organization_id: str, user_id: str) -> dict[str, int]:
-    """Return how many rows still name a user, by table, in the tables that no reference cleans."""
+    """Return how many chunks and lines of the change feed still name a user. No reference deletes them with it."""
     from everhold.model import Chunk, Outbox
 
     counts = {

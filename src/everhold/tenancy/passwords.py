@@ -18,7 +18,7 @@ MIN_PASSWORD_LENGTH = 8
 def _make_hasher() -> "PasswordHasher":
     from argon2 import PasswordHasher
 
-    # argon2id with at least what OWASP asks for (19 MiB, 2 passes, 1 lane)
+    # The minimum that OWASP recommends for argon2id: 19 MiB, 2 passes, 1 lane.
     return PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 
 
@@ -38,7 +38,7 @@ def find_by_email(records: Records, organization_id: str, email: str) -> User | 
 def require_password(user: User | None, password: str, message: str) -> User:
     """Return the user if the password is right and the user is active; raise SignInRefused otherwise.
 
-    Refusing takes as long for an unknown user as for a wrong password.
+    A refusal takes the same time for an unknown user as for a wrong password.
     """
     from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
