@@ -6,7 +6,7 @@ from functools import cache
 from operator import itemgetter
 from typing import NamedTuple
 
-from everhold.recall.lexicon import expand_contractions, find_phrases_at, get_lexicon
+from everhold.recall.lexicon import expand_contractions, find_phrases, get_lexicon, list_words
 from everhold.recall.text_reading import (
     POSSESSIVE,
     RELATIVES,
@@ -14,7 +14,6 @@ from everhold.recall.text_reading import (
     ClauseReading,
     TextReading,
     extract_people,
-    split_sentence,
 )
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import STOP_WORDS, extract_terms, stem
@@ -54,20 +53,20 @@ class AskedAttribute(NamedTuple):
 
 def read_asked_attribute(query: str, names: frozenset[str], general_terms: frozenset[str]) -> AskedAttribute:
     """Return what a question asks for. `names` are the terms of the names that it mentions."""
-    words = split_sentence(expand_contractions(query))
-    best, attributes = 0, 0
+    # Phrases that ask have no names or numbers, so it does not matter which words are some.
+    phrases = list(find_phrases(list_words(expand_contractions(query)), get_lexicon().asks))
+    if not phrases:
+        return AskedAttribute()
     allowed = _find_allowed(query)
+    best, attributes = 0, 0
     own: set[str] = set()
-    asks = get_lexicon().asks
-    for start, word in enumerate(words):
-        for phrase in find_phrases_at(words, start, asks.get(word.stem, ())):
-            if phrase.attribute & allowed:
-                stems = (word.stem, *phrase.rest)
-                length = sum(part not in _STOP_STEMS for part in stems) * 10 + len(stems)
-                if length >= best:
-                    attributes = phrase.attribute | (attributes if length == best else 0)
-                    best = length
-                own.update(stems)
+    for phrase in phrases:
+        if phrase.attribute & allowed:
+            length = sum(part not in _STOP_STEMS for part in phrase.stems) * 10 + len(phrase.stems)
+            if length >= best:
+                attributes = phrase.attribute | (attributes if length == best else 0)
+                best = length
+            own.update(phrase.stems)
     if not attributes:
         return AskedAttribute()
     own.update([term for part in own for term in extract_terms(part)])
