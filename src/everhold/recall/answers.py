@@ -32,7 +32,7 @@ from everhold.recall.scoring import (
     rank,
     rank_key,
 )
-from everhold.recall.signals import Signal, find_similar_rows
+from everhold.recall.signals import Signal
 from everhold.recall.text_reading import read_text
 
 _NO_TERMS: frozenset[str] = frozenset()
@@ -201,7 +201,7 @@ def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: Prepa
         _find_contrary(prepared.question.terms, rows, image),
         _measure_preference(pool, rows),
         *_measure_attribute(image, rows, prepared),
-        find_terms(rows, pool.words, lambda term: find_similar_rows(image, term, prepared.thesaurus)),
+        find_terms(rows, pool.words),
     )
 
 

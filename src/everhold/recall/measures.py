@@ -5,7 +5,7 @@ questions about a known attribute, and only once.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,37 +117,38 @@ class Shares(NamedTuple):
 def profile_question(question: Question, words: Sequence[Word], known: Sequence[bool], now: int) -> QuestionProfile:
     """Return the weights of a question's terms. `known` says for each term whether the scope has it."""
     intent = question.intent
-    weights = [word.weight for word in words]
-    names = [word.weight if word.term in intent.names else 0.0 for word in words]
-    core = [0.0 if name or word.term in _NOT_CORE else word.weight for name, word in zip(names, words, strict=True)]
-    unknown_weight = sum(weight for weight, is_known in zip(core, known, strict=True) if not is_known)
+    weights: list[float] = []
+    names: list[float] = []
+    core: list[float] = []
+    unknown = 0.0
+    for word, is_known in zip(words, known, strict=True):
+        is_name = word.term in intent.names
+        is_core = not is_name and word.term not in _NOT_CORE
+        weights.append(word.weight)
+        names.append(word.weight if is_name else 0.0)
+        core.append(word.weight if is_core else 0.0)
+        unknown += word.weight if is_core and not is_known else 0.0
     total_weight, name_weight, core_weight = sum(weights) or 1.0, sum(names), sum(core) or 1.0
     return QuestionProfile(
         intent,
-        np.array([[weight / total_weight for weight in weights], [weight / core_weight for weight in core]]),
+        np.array([weights, core]) / [[total_weight], [core_weight]],
         np.array(names) / name_weight if name_weight else None,
         len(words),
         len(core) - core.count(0.0),
-        unknown_weight / core_weight,
+        unknown / core_weight,
         bool(question.times),
         bool(question.anchor),
         now,
-        next((index for index, word in enumerate(words) if word.term == intent.head), None),
+        next((index for index, word in enumerate(words) if word.term == intent.head), None) if intent.head else None,
     )
 
 
-def find_terms(
-    rows: Rows, words: Sequence[Word], find_similar_rows: Callable[[str], Sequence[tuple[Rows, float]]]
-) -> Numbers:
-    """Return a matrix of words and rows: 1 if the row has the word, less if it has a similar one, else 0.
-
-    `find_similar_rows` returns the rows of each word that is similar to a term, and how similar it is.
-    """
+def find_terms(rows: Rows, words: Sequence[Word]) -> Numbers:
+    """Return a matrix of words and rows: 1 if the row has the word, less if it has a similar one, else 0."""
     scores = np.zeros((len(words), len(rows)))
-    for index, word in enumerate(words):
-        word_scores = scores[index]
+    for word_scores, word in zip(scores, words, strict=True):
         word_scores[:] = has_term(rows, word.rows)
-        for similar_rows, similarity in find_similar_rows(word.term):
+        for similar_rows, similarity in word.similar:
             np.maximum(word_scores, similarity * has_term(rows, similar_rows), out=word_scores)
     return scores
 
