@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from everhold.recall.asked_attribute import AskedAttribute
 from everhold.recall.intent import Intent
 from everhold.recall.judging import (
     FEW_CANDIDATES,
@@ -55,7 +56,7 @@ def make_candidates(**changed: Any) -> Candidates:
     return made._replace(**changed)
 
 
-def make_profile(intent: Intent = Intent()) -> QuestionProfile:  # noqa: B008
+def make_profile(intent: Intent = Intent(asked=AskedAttribute(1))) -> QuestionProfile:  # noqa: B008
     shares = np.array([[0.5, 0.5], [0.5, 0.5]])
     return QuestionProfile(intent, shares, None, 2, 2, 0.0, timed=False, anchored=False, now=NOW)
 

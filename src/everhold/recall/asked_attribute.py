@@ -1,6 +1,5 @@
 """Which attribute of whom a question asks for, and how clearly a text states it."""
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from operator import itemgetter
@@ -28,10 +27,10 @@ _NAMED_VALUES = ("manager", "doctor", "professional", "household", "pet", "name"
 
 # The types of value that question words ask for.
 _QUESTION_WORDS = (
-    (lazy_pattern(r"\b(?:when|what time|(?:what|which) (?:date|days?))\b", re.IGNORECASE), ("date",)),
-    (lazy_pattern(r"\bhow (?:much|many|old|tall|heavy|big)\b", re.IGNORECASE), ("number",)),
-    (lazy_pattern(r"\bwho(?:se|m)?\b", re.IGNORECASE), ("person", "name")),
-    (lazy_pattern(r"\bwhere\b", re.IGNORECASE), ("name", "place")),
+    (lazy_pattern(r"\b(?:when|what time|(?:what|which) (?:date|days?))\b"), ("date",)),
+    (lazy_pattern(r"\bhow (?:much|many|old|tall|heavy|big)\b"), ("number",)),
+    (lazy_pattern(r"\bwho(?:se|m)?\b"), ("person", "name")),
+    (lazy_pattern(r"\bwhere\b"), ("name", "place")),
 )
 # How much a phrase that states the attribute counts, and words that merely hint at it.
 _STATED, _MANY_HINTS, _ONE_HINT = 1.0, 0.6, 0.4
@@ -57,7 +56,7 @@ def read_asked_attribute(query: str, names: frozenset[str], general_terms: froze
     phrases = list(find_phrases(list_words(expand_contractions(query)), get_lexicon().asks))
     if not phrases:
         return AskedAttribute()
-    allowed = _find_allowed(query)
+    allowed = _find_allowed(query.lower())
     best, attributes = 0, 0
     own: set[str] = set()
     for phrase in phrases:

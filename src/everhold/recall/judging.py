@@ -282,8 +282,10 @@ def _weigh_updates(
 ) -> Numbers:
     """Return the log odds that each candidate is an update of the old one, relative to none, if it is newer."""
     logits: Numbers = weights @ measure_update(candidates, profile, shares, topic, old)
-    apart: Numbers = candidates.evidence[:, APART] * candidates.evidence[old, STATED]
-    logits -= APART_LOSS * np.maximum(apart, candidates.contrary)
+    apart = candidates.contrary
+    if candidates.evidence[old, STATED]:
+        apart = np.maximum(apart, candidates.evidence[:, APART] * candidates.evidence[old, STATED])
+    logits -= APART_LOSS * apart
     return logits
 
 

@@ -167,8 +167,9 @@ def measure_shares(candidates: Candidates, profile: QuestionProfile) -> Shares:
     if not profile.cores:
         core = core + 0.5
     names = 0.5 if profile.names is None else profile.names @ (candidates.holds == 1.0)
-    evidence = candidates.evidence
-    attribute = evidence[:, STATED] * evidence[:, THINGS] * (1.0 - candidates.contrary)
+    attribute = np.zeros(len(terms))
+    if profile.intent.asked.attributes:
+        attribute = candidates.evidence[:, STATED] * candidates.evidence[:, THINGS] * (1.0 - candidates.contrary)
     value_features = profile.intent.values
     if not value_features:
         return Shares(terms, core, names, 0.0, 0.0, attribute)
