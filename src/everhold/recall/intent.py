@@ -133,8 +133,8 @@ _read_short = lru_cache(maxsize=1024)(_read)
 
 def _read_names(query: str) -> frozenset[str]:
     """Return the terms of capitalised words inside the question, and of words that own something."""
-    names = [name[0] for name in _NAME.finditer(query) if fold(name[0]) not in _NOT_NAMES]
-    return frozenset(term for name in names for term in extract_terms(name)) - TIME_TERMS
+    names = [name for name in _NAME.findall(query) if fold(name) not in _NOT_NAMES]
+    return frozenset(extract_terms(" ".join(names))) - TIME_TERMS
 
 
 _THING = lazy_pattern(

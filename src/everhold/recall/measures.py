@@ -131,7 +131,7 @@ def profile_question(question: Question, words: Sequence[Word], known: Sequence[
     total_weight, name_weight, core_weight = sum(weights) or 1.0, sum(names), sum(core) or 1.0
     return QuestionProfile(
         intent,
-        np.array([weights, core]) / [[total_weight], [core_weight]],
+        np.array([[weight / total_weight for weight in weights], [weight / core_weight for weight in core]]),
         np.array(names) / name_weight if name_weight else None,
         len(words),
         len(core) - core.count(0.0),
