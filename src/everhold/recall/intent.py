@@ -36,6 +36,7 @@ class Intent(NamedTuple):
     someone did or was. `confirms`: a yes or a no. `values`: an answer has at least one of these features; 0 if any
     answer will do. `names`: the terms of the names that it mentions. `head`: the term of the thing asked for, such as
     "type" in "What is my blood type?"; empty if none is named. `asked`: the attribute of a person that it asks for.
+    `numbers`: the terms of numbers that tell things of one kind apart, such as "7" in "the gate code of allotment 7".
     """
 
     lists: bool = False
@@ -47,6 +48,7 @@ class Intent(NamedTuple):
     names: frozenset[str] = frozenset()
     head: str = ""
     asked: AskedAttribute = AskedAttribute()
+    numbers: frozenset[str] = frozenset()
 
 
 # Characters. The intents of longer questions are not kept, or they would fill the memory.
@@ -125,6 +127,7 @@ def _read(query: str) -> Intent:
         names=names,
         head=_read_head(folded),
         asked=read_asked_attribute(query, names, _NOT_THINGS),
+        numbers=_read_numbers(folded) if any(map(str.isdigit, query)) else frozenset(),
     )
 
 
@@ -135,6 +138,22 @@ def _read_names(query: str) -> frozenset[str]:
     """Return the terms of capitalised words inside the question, and of words that own something."""
     names = [name for name in _NAME.findall(query) if fold(name) not in _NOT_NAMES]
     return frozenset(extract_terms(" ".join(names))) - TIME_TERMS
+
+
+_NUMBERED = lazy_pattern(
+    r"\b(?:(?:i|you|we|he|she|they|it|to) (?P<verb>\w+)|(?P<thing>[^\W\d_]+)) (?:no\.? |number |#)?"
+    r"(?P<number>\d+[a-z]?)\b(?![.:,/-]?\d)"
+)
+
+
+def _read_numbers(query: str) -> frozenset[str]:
+    """Return the terms of numbers that follow a thing, as in "room 12". A date or an amount is no such number."""
+    return frozenset(
+        term
+        for match in _NUMBERED.finditer(query)
+        if match["thing"] and extract_terms(match["thing"]) and TIME_TERMS.isdisjoint(extract_terms(match["thing"]))
+        for term in extract_terms(match["number"])
+    )
 
 
 _THING = lazy_pattern(

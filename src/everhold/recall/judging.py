@@ -33,6 +33,7 @@ from everhold.recall.measures import (
     Shares,
     compare_with_best,
     measure_fit,
+    measure_other_numbers,
     measure_shares,
     measure_update,
 )
@@ -77,7 +78,7 @@ class Bounds(NamedTuple):
 
 ONE_ANSWER = Bounds(0.24, 0.4)
 # For questions with several answers. The best of them must still reach the minimum of ONE_ANSWER.
-SEVERAL_ANSWERS = Bounds(0.065, 0.09)
+SEVERAL_ANSWERS = Bounds(0.065, 0.14)
 # The same among few candidates.
 ONE_AMONG_FEW = Bounds(0.29, 0.88)
 SEVERAL_AMONG_FEW = Bounds(0.25, 0.5)
@@ -285,6 +286,8 @@ def _weigh_updates(
     apart = candidates.contrary
     if candidates.evidence[old, STATED]:
         apart = np.maximum(apart, candidates.evidence[:, APART] * candidates.evidence[old, STATED])
+    if profile.numbers:
+        apart = np.maximum(apart, measure_other_numbers(candidates, profile, old))
     logits -= APART_LOSS * apart
     return logits
 

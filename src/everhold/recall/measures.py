@@ -84,6 +84,7 @@ class QuestionProfile(NamedTuple):
     of all terms, and in the weight of the core terms. `names` are the shares in the weight of all names; None without
     names. `terms` and `cores` are the numbers of terms. `unknown` is the share of core terms that the scope does not
     have. `head` is the index of the term for what is asked ("colour" in "which colour"), if the question has one.
+    `numbers` are the indexes of the terms that tell things of one kind apart ("7" in "room 7").
     """
 
     intent: Intent
@@ -96,6 +97,7 @@ class QuestionProfile(NamedTuple):
     anchored: bool
     now: int
     head: int | None = None
+    numbers: Sequence[int] = ()
 
 
 class Shares(NamedTuple):
@@ -140,6 +142,7 @@ def profile_question(question: Question, words: Sequence[Word], known: Sequence[
         bool(question.anchor),
         now,
         next((index for index, word in enumerate(words) if word.term == intent.head), None) if intent.head else None,
+        [index for index, word in enumerate(words) if word.term in intent.numbers] if intent.numbers else (),
     )
 
 
@@ -274,6 +277,18 @@ def measure_update(
         table[UPDATE_ROWS["attribute"]] = candidates.evidence[:, CHANGED] * things * candidates.evidence[old, STATED]
     table[UPDATE_ROWS["linked"]] = linked
     return table
+
+
+def measure_other_numbers(candidates: Candidates, profile: QuestionProfile, old: int) -> Numbers:
+    """Return 1 for each candidate that lacks a number of the question by which the old one is named.
+
+    "The code of gate 9 is 42" says nothing about gate 7. A question to be confirmed names the number that it doubts.
+    """
+    others: Numbers = np.zeros(len(candidates.totals))
+    for index in () if profile.intent.confirms else profile.numbers:
+        if candidates.holds[index, old] == 1.0:
+            others[candidates.holds[index] == 0.0] = 1.0
+    return others
 
 
 def _measure_linked(candidates: Candidates, old: int) -> Numbers | float:

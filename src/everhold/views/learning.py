@@ -62,7 +62,7 @@ class LearningVerbs(DataVerbs):
 
         records = self._parts.records
         items = list_learned(list_patterns(records, self.scope), list_lessons(records, self.scope))[:limit]
-        self._note("read", {"learned": len(items)})
+        self._log_call("read", {"learned": len(items)})
         return items
 
     @log_as("delete")
