@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from everhold.ask.connections.dialects import list_translations
 from everhold.ask.connections.places import FILES_DIALECT, DataPlace, PlaceReadings, explain_problems
+from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import QueryFrame
 from everhold.ask.guard import check_statement
 from everhold.ask.outcome import LIMITS, NotUnderstood
@@ -24,8 +25,8 @@ _REJECTED = 0.3  # what is left of the confidence of a reading that a user rejec
 class ScopedReadings(NamedTuple):
     """The readings of a question by the rules, and the tables of the scope that it was read with.
 
-    `previous` is the frame that the question changes if it follows another one. `place` is where the tables are,
-    `others` are the readings in all places that the scope has.
+    `after` are the questions before it, `previous` is the frame of the last of them, which a fragment changes. `place`
+    is where the tables are, `others` are the readings in all places that the scope has.
     """
 
     tables: Sequence[TableMetadata]
@@ -35,6 +36,13 @@ class ScopedReadings(NamedTuple):
     previous: QueryFrame | None = None
     place: DataPlace | None = None
     others: Sequence[PlaceReadings] = ()
+    after: Sequence[EarlierQuestion] = ()
+
+    @property
+    def is_follow_up(self) -> bool:
+        """Whether the rules read the question as a fragment, or understand neither it nor that it is a whole one."""
+        best = self.readings.best
+        return self.previous is not None if best is None else best.is_follow_up
 
     def check(self, reading: QuestionReading) -> CheckedStatement:
         """Return the statement of a reading after the guard; StatementRefused if it may not run."""

@@ -73,6 +73,8 @@ def _word_meaning(row: QueryLesson) -> str:
     name = ".".join(str(meaning[part]) for part in ("table", "column") if meaning.get(part))
     if row.kind == "join":
         return row.phrase
+    if "formula" in meaning:
+        return str(meaning.get("text"))
     if row.kind == "metric":
         return f"{name} {meaning.get('operator')} {meaning.get('value')!r}"
     return f"{name} = {meaning['value']!r}" if meaning.get("value") is not None else name
