@@ -20,7 +20,7 @@ from everhold.ask.language.tokens import Token, tokenize
 from everhold.ask.lessons import Lessons, TaughtCondition
 from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
-from everhold.ask.linking.mention import Mention
+from everhold.ask.linking.mention import COLUMN, TABLE, Mention
 from everhold.ask.linking.names import NameIndex
 from everhold.ask.schema import AskColumn, AskSchema
 from everhold.ask.spelling import SpellingIndex, replace_words
@@ -155,7 +155,10 @@ class QuestionReader:
     def find_mentions(self, tokens: Sequence[Token], today: date) -> list[Mention]:
         """Return what the words of a question may name, overlapping mentions included."""
         mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
-        return [*mentions, *self._lessons.find_names(tokens)]
+        taught = list(self._lessons.find_names(tokens))
+        metrics = {metric.ref for metric in self.schema.metrics}
+        spans = [mention for mention in taught if mention.column in metrics]
+        return [*(mention for mention in mentions if not _is_replaced(mention, spans)), *taught]
 
     def is_name(self, word: str) -> bool:
         """Say whether a stem is a word of the name of a table or a column."""
@@ -224,6 +227,12 @@ class QuestionReader:
             metrics=self.schema.metrics,
             is_follow_up=draft.is_fragment,
         )
+
+
+def _is_replaced(mention: Mention, metrics: Sequence[Mention]) -> bool:
+    """Say whether a guess about words gives way to the metric that they were taught to mean."""
+    is_guess = mention.kind in (TABLE, COLUMN) and mention.why != "name"
+    return is_guess and any(metric.start <= mention.start and mention.end <= metric.end for metric in metrics)
 
 
 def _add_corrections(readings: Readings, corrections: Sequence[tuple[str, str]]) -> Readings:
