@@ -150,6 +150,7 @@ def confirm_reading(reading: QuestionReading, other: QuestionReading) -> Questio
         pattern_id=reading.pattern_id or other.pattern_id,
         origin=max(reading, other, key=lambda item: item.confidence).origin,
         is_confirmed=reading.is_confirmed or other.is_confirmed,
+        is_shared=True,
     )
 
 

@@ -61,7 +61,8 @@ class QuestionReading:
     query pattern that a reading was made from or that confirms it, `lesson_ids` are the lessons that it uses, and
     `metrics` those that its frame may name.
     `is_confirmed` says that a user confirmed the statement for this very question, or corrected it to that,
-    `is_follow_up` that the question is a fragment and changes the one before it.
+    `is_follow_up` that the question is a fragment and changes the one before it, `is_shared` that sources of different
+    origins arrived at the same result.
 
     `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
     `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
@@ -89,6 +90,7 @@ class QuestionReading:
     metrics: tuple[AskColumn, ...] = ()
     is_confirmed: bool = False
     is_follow_up: bool = False
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)

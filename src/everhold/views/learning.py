@@ -57,11 +57,9 @@ class LearningVerbs(DataVerbs):
     @log_as("read")
     def learned(self, *, limit: PageSize = 1000) -> "Sequence[everhold.LearnedItem]":
         """Return what the scope has learned from verdicts, the latest first, and why each of it is used or not."""
-        from everhold.ask.learning.loading import list_lessons, list_patterns
         from everhold.ask.learning.verdicts import list_learned
 
-        records = self._parts.records
-        items = list_learned(list_patterns(records, self.scope), list_lessons(records, self.scope))[:limit]
+        items = list_learned(self._parts.records, self.scope)[:limit]
         self._note("read", {"learned": len(items)})
         return items
 

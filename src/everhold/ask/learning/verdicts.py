@@ -1,6 +1,6 @@
 """Verdicts on answers: confirm, correct or reject a query, and keep what that teaches as rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -8,10 +8,11 @@ from typing import Any
 
 from everhold import clock
 from everhold.ask.candidates import ScopedReadings
+from everhold.ask.language_model.record import read_records
 from everhold.ask.learning.frames import read_frame
 from everhold.ask.learning.gate import ReplayGate
-from everhold.ask.learning.items import LearnedItem, describe_lesson_row, describe_pattern_row
-from everhold.ask.learning.loading import REJECTED, LoadedMemory
+from everhold.ask.learning.items import LearnedItem, describe_lesson_row, describe_pattern_row, describe_records
+from everhold.ask.learning.loading import REJECTED, LoadedMemory, list_lessons, list_patterns
 from everhold.ask.learning.rows import (
     describe_meaning,
     describe_slots,
@@ -101,7 +102,10 @@ def give_verdict(
             teaching = teach_pair(gate, loaded.memory, query.question, sql, scoped.reader.dialect, clock.make_id)
             writer.add_teaching(changes, teaching)
         writer.add_record(changes)
-        values = {"feedback": verdict.value, "updated_at": now, "last_updated_by_id": source.scope.actor}
+        metadata = {**query.metadata, "right_sql": sql} if sql is not None else query.metadata
+        values = {
+            "feedback": verdict.value, "metadata": metadata, "updated_at": now, "last_updated_by_id": source.scope.actor
+        }  # fmt: skip
         key = (query.organization_id, query.id)
         missing = source.deps.make_missing_rows(source.scope, now)
         try:
@@ -252,7 +256,11 @@ class _VerdictWriter:
         changes.items.append(describe_lesson_row(row.evolve(**values)))
 
 
-def list_learned(rows: Sequence[QueryPattern], lessons: Sequence[QueryLesson]) -> list[LearnedItem]:
-    """Return what was learned, the latest first."""
-    items = [*map(describe_pattern_row, rows), *map(describe_lesson_row, lessons)]
+def list_learned(records: Records, scope: Scope) -> list[LearnedItem]:
+    """Return what a scope has learned, the latest first."""
+    items = [
+        *map(describe_pattern_row, list_patterns(records, scope)),
+        *map(describe_lesson_row, list_lessons(records, scope)),
+        *describe_records(read_records(records, scope)),
+    ]
     return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
