@@ -120,7 +120,7 @@ def _name_reader(data: DataSet) -> str:
 def describe_database(data: DatabaseTables) -> dict[str, Any]:
     """Return what the process of a query is told about a database."""
     described = {**asdict(data.address), "schema": data.schema, "hosts": list(data.hosts)}
-    if data.address.driver in ("sqlite", "duckdb"):
+    if data.address.is_file:
         described["database"] = _resolve([data.address.database])[0]
     return described
 
