@@ -35,6 +35,7 @@ from everhold.ports.data_engine import (
 from everhold.ports.databases import DatabaseTables
 
 _INSTALL: Final = "pip install 'everhold[connect]'"
+_ADBC_PACKAGE: Final = "adbc-driver-"
 _OVERHEAD_BYTES: Final = 1 << 20  # what a process writes in addition to its rows
 # How a process ends when memory runs out: by its own hand, or by the kernel's.
 _MEMORY_SIGNALS: Final = frozenset({signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS})
@@ -213,7 +214,9 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
                 remedy="add the host to the setting connections.hosts",
             )  # fmt: skip
         case "driver":
-            return MissingExtra(f"the module {message!r} is not installed", value=message, remedy=_INSTALL)
+            is_own = message.startswith(_ADBC_PACKAGE)  # a driver that no extra contains
+            remedy = f"pip install {message}" if is_own else _INSTALL
+            return MissingExtra(f"the module {message!r} is not installed", value=message, remedy=remedy)
         case "role":
             return QueryFailed(
                 f"the role {message!r} can read files of the server", value=message,
