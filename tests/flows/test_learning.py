@@ -118,6 +118,30 @@ def test_a_rejected_reading_comes_last(shop: View) -> None:
     assert other.confidence < answer.confidence
 
 
+def test_a_reading_that_ignores_words_does_not_replace_a_rejected_one(shop: View) -> None:
+    question = "amounts of France"
+    answer = shop.ask(question)
+    assert answer.table.rows == ((35,),)
+    shop.reject(answer.query)
+    again = shop.ask(question)
+    assert "France" in again.sql
+    if again.sql == answer.sql:
+        assert again.assumptions[-1] == "this answer was rejected before"
+
+
+def test_a_verdict_that_is_repeated_counts_once(shop: View) -> None:
+    teach(shop)
+    query = shop.ask("how much moolah came from France").query
+    assert shop.confirm(query).learned
+    assert shop.confirm(query).learned == ()
+    assert {item.wins for item in shop.learned() if item.kind == "pattern"} == {2}
+    for item in shop.learned():
+        shop.forget_learned(item.id)
+    assert shop.confirm(query).learned, "what was revoked can be taught again"
+    shop.reject(query)
+    assert shop.reject(query).learned == ()
+
+
 def test_a_later_confirmation_outranks_a_rejection(shop: View) -> None:
     question = "What is the total amount in 2025?"
     answer = shop.ask(question)
@@ -187,8 +211,9 @@ def test_a_correction_that_does_not_run_teaches_nothing(shop: View) -> None:
 
 def test_wrong_arguments_are_refused(shop: View) -> None:
     query = shop.ask("purple elephants").query
-    with pytest.raises(InvalidInput, match="this question was not answered"):
-        shop.confirm(query)
+    for judge in (shop.confirm, shop.reject):
+        with pytest.raises(InvalidInput, match="this question was not answered"):
+            judge(query)
     with pytest.raises(InvalidInput, match="either a statement or a choice"):
         shop.correct(query)
     with pytest.raises(NotFound, match="no query 'qry_none'"):

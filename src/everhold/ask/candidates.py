@@ -13,7 +13,7 @@ from everhold.ask.frame import QueryFrame
 from everhold.ask.guard import check_statement
 from everhold.ask.outcome import LIMITS, NotUnderstood
 from everhold.ask.problems import find_problems
-from everhold.ask.reading import QuestionReader, QuestionReading, Readings
+from everhold.ask.reading import QuestionReader, QuestionReading, ReadingOrigin, Readings
 from everhold.errors import StatementRefused
 from everhold.model import TableMetadata
 from everhold.ports.data_engine import CheckedStatement
@@ -103,15 +103,37 @@ def gather_candidates(
     by_rules = () if problems else scoped.readings.readings
     ranked = rank_together(by_rules, proposals)
     if find_rejected is not None:
-        ranked = demote_rejected(ranked, find_rejected(question, scoped))
+        rejected = find_rejected(question, scoped)
+        ranked = demote_rejected(_drop_misread(question, scoped, ranked, rejected), rejected)
     return RankedCandidates(replace(scoped.readings, readings=ranked), ())
+
+
+def _drop_misread(
+    question: str, scoped: ScopedReadings, readings: Sequence[QuestionReading], rejected: Collection[str]
+) -> Sequence[QuestionReading]:
+    """Return the readings without those that would replace a rejected one although they ignore words."""
+    if not rejected or not readings or readings[0].sql not in rejected:
+        return readings
+    schema, values = scoped.reader.schema, scoped.reader.values
+    return [
+        reading
+        for reading in readings
+        if reading.sql in rejected
+        or reading.origin is not ReadingOrigin.RULES
+        or not find_problems(schema, values, question, Readings((reading,)))
+    ]
 
 
 def demote_rejected(readings: Sequence[QuestionReading], rejected: Collection[str]) -> tuple[QuestionReading, ...]:
     """Return the readings with those behind the others that users rejected."""
     kept = [reading for reading in readings if reading.sql not in rejected]
     demoted = [
-        replace(reading, confidence=round(_REJECTED * reading.confidence, 4), score=reading.score - 1.0)
+        replace(
+            reading,
+            confidence=round(_REJECTED * reading.confidence, 4),
+            score=reading.score - 1.0,
+            assumptions=(*reading.assumptions, "this answer was rejected before"),
+        )
         for reading in readings
         if reading.sql in rejected
     ]

@@ -122,7 +122,7 @@ def describe_database(data: DatabaseTables) -> dict[str, Any]:
     """Return what the process of a query is told about a database."""
     described = {**asdict(data.address), "schema": data.schema, "hosts": list(data.hosts)}
     if data.address.is_file:
-        described["database"] = _resolve([data.address.database])[0]
+        described["database"] = _resolve([data.address.database], f"the file {data.address.database!r}")[0]
     return described
 
 
@@ -138,12 +138,12 @@ def _describe(data: DataSet, statement: CheckedStatement) -> dict[str, Any]:
     return {"path": _resolve([data.path])[0]}
 
 
-def _resolve(paths: tuple[str, ...] | list[str]) -> list[str]:
+def _resolve(paths: tuple[str, ...] | list[str], name: str = "a file of the data set") -> list[str]:
     """Return absolute paths without links: links would be followed when the process has lost the right to."""
     try:
         return [str(Path(path).resolve(strict=True)) for path in paths]
     except OSError as error:
-        raise DataUnavailable(f"a file of the data set cannot be read ({error.strerror})", value=paths[0]) from error
+        raise DataUnavailable(f"{name} cannot be read ({error.strerror})", value=paths[0]) from error
 
 
 def _make_key(data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> str:

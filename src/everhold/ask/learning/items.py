@@ -98,7 +98,7 @@ def forget_learned(records: Records, scope: Scope, item_id: str, log_line: Put) 
     patterns = [row for row in list_patterns(records, scope) if row.id == item_id]
     lessons = [row for row in list_lessons(records, scope) if row.id == item_id]
     if not patterns and not lessons:
-        remedy = Remedy("{} lists what was", Verb("learned"))
+        remedy = Remedy("{} lists what was learned", Verb("learned"))
         raise NotFound(f"nothing was learned with the id {item_id!r}", value=item_id, remedy=remedy)
     now, deletion_id = clock.now(), clock.make_id("del")
     rows: Sequence[QueryPattern | QueryLesson] = [*patterns, *lessons]

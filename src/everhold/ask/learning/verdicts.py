@@ -23,10 +23,18 @@ from everhold.ask.learning.rows import (
     make_fingerprint,
 )
 from everhold.ask.learning.source import LearnedSource, make_context, make_runner
-from everhold.ask.learning.teaching import LearnedStatus, TaughtLesson, TaughtPattern, Teaching, lose, teach_pair
+from everhold.ask.learning.teaching import (
+    LearnedStatus,
+    TaughtLesson,
+    TaughtPattern,
+    Teaching,
+    answers_question,
+    lose,
+    teach_pair,
+)  # fmt: skip
 from everhold.ask.sources.lookup import find_project
 from everhold.ask.wording.frames import describe_frame
-from everhold.errors import InvalidInput, NotFound, Remedy, StaleVersion, Verb
+from everhold.errors import Argument, InvalidInput, NotFound, Remedy, StaleVersion, Verb
 from everhold.model import QueryLesson, QueryPattern, QueryRun, Scope
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
@@ -74,7 +82,8 @@ def find_choice(query: QueryRun, choice: int) -> str:
     """Return the statement of a choice that the answer to a query offered."""
     choices = query.metadata.get("choices") or []
     if not 1 <= choice <= len(choices):
-        remedy = f"pass a number from 1 to {len(choices)}" if choices else "correct it with a statement"
+        offered = f"pass a number from 1 to {len(choices)}"
+        remedy = offered if choices else Remedy("the answer has no choices; pass {}", Argument("sql"))
         raise InvalidInput(f"there is no choice {choice}", value=choice, remedy=remedy)
     return str(choices[choice - 1]["sql"])
 
@@ -89,20 +98,23 @@ def give_verdict(
 ) -> VerdictResult:
     """Store a verdict on a query and what it teaches. `sql` is the statement that is right, if one is.
 
-    A question that changed the one before it teaches nothing new: its words do not say all that was asked.
+    A question that changed the one before it teaches nothing new: its words do not say all that was asked. A verdict
+    that is given again counts once.
     """
     gate = ReplayGate(make_context(scoped), make_runner(source.deps, source.engine, scoped))
 
     def attempt(_: int) -> VerdictResult:
         now = clock.now()
         loaded = source.load(scoped)
+        if _is_repeated(gate, loaded, query, verdict, sql):
+            return VerdictResult(query)
         writer = _VerdictWriter(source, scoped, loaded, query, verdict, now)
         changes = _Changes()
         if sql is not None and not query.metadata.get("follows"):
             teaching = teach_pair(gate, loaded.memory, query.question, sql, scoped.reader.dialect, clock.make_id)
             writer.add_teaching(changes, teaching)
         writer.add_record(changes)
-        metadata = {**query.metadata, "right_sql": sql} if sql is not None else query.metadata
+        metadata = {**query.metadata, "right_sql": sql}
         values = {
             "feedback": verdict.value, "metadata": metadata, "updated_at": now, "last_updated_by_id": source.scope.actor
         }  # fmt: skip
@@ -115,6 +127,16 @@ def give_verdict(
         return VerdictResult(query.evolve(**values, version=query.version + 1), tuple(changes.items))
 
     return retry("store a verdict", attempt, CONFLICTS)
+
+
+def _is_repeated(
+    gate: ReplayGate, loaded: LoadedMemory, query: QueryRun, verdict: AnswerVerdict, sql: str | None
+) -> bool:
+    """Say whether a query has this verdict already, and what it taught was not revoked since."""
+    if query.feedback != verdict.value or query.metadata.get("right_sql") != sql:
+        return False
+    is_fragment = bool(query.metadata.get("follows"))
+    return sql is None or is_fragment or answers_question(gate, loaded.memory, query.question, sql)
 
 
 @dataclass(frozen=True)
