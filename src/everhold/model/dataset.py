@@ -102,8 +102,8 @@ class QueryPattern(Entity):
 class QueryLesson(Entity):
     """What a phrase means, or how tables are joined, learned from confirmed answers.
 
-    An alias is a name for a table, a column or a value; a metric is a name for a condition; a join has the two columns
-    as its phrase.
+    An alias is a name for a table, a column or a value; a metric is a name for a computation or a condition; a join has
+    the two columns as its phrase.
     """
 
     project_id: Id | None = None

@@ -4,6 +4,7 @@ The drivers of SQLite and PostgreSQL are opened read-only and confined as the bu
 may open files, threads and connections at any time, so for them the guard, the limits and the role must suffice.
 """
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -11,7 +12,6 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
-from uuid import UUID
 
 import adbc_driver_manager as manager
 import nanoarrow
@@ -35,7 +35,7 @@ _KINDS: Final[Mapping[str, str]] = {
 # Types that Arrow lacks arrive as text or bytes: the name of the type, how a result names it, and its value.
 _EXTENSIONS: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ('"numeric"', "decimal", Decimal),
-    ("arrow.uuid", "text", lambda value: str(UUID(bytes=value))),
+    ("arrow.uuid", "text", lambda value: "-".join(re.findall(r"^.{8}|.{12}$|.{4}", value.hex()))),
     ("arrow.json", "json", str),
 )
 _SERVER_INFO: Final = (0, 1)  # the codes of the product and of its version
