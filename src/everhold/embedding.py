@@ -20,7 +20,7 @@ from everhold.errors import (
     StoreReadOnly,
     format_value,
 )
-from everhold.maintenance.serving import WordsOnly, keep_beside, list_models
+from everhold.maintenance.serving import WordsOnlyEmbedder, keep_model_beside, list_models
 from everhold.model import EmbeddingModel
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
@@ -101,7 +101,7 @@ def add_cache(settings: Settings, embedder: Embedder) -> Embedder:
 
 
 def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
-    """Return the embedder of a model that still serves but is no longer chosen, or WordsOnly if it is unavailable."""
+    """Return the embedder of a model that still serves but is no longer chosen, or else WordsOnlyEmbedder."""
     name, at, _ = model.name.rpartition("@")
     try:
         if at and settings.embedding.url is not None:
@@ -109,8 +109,8 @@ def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
         if model.name == DEFAULT_MODEL:
             return MiniLM(None, data=settings.data, cache=settings.cache)
     except (ModelError, MissingExtra):
-        return WordsOnly(model)
-    return WordsOnly(model)
+        return WordsOnlyEmbedder(model)
+    return WordsOnlyEmbedder(model)
 
 
 # what searches
@@ -200,7 +200,7 @@ def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: Em
     missing = [model.filling.model for name, model in models.items() if name not in (serving.name, *recorded)]
     if missing:
         with suppress(StoreReadOnly):
-            records.commit([operation for model in missing for operation in keep_beside(model)])
+            records.commit([operation for model in missing for operation in keep_model_beside(model)])
 
 
 def find_recall_deps(

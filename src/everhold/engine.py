@@ -150,7 +150,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
             archived = partial(read_archived_rows, self._parts.session_deps, organization)
             report = progress or ignore_progress
             count = bundle.write_bundle(self._parts.records, organization, out, report, archived)
-        self._note("export", organization, count)
+        self._log_call("export", organization, count)
         return count
 
     def load(
@@ -194,21 +194,21 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
             into = header.organization if organization is None else organization
             self._require_organization(into)
             loaded = load_bundle(self._parts, place, header, into, report)
-            self._note("import", into, loaded.count)
+            self._log_call("import", into, loaded.count)
             return loaded
         view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
         parts = self._parts if progress is None else self._parts.report_embedding(progress)
         imported = import_foreign(parts, view.scope, place, options, report)
         if imported is not None:
-            self._note("import", view.scope.organization, imported.count)
+            self._log_call("import", view.scope.organization, imported.count)
             return imported
         options.refuse_for("a list or a text")
         remember = partial(_remember_counted, type(view)(parts, view.scope))
         return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
 
-    def _note(self, operation: LoggedOperation, organization: str, rows: int) -> None:
+    def _log_call(self, operation: LoggedOperation, organization: str, rows: int) -> None:
         scope = validate_row(Scope, {"organization": organization})
-        self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"rows": rows}))
+        self._parts.access.add(AccessEvent(scope, operation, clock.now(), {"rows": rows}))
 
     def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> "everhold.Verification":
         """Check whether the organization's access log is unchanged, and return the result."""
@@ -230,7 +230,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         self._parts.access.flush()
         verification = chain.accept(self._parts.records, organization, self._parts.heads)
         if verification.intact:
-            self._note("accept", organization, verification.lines)
+            self._log_call("accept", organization, verification.lines)
         return verification
 
     def doctor(self) -> "everhold.Report":

@@ -30,7 +30,7 @@ from everhold.embedding import (
 )
 from everhold.errors import StoreUnavailable
 from everhold.language_models import make_language_model, make_question_model
-from everhold.maintenance.serving import find_serving_model, list_retired_models
+from everhold.maintenance.serving import ensure_serving_model, list_unused_models
 from everhold.model import EmbeddingModel
 from everhold.optional_parts import (
     encrypt_store,
@@ -108,8 +108,8 @@ class Parts:
         """Return whether everything is being embedded again by another first model."""
         return self.reembedding is not None and self.reembedding.is_running
 
-    def find_recall_deps(self, model: str | None) -> RecallDeps:
-        """Return the dependencies of a recall by a model, or by the serving model if it is None."""
+    def find_recall_deps(self, model: str | None = None) -> RecallDeps:
+        """Return the dependencies of a recall by a model; the default is the serving model."""
         return find_recall_deps(model, self.recall_deps, self.beside, self.write_deps.chunking.embedder.model)
 
     def embed_imported(self, organization: str, report: ReportProgress = ignore_progress) -> int:
@@ -339,12 +339,12 @@ def _require_ports(
 
 def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], Embedder] | None) -> None:
     """Serve with the store's model, and begin changing it if the settings name another."""
-    serving = find_serving_model(parts.records, embedder.model, embedder.dimensions)
+    serving = ensure_serving_model(parts.records, embedder.model, embedder.dimensions)
     if parts.beside:
         mark_beside(parts.records, parts.beside, serving)
     if serving.name != embedder.model:
         _change_model(parts, serving, former or partial(make_former_embedder, parts.settings))
-    elif serving.dimensions != embedder.dimensions or list_retired_models(parts.records):
+    elif serving.dimensions != embedder.dimensions or list_unused_models(parts.records):
         _reembed(parts, serving, lambda: None)  # an earlier change has not deleted the old chunks
     for model in parts.beside.values():
         model.filling.start()

@@ -190,7 +190,7 @@ V = TypeVar("V", bound=Callable[..., Any])
 def log_as(operation: LoggedOperation) -> Callable[[V], V]:
     """Make a decorator that names the operation under which the access log has failed calls of a verb.
 
-    The verb's class logs them with its method `_note_failure`, and slow calls with `_log_slow_call`.
+    The verb's class logs them with its method `_log_failure`, and slow calls with `_log_slow_call`.
     """
 
     def mark(verb: V) -> V:
@@ -242,7 +242,7 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
             return verb(*args, **given)
         except EverholdError as error:
             if operation is not None:
-                args[0]._note_failure(operation, _find_memory_id(signature, args, given), error)
+                args[0]._log_failure(operation, _find_memory_id(signature, args, given), error)
             raise
         finally:
             if operation is not None and time.perf_counter() - started >= args[0]._slow_call_seconds:

@@ -12,7 +12,7 @@ from everhold.values import Value, value_class
 
 
 class Op(StrEnum):
-    """The operators of a condition. None equals only None and is never less or greater than a value."""
+    """The operators of a condition. None equals only None; it is neither less nor greater than any value."""
 
     EQ = "="
     NE = "!="
@@ -38,21 +38,21 @@ class Where(Value):
 
 @value_class
 class AllOf(Value):
-    """All of the conditions hold."""
+    """True if all of the conditions are true."""
 
     conditions: "tuple[Condition, ...]"
 
 
 @value_class
 class AnyOf(Value):
-    """At least one of the conditions holds."""
+    """True if at least one of the conditions is true."""
 
     conditions: "tuple[Condition, ...]"
 
 
 @value_class
 class Not(Value):
-    """The condition does not hold. A comparison with None is false, so its negation is true."""
+    """True if the condition is false. A comparison with None is false, so its negation is true."""
 
     condition: "Condition"
 
@@ -62,7 +62,7 @@ Condition = Where | AllOf | AnyOf | Not
 
 @value_class
 class Put(Value):
-    """Add a row. AlreadyExists if another row has its key or its values of a unique rule."""
+    """Add a row. Raise AlreadyExists if a row has the same key, or the same values in the columns of a unique rule."""
 
     row: Row
 
@@ -78,7 +78,7 @@ class Ensure(Value):
 class Patch(Value):
     """Set fields of the row with this key and increment its version.
 
-    StaleVersion if the row does not exist, or if it has another version than `version`.
+    Raise StaleVersion if the row does not exist, or if `version` is passed and the row has another version.
     """
 
     entity: type[Row]
@@ -89,7 +89,7 @@ class Patch(Value):
 
 @value_class
 class Increment(Value):
-    """Add to numbers and set fields, without changing the version. Do nothing if the row does not exist."""
+    """Add `amounts` to numbers and set `changes`, but keep the version. Do nothing if the row does not exist."""
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -99,7 +99,7 @@ class Increment(Value):
 
 @value_class
 class Hide(Value):
-    """Soft-delete a live row and all rows that belong to it, under one deletion id. Do nothing if it is not live."""
+    """Soft-delete a row and all rows that belong to it, under one deletion id. Do nothing if it is deleted already."""
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -128,7 +128,7 @@ class Delete(Value):
 
 @value_class
 class Require(Value):
-    """Change nothing. BrokenReference if no live row has this key, so that nothing is added to a deleted row."""
+    """Change nothing. Raise BrokenReference unless a live row has this key, so that a deleted row gets no new ones."""
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -139,7 +139,7 @@ Operation = Put | Ensure | Patch | Increment | Hide | Unhide | Delete | Require
 
 @value_class
 class Page(Value):
-    """Where a scan continues: the last row's value of the order column, and its key."""
+    """The position after which a scan continues: the last row's key, and its value in the column of the order."""
 
     value: Any
     key: tuple[Any, ...]
@@ -149,8 +149,8 @@ class Page(Value):
 class Feed(Value):
     """Lines of the outbox, oldest first, and the position to continue from.
 
-    While a transaction with a lower number may still commit, later lines are delivered now and again next time. A
-    follower must tolerate repeated lines.
+    Numbers are drawn before a transaction commits. While one with a lower number may still commit, the position stays
+    before it, so later lines are returned again by the next call. A follower must tolerate repeated lines.
     """
 
     lines: list[Outbox]
@@ -172,9 +172,10 @@ class SettledLines(Value):
 class Traits(Value):
     """A store's name, abilities and limits.
 
-    `words` and `vectors` say whether the store has its own index or uses portable code. `commit_limit` is the maximum
-    number of operations of a commit. `ordered` means that generated numbers become visible in their order.
-    `erasure_note` says what an operator must still do after `maintain(erased=True)` to remove purged rows from files.
+    `words` and `vectors` say whether the store has its own index ("native") or Everhold's code searches ("portable").
+    `commit_limit` is the maximum number of operations of a commit. `ordered` means that generated numbers become
+    visible in their order. `erasure_note` says what an operator must still do after `maintain(erased=True)` to remove
+    purged rows from files.
     """
 
     name: str

@@ -72,7 +72,7 @@ def teach_pair(
     if known is not None:
         added.append(TaughtPattern(replace(known, wins=known.wins + 1), LearnedStatus.ACTIVE))
         patterns = patterns.put(added[-1].pattern)
-    if known is None or not _answers(gate, replace(memory, patterns=patterns), pattern):
+    if known is None or not answers_question(gate, replace(memory, patterns=patterns), question, sql):
         report = gate.check_pattern(patterns, pattern)
         status = LearnedStatus.ACTIVE if report.is_passed else LearnedStatus.HELD_BACK
         added.append(TaughtPattern(replace(pattern, is_active=report.is_passed), status, report))
@@ -85,10 +85,10 @@ def teach_pair(
     return Teaching(replace(memory, lessons=lessons), (*changed, *added, *freed), tuple(taught))
 
 
-def _answers(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> bool:
-    """Say whether a memory answers the question of a pattern as its statement does."""
-    ranked = rank_readings(gate.context, memory, pattern.question, gate.read(pattern.question))
-    return bool(ranked) and gate.is_right(pattern.template.sql, ranked[0].sql)
+def answers_question(gate: ReplayGate, memory: LearnedMemory, question: str, sql: str) -> bool:
+    """Say whether a memory answers a question as a statement does."""
+    ranked = rank_readings(gate.context, memory, question, gate.read(question))
+    return bool(ranked) and gate.is_right(sql, ranked[0].sql)
 
 
 def _contradict(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> Iterator[TaughtPattern]:

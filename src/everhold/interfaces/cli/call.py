@@ -156,11 +156,11 @@ class Call:
             yield StepCounter(show, step, total).add
 
     @contextmanager
-    def watch(self, explain: "Explain", *, is_quiet: bool = False) -> Iterator[ReportProgress]:
+    def track_steps(self, explain: "Explain", *, is_quiet: bool = False) -> Iterator[ReportProgress]:
         """Show the steps of long work that Ctrl-C ends between two batches; `explain` says what was kept then."""
-        from everhold.interfaces.cli.interrupts import watch_steps
+        from everhold.interfaces.cli.interrupts import track_steps
 
-        with watch_steps(explain, is_quiet=is_quiet or self.as_json) as report:
+        with track_steps(explain, is_quiet=is_quiet or self.as_json) as report:
             yield report
 
 
@@ -178,16 +178,41 @@ shell_line: ContextVar[ShellLine | None] = ContextVar("shell_line", default=None
 
 Store = Annotated[
     str | None,
-    typer.Option(metavar="PATH|URL|FILE.yaml", help="Default: what the settings say.", rich_help_panel="Where"),
+    typer.Option(
+        metavar="PATH|URL|FILE.yaml",
+        help="The store. Default: that of the settings.",
+        rich_help_panel="Store and scope",
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.", rich_help_panel="How")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an unexpected error arose.", rich_help_panel="How")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print a JSON document instead of a table.", rich_help_panel="Output")
+]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an unexpected error.", rich_help_panel="Output")
+]
 Zone = Annotated[
     str | None,
-    typer.Option(help="The zone of times without one, and of times shown.", metavar="ZONE", rich_help_panel="How"),
+    typer.Option(
+        help="The time zone of times that you pass without one, and of times in the output.",
+        metavar="ZONE",
+        rich_help_panel="Output",
+    ),
 ]
-Organization = Annotated[str, typer.Option("--org", metavar="ID", rich_help_panel="Where")]
-Dimension = Annotated[str | None, typer.Option(metavar="ID", rich_help_panel="Where")]
+Organization = Annotated[
+    str, typer.Option("--org", metavar="ID", help="Use this organization.", rich_help_panel="Store and scope")
+]
+Project = Annotated[
+    str | None, typer.Option(metavar="ID", help="Use data of this project.", rich_help_panel="Store and scope")
+]
+User = Annotated[
+    str | None, typer.Option(metavar="ID", help="Use data of this user.", rich_help_panel="Store and scope")
+]
+Agent = Annotated[
+    str | None, typer.Option(metavar="ID", help="Use data of this agent.", rich_help_panel="Store and scope")
+]
+Session = Annotated[
+    str | None, typer.Option(metavar="ID", help="Use data of this session.", rich_help_panel="Store and scope")
+]
 
 
 def make_store_call(*, store: Store = None, as_json: Json = False, debug: Debug = False) -> Call:
@@ -204,10 +229,10 @@ def make_scoped_call(
     *,
     store: Store = None,
     organization: Organization = "default",
-    project: Dimension = None,
-    user: Dimension = None,
-    agent: Dimension = None,
-    session: Dimension = None,
+    project: Project = None,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
     timezone: Zone = None,
     as_json: Json = False,
     debug: Debug = False,
