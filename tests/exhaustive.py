@@ -77,7 +77,7 @@ LEFT_TO_CONTRACT = {
         "`exchange/` decides what is imported, the same on every store; the four other stores run each of these tests."
     ),
     r"contract/test_engine\.py::.*\[("
-    r"sqlite_(native_redis|portable_in_process|chroma_redis)|postgres_(native_in_process|portable_redis|chroma_in_process)|"
+    r"sqlite_(native_redis|portable_\w+|chroma_redis)|postgres_(native_in_process|portable_\w+|chroma_in_process)|"
     r"duckdb_(portable_redis|chroma_\w+)|dynamodb_(portable_in_process|chroma_\w+))\]": (
         "The combinations that are left hold every store, and every pair of a search and a cache. Chroma follows the "
         "change feed of any store alike."
@@ -103,6 +103,28 @@ LEFT_TO_CONTRACT = {
     r"test_crash\.py::test_with_vectors_in_chroma_and_sessions_in_redis_too\[(postgres|duckdb|dynamodb)": (
         "Chroma and Redis are the same beside every store; SQLite stands for all."
     ),
+    r"contract/test_(agents|agent_files|blocks|tools|runs|workspaces|windows|data|conversations|conversation_tables|"
+    r"episodes)\.py::.*\[duckdb": (
+        "These use the store by the contract of records, which DuckDB is held to. It runs the statements of SQLite."
+    ),
+    r"contract/test_(agents|agent_files|blocks|tools|runs|windows)\.py::.*\[dynamodb": (
+        "They commit few rows at once. What commits many (conversations, workspaces, data) is tested on DynamoDB."
+    ),
+    r"flows/test_(asking|uploads|table_cache)\.py::.*\[(in_memory|postgres)": (
+        "Uploaded data are read and asked outside of the store, which only keeps rows about them."
+    ),
+    r"test_crash\.py::test_a_vector_written_before_its_record_is_caught\[postgres|"
+    r"test_episodes_crash\.py::(test_rollups_without_their_episodes_are_caught|"
+    r"test_a_killed_build_is_finished\[postgres)": (
+        "SQLite shows in every run that planted bugs are caught, and that a killed build of episodes is finished."
+    ),
+    r"test_nothing_of_the_user_is_left_in_any_table\[dynamodb-plain": (
+        "The encrypted variant erases the same rows, and the keys."
+    ),
+    r"test_same_everywhere\.py::test_(by_images_and_by_candidates\[in_memory|others_change_nobodys_scores\[postgres)": (
+        "`test_on_every_store` compares the scores of all stores."
+    ),
+    r"test_a_cached_graph_that_changed_is_built_again\[cut off": "A file that was cut off has another digest, too.",
 }
 
 _LEFT_OUT = re.compile("|".join(f"(?:{pattern})" for pattern in LEFT_TO_CONTRACT))

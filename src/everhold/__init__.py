@@ -144,7 +144,7 @@ _EXPORTS = {
     "runs.procedures": ("Procedure", "ProcedureStep"),
     "runs.recollections": ("Recollection", "Recollections"),
     "runs.steps": ("RunStep",),
-    "sessions.messages": ("Added", "Messages"),
+    "sessions.messages": ("AddResult", "Messages"),
     "settings": ("Settings",),
     "settings_fields": ("SettingsFields",),
     "sql_views.installing": ("PresetViews",),

@@ -137,7 +137,7 @@ from everhold.runs.comparing import RunComparison, StepPair
 from everhold.runs.procedures import Procedure, ProcedureStep
 from everhold.runs.recollections import Recollection, Recollections
 from everhold.runs.steps import RunStep
-from everhold.sessions.messages import Added, Messages
+from everhold.sessions.messages import AddResult, Messages
 from everhold.settings import Settings
 from everhold.settings_fields import SettingsFields
 from everhold.sql_views.installing import PresetViews
@@ -166,7 +166,7 @@ __all__ = [
     "AccountPage",
     "ActionProposal",
     "ActionResult",
-    "Added",
+    "AddResult",
     "Agent",
     "AgentFields",
     "AgentFile",

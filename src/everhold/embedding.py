@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from everhold.adapters.cached_embedder import CachedEmbedder
-from everhold.adapters.caller_embedder import CallerEmbedder
 from everhold.adapters.minilm import MiniLM
 from everhold.embedders import EmbeddingParts, make_named_embedder, make_remote_embedder
 from everhold.errors import (
@@ -21,7 +20,7 @@ from everhold.errors import (
     StoreReadOnly,
     format_value,
 )
-from everhold.maintenance.serving import WordsOnly, keep_beside, list_models
+from everhold.maintenance.serving import WordsOnlyEmbedder, keep_model_beside, list_models
 from everhold.model import EmbeddingModel
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
@@ -75,6 +74,8 @@ class MissingEmbedder:
 
 def make_caller_embedder(embedder: Embedder) -> EmbeddingParts:
     """Return the parts around an embedder that the caller passed."""
+    from everhold.adapters.caller_embedder import CallerEmbedder
+
     checked = CallerEmbedder(embedder)
     return EmbeddingParts(checked, checked.tokenizer)
 
@@ -100,7 +101,7 @@ def add_cache(settings: Settings, embedder: Embedder) -> Embedder:
 
 
 def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
-    """Return the embedder of a model that still serves but is no longer chosen, or WordsOnly if it is unavailable."""
+    """Return the embedder of a model that still serves but is no longer chosen, or else WordsOnlyEmbedder."""
     name, at, _ = model.name.rpartition("@")
     try:
         if at and settings.embedding.url is not None:
@@ -108,8 +109,8 @@ def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
         if model.name == DEFAULT_MODEL:
             return MiniLM(None, data=settings.data, cache=settings.cache)
     except (ModelError, MissingExtra):
-        return WordsOnly(model)
-    return WordsOnly(model)
+        return WordsOnlyEmbedder(model)
+    return WordsOnlyEmbedder(model)
 
 
 # what searches
@@ -199,7 +200,7 @@ def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: Em
     missing = [model.filling.model for name, model in models.items() if name not in (serving.name, *recorded)]
     if missing:
         with suppress(StoreReadOnly):
-            records.commit([operation for model in missing for operation in keep_beside(model)])
+            records.commit([operation for model in missing for operation in keep_model_beside(model)])
 
 
 def find_recall_deps(

@@ -10,11 +10,10 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self, Unpack
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import everhold
 from everhold import clock, settings
-from everhold.adapters.address import read_file, scheme_of
 from everhold.arguments.checks import Body, Identifier, JobName, PageSize, PathText
 from everhold.arguments.verbs import check_verbs, make_check
 from everhold.errors import InvalidInput, InvalidSettings
@@ -24,6 +23,7 @@ from everhold.model import Organization
 from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION, Scope
 from everhold.model.validation import validate_row
+from everhold.opening import Opening, begin_opening, find_file
 from everhold.ports.embedder import Embedder
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.settings_fields import SettingsFields
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from everhold.ports.records import Records
     from everhold.views.recall import RecallVerbs
     from everhold.views.view import View
+
+E = TypeVar("E", bound="Everhold")
 
 
 @check_verbs
@@ -96,15 +98,8 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         embedding model of the settings. Every memory is also embedded by each of `also`, for `recall(…, model=name)`.
         Other keyword arguments are settings: `Everhold.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
         """
-        chosen = settings.load(target, **fields)
-        if not create:
-            places.check_there(_find_file(chosen))
-        with ImportSection():
-            from everhold.embedders import begin_loading
-        get_model = begin_loading(chosen) if embedder is None else None
-        with ImportSection():  # while the model loads
-            from everhold.parts import build
-        return cls(build(chosen, embedder, also, get_model))
+        opening = begin_opening(target, create=create, has_embedder=embedder is not None, **fields)
+        return _finish_opening(cls, opening, embedder, also)
 
     def scope(
         self,
@@ -155,7 +150,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
             archived = partial(read_archived_rows, self._parts.session_deps, organization)
             report = progress or ignore_progress
             count = bundle.write_bundle(self._parts.records, organization, out, report, archived)
-        self._note("export", organization, count)
+        self._log_call("export", organization, count)
         return count
 
     def load(
@@ -199,21 +194,21 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
             into = header.organization if organization is None else organization
             self._require_organization(into)
             loaded = load_bundle(self._parts, place, header, into, report)
-            self._note("import", into, loaded.count)
+            self._log_call("import", into, loaded.count)
             return loaded
         view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
         parts = self._parts if progress is None else self._parts.report_embedding(progress)
         imported = import_foreign(parts, view.scope, place, options, report)
         if imported is not None:
-            self._note("import", view.scope.organization, imported.count)
+            self._log_call("import", view.scope.organization, imported.count)
             return imported
         options.refuse_for("a list or a text")
         remember = partial(_remember_counted, type(view)(parts, view.scope))
         return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
 
-    def _note(self, operation: LoggedOperation, organization: str, rows: int) -> None:
+    def _log_call(self, operation: LoggedOperation, organization: str, rows: int) -> None:
         scope = validate_row(Scope, {"organization": organization})
-        self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"rows": rows}))
+        self._parts.access.add(AccessEvent(scope, operation, clock.now(), {"rows": rows}))
 
     def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> "everhold.Verification":
         """Check whether the organization's access log is unchanged, and return the result."""
@@ -235,7 +230,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         self._parts.access.flush()
         verification = chain.accept(self._parts.records, organization, self._parts.heads)
         if verification.intact:
-            self._note("accept", organization, verification.lines)
+            self._log_call("accept", organization, verification.lines)
         return verification
 
     def doctor(self) -> "everhold.Report":
@@ -324,8 +319,8 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         from everhold.views.data_deps import copy_source_files
 
         chosen = [settings.load(place, **fields) for place in (source, target)]
-        places.check_there(_find_file(chosen[0]))
-        places.check_apart(*map(_find_file, chosen))
+        places.check_there(find_file(chosen[0]))
+        places.check_apart(*map(find_file, chosen))
         with ExitStack() as opened:
             source_records, target_records = (_open_records(each, opened) for each in chosen)
             stores = list(zip(chosen, (source_records, target_records), strict=True))
@@ -368,9 +363,17 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         self.close()
 
 
-def _find_file(chosen: settings.Settings) -> Path | None:
-    """Return the file of a store, or None if the store is not a file."""
-    return read_file(chosen.storage).path if scheme_of(chosen.storage) in ("sqlite", "duckdb") else None
+def finish_opening(opening: Opening) -> Everhold:
+    """Return the engine that `begin_opening` began to open."""
+    return _finish_opening(Everhold, opening)
+
+
+def _finish_opening(
+    kind: type[E], opening: Opening, embedder: Embedder | None = None, also: Sequence[Embedder] = ()
+) -> E:
+    with ImportSection():  # while the model loads
+        from everhold.parts import build
+    return kind(build(opening.settings, embedder, also, opening.get_model))
 
 
 def _remember_counted(view: "View", items: Iterable[Any], count: Callable[[int], None]) -> "list[Memory]":

@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from everhold.adapters.address import read_file, scheme_of
-from everhold.adapters.in_process import InProcessSessions
-from everhold.encryption.recorded import read_recorded, record_fields
 from everhold.errors import MissingExtra
 from everhold.model import DataKey
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
-from everhold.ports.session_cache import SessionCache
 from everhold.settings import Settings, read_variable
 from everhold.stores import describe_place
 
 if TYPE_CHECKING:
     from everhold.encryption.deps import Encryption
     from everhold.ports.log_heads import SignedHeads
+    from everhold.ports.session_cache import SessionCache
 
 
 def make_encryption(settings: Settings, records: Records) -> "Encryption | None":
@@ -34,6 +32,7 @@ def make_encryption(settings: Settings, records: Records) -> "Encryption | None"
     # Few stores are encrypted, and these take a while to import.
     from everhold.encryption.deps import Encryption
     from everhold.encryption.fields import choose_fields, list_encryptable_fields
+    from everhold.encryption.recorded import read_recorded, record_fields
     from everhold.encryption.row_cipher import RowCipher
 
     recorded = list(read_recorded(records))
@@ -92,7 +91,7 @@ def _choose_heads_folder(settings: Settings) -> Path:
     return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
 
 
-def make_session_cache(settings: Settings, records: Records, encryption: "Encryption | None") -> SessionCache:
+def make_session_cache(settings: Settings, records: Records, encryption: "Encryption | None") -> "SessionCache":
     """Return the session cache; with encrypted messages or sessions, one that holds them encrypted."""
     cache = _choose_session_cache(settings, records)
     if encryption is None or {"messages", "sessions"}.isdisjoint(encryption.fields.read):
@@ -102,9 +101,11 @@ def make_session_cache(settings: Settings, records: Records, encryption: "Encryp
     return EncryptingSessionCache(cache, encryption.cipher)
 
 
-def _choose_session_cache(settings: Settings, records: Records) -> SessionCache:
+def _choose_session_cache(settings: Settings, records: Records) -> "SessionCache":
     chosen = settings.redis
     if settings.sessions == "auto":
+        from everhold.adapters.in_process import InProcessSessions
+
         return InProcessSessions(ttl_seconds=chosen.ttl_seconds, history=chosen.history)
     from everhold.adapters.redis import RedisOptions, RedisSessions  # needs an extra
     from everhold.sessions.secret import load_secret

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -12,7 +12,6 @@ from everhold.access.buffer import AccessBuffer
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.minilm import MiniLM
 from everhold.arguments.protocols import require_protocol
-from everhold.blob_places import make_archive_files, make_workspace_deps
 from everhold.context.earlier import EarlierSummaries
 from everhold.embedders import EmbeddingParts, begin_loading
 from everhold.embedding import (
@@ -31,13 +30,12 @@ from everhold.embedding import (
 )
 from everhold.errors import StoreUnavailable
 from everhold.language_models import make_language_model, make_question_model
-from everhold.maintenance.serving import find_serving_model, list_retired_models
-from everhold.model import EmbeddingModel, Message
+from everhold.maintenance.serving import ensure_serving_model, list_unused_models
+from everhold.model import EmbeddingModel
 from everhold.optional_parts import (
     encrypt_store,
     make_encryption,
     make_heads,
-    make_session_cache,
 )
 from everhold.ports.backup_targets import BackupTargets, NoBackupTargets
 from everhold.ports.embedder import Embedder
@@ -52,7 +50,7 @@ from everhold.remember.chunks import Chunking, make_chunks_for_model, make_chunk
 from everhold.remember.deps import ReadingOptions, WriteDeps
 from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Operation
-from everhold.sessions.deps import SessionDeps
+from everhold.session_parts import SessionParts, make_session_deps
 from everhold.settings import Settings
 from everhold.stores import do_all, make_sql_views, open_store
 
@@ -65,13 +63,15 @@ if TYPE_CHECKING:
     from everhold.maintenance.reembed import Cut
     from everhold.maintenance.reembedding import Reembedding
     from everhold.maintenance.schedule import MaintenanceThread
+    from everhold.model import Message
     from everhold.ports.data_engine import DataEngine
     from everhold.ports.log_heads import SignedHeads
     from everhold.ports.sql_views import SqlViews
+    from everhold.sessions.deps import SessionDeps
     from everhold.workspaces.deps import WorkspaceDeps
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Parts:
     """Everything an engine is made of. Only a change of the embedding model replaces any of it."""
 
@@ -80,7 +80,7 @@ class Parts:
     write_deps: WriteDeps
     recall_deps: RecallDeps
     access: AccessBuffer
-    session_deps: SessionDeps
+    sessions: SessionParts
     heads: "SignedHeads | None" = None
     reembedding: "Reembedding | None" = None
     maintenance: "MaintenanceThread | None" = None
@@ -99,12 +99,17 @@ class Parts:
     summaries: EarlierSummaries = field(default_factory=EarlierSummaries, repr=False)
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    @property
+    def session_deps(self) -> "SessionDeps":
+        """What the session verbs use."""
+        return self.sessions.get()
+
     def is_changing_model(self) -> bool:
         """Return whether everything is being embedded again by another first model."""
         return self.reembedding is not None and self.reembedding.is_running
 
-    def find_recall_deps(self, model: str | None) -> RecallDeps:
-        """Return the dependencies of a recall by a model, or by the serving model if it is None."""
+    def find_recall_deps(self, model: str | None = None) -> RecallDeps:
+        """Return the dependencies of a recall by a model; the default is the serving model."""
         return find_recall_deps(model, self.recall_deps, self.beside, self.write_deps.chunking.embedder.model)
 
     def embed_imported(self, organization: str, report: ReportProgress = ignore_progress) -> int:
@@ -133,6 +138,8 @@ class Parts:
     @cached_property
     def workspace_deps(self) -> "WorkspaceDeps":
         """What the verbs on workspaces use."""
+        from everhold.blob_places import make_workspace_deps
+
         return make_workspace_deps(self.settings, self.records, self.write_deps.scope_rows)
 
     @cached_property
@@ -168,7 +175,7 @@ class Parts:
             ZoneInfo(self.settings.timezone),
         )
 
-    def retell_episodes(self, messages: Sequence[Message], now: datetime, are_restored: bool) -> list[Operation]:
+    def retell_episodes(self, messages: "Sequence[Message]", now: datetime, are_restored: bool) -> list[Operation]:
         """Return the operations that update episodes when messages are deleted, or with the flag restored."""
         from everhold.episodes.erasure import forget_messages, restore_messages
 
@@ -200,7 +207,7 @@ class Parts:
                 parts = (
                     self.access.close,
                     self.recall_deps.candidates.close,
-                    self.session_deps.cache.close,
+                    self.sessions.close,
                     self.records.close,
                     *([self.data_engine.close] if "data_engine" in self.__dict__ else []),
                 )
@@ -255,10 +262,7 @@ def assemble(
     find_sql_views = partial(make_sql_views, settings, records)
     encryption = make_encryption(settings, records)
     records, candidates = encrypt_store(encryption, records, candidates)
-    if heads is not None:
-        from everhold.access.signing import SigningRecords
-
-        records = SigningRecords(records, heads.key)
+    records = _sign_lines(records, heads)
     chunking = add_beside(settings, _make_chunking(settings, embedder, tokenizer, encryption), beside)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
     reading = ReadingOptions(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
@@ -266,19 +270,30 @@ def assemble(
     drop = partial(do_all, summaries.clear, *([embedder.clear] if isinstance(embedder, CachedEmbedder) else []))
     write_deps = WriteDeps(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
     recall_deps = make_recall_deps(settings, records, candidates, embedder, thesaurus)
-    session_deps = _make_session_deps(settings, records, scope_rows, encryption)
+    make_deps = partial(make_session_deps, settings, records, scope_rows, encryption)
+    sessions = SessionParts(lambda: _connect_sessions(parts, make_deps()))
     access = _make_access_buffer(settings, records, heads)
-    parts = Parts(settings, records, write_deps, recall_deps, access, session_deps, heads, summaries=summaries)
+    parts = Parts(settings, records, write_deps, recall_deps, access, sessions, heads, summaries=summaries)
     parts.language_model = language_model
     parts.find_sql_views, parts.encryption = find_sql_views, encryption
-    _connect_sessions(parts)
     try:
+        if settings.sessions != "auto":
+            sessions.get()  # the address of a server may be wrong, which is said when the engine is opened
         parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)
     except BaseException:  # otherwise its thread would go on
         access.close()
         raise
     return parts
+
+
+def _sign_lines(records: Records, heads: "SignedHeads | None") -> Records:
+    """Return the store with the lines of the access log signed, if there is a key."""
+    if heads is None:
+        return records
+    from everhold.access.signing import SigningRecords
+
+    return SigningRecords(records, heads.key)
 
 
 def _make_chunking(
@@ -289,23 +304,16 @@ def _make_chunking(
     return Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap, hides_text=hides_text)
 
 
-def _connect_sessions(parts: Parts) -> None:
+def _connect_sessions(parts: Parts, session_deps: "SessionDeps") -> "SessionDeps":
     """Let session verbs index messages, and update episodes when messages are deleted."""
-    parts.session_deps = replace(parts.session_deps, retell=parts.retell_episodes)
-    if parts.settings.index_messages:
+    if not parts.settings.index_messages:
+        return replace(session_deps, retell=parts.retell_episodes)
+    return replace(
+        session_deps,
+        retell=parts.retell_episodes,
         # `parts.write_deps` is read at each call, because a change of model replaces it.
-        parts.session_deps = replace(
-            parts.session_deps, cut=lambda message: make_chunks_or_words([message], parts.write_deps.chunking)[0]
-        )
-
-
-def _make_session_deps(
-    settings: Settings, records: Records, scope_rows: ScopeRows, encryption: "Encryption | None"
-) -> SessionDeps:
-    sessions = make_session_cache(settings, records, encryption)
-    find_files = cache(partial(make_archive_files, settings, records, None if encryption is None else encryption.keys))
-    limit, interface = settings.text_bytes, settings.interface
-    return SessionDeps(records, scope_rows, sessions, limit, interface, find_archive_files=find_files)
+        cut=lambda message: make_chunks_or_words([message], parts.write_deps.chunking)[0],
+    )
 
 
 def _make_access_buffer(settings: Settings, records: Records, heads: "SignedHeads | None") -> AccessBuffer:
@@ -337,12 +345,12 @@ def _require_ports(
 
 def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], Embedder] | None) -> None:
     """Serve with the store's model, and begin changing it if the settings name another."""
-    serving = find_serving_model(parts.records, embedder.model, embedder.dimensions)
+    serving = ensure_serving_model(parts.records, embedder.model, embedder.dimensions)
     if parts.beside:
         mark_beside(parts.records, parts.beside, serving)
     if serving.name != embedder.model:
         _change_model(parts, serving, former or partial(make_former_embedder, parts.settings))
-    elif serving.dimensions != embedder.dimensions or list_retired_models(parts.records):
+    elif serving.dimensions != embedder.dimensions or list_unused_models(parts.records):
         _reembed(parts, serving, lambda: None)  # an earlier change has not deleted the old chunks
     for model in parts.beside.values():
         model.filling.start()

@@ -9,7 +9,7 @@ from everhold.errors import EncryptionError, EverholdError, InvalidInput
 from everhold.exchange import moving
 from everhold.maintenance.integrity import find_impossible_rows
 from everhold.maintenance.pipeline import read_runs
-from everhold.maintenance.serving import WordsOnly
+from everhold.maintenance.serving import WordsOnlyEmbedder
 from everhold.model import Chunk, Job, Memory, Organization
 from everhold.model.encrypted_values import is_encrypted
 from everhold.parts import Parts
@@ -114,7 +114,7 @@ def _find_problems(parts: Parts) -> list[str]:
     problems += _find_thread_problems(parts)
     if parts.heads is not None:
         problems += find_head_problems(parts.records, parts.heads)
-    if isinstance(parts.recall_deps.embedder, WordsOnly):
+    if isinstance(parts.recall_deps.embedder, WordsOnlyEmbedder):
         problems.append(
             f"model {parts.recall_deps.embedder.model!r}, by which the store was embedded, cannot be asked; "
             "recall goes by words alone until everything is embedded by the new model"

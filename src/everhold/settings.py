@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeGuard, get_args
+from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
 from urllib.parse import quote
 
-from pydantic import AfterValidator, Field, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from everhold.environment import PREFIX, merge_settings, name_variable, nest, read_variables, refuse_unknown
 from everhold.errors import InvalidSettings, format_value
@@ -63,6 +63,21 @@ def _check_not_empty(address: str) -> str:
 Address = Annotated[str, AfterValidator(_check_not_empty)]
 
 
+class _ValidatedByItself:
+    """Marks a section of settings that its own validator checks.
+
+    It is built when the section is first named. Otherwise the validator of `Settings` would contain those of all
+    sections, and building them would take a hundredth of a short command.
+    """
+
+    def __get_pydantic_core_schema__(self, section: type[SettingsSection], _: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(section.model_validate)
+
+
+S = TypeVar("S")
+Section = Annotated[S, _ValidatedByItself()]
+
+
 class Settings(SettingsSection):
     """Everything that can be chosen."""
 
@@ -71,7 +86,7 @@ class Settings(SettingsSection):
     vectors: Address = "auto"
     sessions: Address = "auto"
     blobs: Address = "auto"
-    embedding: Embedding = Embedding.model_construct()
+    embedding: Section[Embedding] = Embedding.model_construct()
     timezone: Timezone = "UTC"
     text_bytes: int = Field(default=1_000_000, ge=1)
     interface: str = Field(default="library", min_length=1, max_length=50)
@@ -80,23 +95,23 @@ class Settings(SettingsSection):
     grace_days: float = Field(default=30.0, ge=0)
     archive_days: float | None = Field(default=None, ge=0)
     slow_call_seconds: float = Field(default=1.0, gt=0)
-    sqlite: Sqlite = Sqlite.model_construct()
-    postgres: Postgres = Postgres.model_construct()
-    duckdb: Duckdb = Duckdb.model_construct()
-    dynamodb: Dynamodb = Dynamodb.model_construct()
-    chroma: ChromaSettings = ChromaSettings.model_construct()
-    redis: Redis = Redis.model_construct()
-    images: Images = Images.model_construct()
-    remember: Remember = Remember.model_construct()
+    sqlite: Section[Sqlite] = Sqlite.model_construct()
+    postgres: Section[Postgres] = Postgres.model_construct()
+    duckdb: Section[Duckdb] = Duckdb.model_construct()
+    dynamodb: Section[Dynamodb] = Dynamodb.model_construct()
+    chroma: Section[ChromaSettings] = ChromaSettings.model_construct()
+    redis: Section[Redis] = Redis.model_construct()
+    images: Section[Images] = Images.model_construct()
+    remember: Section[Remember] = Remember.model_construct()
     llm: Llm | None = None
-    maintenance: Maintenance = Maintenance.model_construct()
-    workspaces: WorkspaceSettings = WorkspaceSettings.model_construct()
-    log: Log = Log.model_construct()
+    maintenance: Section[Maintenance] = Maintenance.model_construct()
+    workspaces: Section[WorkspaceSettings] = WorkspaceSettings.model_construct()
+    log: Section[Log] = Log.model_construct()
     encryption: EncryptionSettings | None = None
-    uploads: Uploads = Uploads.model_construct()
-    connections: Connections = Connections.model_construct()
-    ask: AskSettings = AskSettings.model_construct()
-    voice: Voice = Voice.model_construct()
+    uploads: Section[Uploads] = Uploads.model_construct()
+    connections: Section[Connections] = Connections.model_construct()
+    ask: Section[AskSettings] = AskSettings.model_construct()
+    voice: Section[Voice] = Voice.model_construct()
     data: Path = Field(default_factory=lambda: _find_home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _find_home("XDG_CACHE_HOME", ".cache"))
 

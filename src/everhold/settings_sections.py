@@ -1,6 +1,5 @@
 """The sections of the settings: each class has the settings of one part, with their defaults and bounds."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -9,9 +8,10 @@ from pydantic import ConfigDict, Field, SecretStr, field_validator
 
 from everhold.model.base import DeferredModel
 from everhold.model.fields import MAX_DIMENSIONS
+from everhold.text.lazy_pattern import lazy_pattern
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
-_PASSWORD = re.compile(
+_PASSWORD = lazy_pattern(
     r"(?<=://)([^:/?#@]*:).*@"
     r"|(?<=[?&])((?:ssl)?password=)[^&]*"
     r"|(?<![?&\w])((?:ssl)?password\s*=\s*)(?:'(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\])*)",  # libpq's keywords

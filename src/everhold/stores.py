@@ -8,8 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from everhold.adapters.address import read_file, read_table, refuse_parameters, scheme_of
-from everhold.adapters.portable.scanned_vectors import ScannedVectors
-from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.adapters.usearch import UsearchVectors
 from everhold.arguments.protocols import require_protocol
@@ -92,6 +90,9 @@ def _open_installed(
 
 def _add_portable_indexes(records: Records) -> tuple[Records, SearchIndexes]:
     """Return a store without indexes of its own, with indexes that scan it."""
+    from everhold.adapters.portable.scanned_vectors import ScannedVectors
+    from everhold.adapters.portable.scanned_words import ScannedWords
+
     return records, SearchIndexes(ScannedWords(records), ScannedVectors(records))
 
 
@@ -102,7 +103,7 @@ def describe_place(settings: Settings) -> str:
 
 def _open_sqlite(settings: Settings) -> tuple[Records, SearchIndexes]:
     path, read_only = read_file(settings.storage)
-    options = SqliteOptions(path=path, read_only=read_only, **settings.sqlite.model_dump())
+    options = SqliteOptions(path=path, read_only=read_only, **dict(settings.sqlite))
     records = SqliteRecords(options)
     folder = options.path.with_name(options.path.name + ".vectors")
     vectors = UsearchVectors(records, folder)

@@ -1,20 +1,42 @@
-"""Value: the base of frozen dataclasses that are defined quickly.
+"""Values: frozen dataclasses that are defined quickly.
 
 `dataclass` compiles a function for each method that it adds. For the classes of a short command that is a twentieth of
-its start. A class whose equality, hash and repr are not on a hot path shares those of `Value` instead:
+its start. A class whose equality, hash and repr are not on a hot path shares those of `Value`, and its `__init__` is
+compiled when the first value is made, which most processes never do for most classes:
 
-    @dataclass(frozen=True, eq=False, repr=False)
+    @value_class
     class Page(Value):
         ...
 """
 
-from dataclasses import Field, fields
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from reprlib import recursive_repr
-from typing import Any
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+class _FieldsSignature:
+    """The signature of a class of values, for `help` and `inspect.signature`."""
+
+    def __get__(self, instance: object, kind: type) -> inspect.Signature:
+        whole = inspect.signature(_compile_init(kind))
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
 class Value:
     """Compares, hashes and prints a frozen dataclass as one with methods of its own does."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __signature__: ClassVar[Any] = _FieldsSignature()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
@@ -30,9 +52,48 @@ class Value:
         return f"{type(self).__qualname__}({shown})"
 
 
-def _list_compared(value: Any) -> list[Any]:
-    return [getattr(value, field.name) for field in _list_fields(value) if field.compare]
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def value_class(kind: type[T]) -> type[T]:
+    """Make a class a frozen dataclass. Its base is `Value`."""
+    made: Any = dataclass(init=False, eq=False, repr=False)(kind)
+
+    def compile_and_call(self: Any, *args: Any, **given: Any) -> None:
+        made.__init__ = _compile_init(made)
+        made.__init__(self, *args, **given)
+
+    made.__init__ = compile_and_call
+    return kind
 
 
-def _list_fields(value: Any) -> tuple[Field[Any], ...]:
-    return fields(value)
+def _compile_init(kind: Any) -> Callable[..., None]:
+    """Return the `__init__` that `dataclass` would make. Frozen values are set as `dataclass` sets them."""
+    scope: dict[str, Any] = {"_set": object.__setattr__, "_ABSENT": MISSING}
+    parameters, lines = [], []
+    for entry in fields(kind):
+        name, source = entry.name, entry.name
+        if entry.default_factory is not MISSING:
+            scope[f"_make_{name}"] = entry.default_factory
+            source = f"_make_{name}() if {name} is _ABSENT else {name}" if entry.init else f"_make_{name}()"
+            default = "_ABSENT"
+        else:
+            scope[f"_default_{name}"] = entry.default
+            default = "" if entry.default is MISSING else f"_default_{name}"
+        if entry.init:
+            parameters.append(f"{name}={default}" if default else name)
+        if entry.init or entry.default_factory is not MISSING:  # `__post_init__` sets other fields
+            lines.append(f"_set(self, {name!r}, {source})")
+    if getattr(kind, "__post_init__", None) is not None:
+        lines.append("self.__post_init__()")
+    exec("\n ".join([f"def __init__(self, {', '.join(parameters)}):", *lines, "pass"]), scope)
+    init: Callable[..., None] = scope["__init__"]
+    init.__qualname__ = f"{kind.__qualname__}.__init__"
+    init.__annotations__ = {entry.name: entry.type for entry in fields(kind) if entry.init} | {"return": None}
+    return init
+
+
+def _list_compared(instance: Any) -> list[Any]:
+    return [getattr(instance, field.name) for field in _list_fields(instance) if field.compare]
+
+
+def _list_fields(instance: Any) -> tuple[Field[Any], ...]:
+    return fields(instance)

@@ -11,11 +11,11 @@ from everhold.adapters.encryption import MasterKey, MasterKeys, StoredDataKeys, 
 from everhold.adapters.in_memory import InMemoryRecords
 from everhold.encryption.fields import EncryptedFields, choose_fields, list_encryptable_fields
 from everhold.encryption.records import EncryptingRecords
-from everhold.encryption.row_cipher import RowCipher, is_encrypted_hash
+from everhold.encryption.row_cipher import RowCipher
 from everhold.errors import InvalidInput
 from everhold.model import Memory
 from everhold.model.base import Row
-from everhold.model.encrypted_values import is_encrypted
+from everhold.model.encrypted_values import is_encrypted, is_encrypted_hash
 from everhold.ports.records import Records
 from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.catalog import get_key, get_table

@@ -10,5 +10,5 @@ pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 def test_a_killed_import_is_finished() -> None:
     # `python -m benchmarks.import_crash` kills it 30 times.
-    outcome = import_crash.run(choose_size(2, 8))
+    outcome = import_crash.run(choose_size(1, 8))
     assert outcome["different"] == []

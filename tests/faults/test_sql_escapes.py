@@ -1,4 +1,4 @@
-"""No statement leaves the sandbox: a few mutations of every seed. `benchmarks.sql_escapes` runs all, and measures."""
+"""No statement leaves the sandbox. `benchmarks.sql_escapes` runs all mutations of every seed, and measures."""
 
 from collections.abc import Iterator
 from random import Random
@@ -55,7 +55,7 @@ def test_the_guard_refuses_them(world: World, engine: SandboxedDataEngine) -> No
 
 @pytest.mark.slow
 def test_the_sandbox_holds_without_the_guard(world: World, engine: SandboxedDataEngine) -> None:
-    seeds, mutations = SEEDS[world.data.dialect], choose_size(1, 20)
+    seeds, mutations = SEEDS[world.data.dialect], choose_size(0, 20)
     toll = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], mutations, guarded=False)
     assert toll.escapes == []
     assert toll.statements == (mutations + 1) * (len(seeds) - BOMBS[world.data.dialect])

@@ -13,13 +13,38 @@ import pytest
 from benchmarks.backup_load import back_up_under_load, find_differences
 from everhold import Everhold, clock, settings, stores
 from everhold.backups.retention import KeepRule
-from everhold.errors import AlreadyExists, EverholdError, InvalidInput, NotFound, StoreUnavailable
+from everhold.errors import (
+    AlreadyExists,
+    EverholdError,
+    InvalidInput,
+    MasterKeyMissing,
+    NotFound,
+    StoreUnavailable,
+)
 from everhold.exchange import moving
-from everhold.model import AccessLog, Memory
+from everhold.model import (
+    AccessLog,
+    BackupTarget,
+    Counter,
+    Lease,
+    LogHead,
+    Memory,
+    MoveMark,
+    Outbox,
+    ProjectionState,
+    SchemaVersion,
+    Secret,
+)
 from everhold.model.base import Row
 from everhold.schema.operations import Delete, Hide, Increment, Put
 from everhold.testing.records_rows import make_family
+from tests.encrypted_engines import make_key
 from tests.engines import CALM, Store, find_tables_with, make_store, read_all_rows, records_of
+
+# Rows that describe one store, and lines that get new numbers in another.
+STORE_STATE: tuple[type[Row], ...] = (
+    AccessLog, BackupTarget, Counter, Lease, LogHead, MoveMark, Outbox, ProjectionState, SchemaVersion, Secret,
+)  # fmt: skip
 
 
 def compare_with(engine: Everhold, target: Path, place: str, **options: Any) -> None:
@@ -225,20 +250,24 @@ def test_a_used_store_is_refused_unless_rows_are_added(sqlite_store: Store, tmp_
     assert lost.id in {hit.memory.id for hit in alice.recall("tea")}
 
 
-def test_one_organization_or_one_user_is_restored(sqlite_store: Store, tmp_path: Path) -> None:
-    engine, target = sqlite_store.open(), tmp_path / "backups"
-    engine.create_organization("other")
-    engine.scope(organization="other", user="carol").remember("Carol sails")
-    engine.scope(user="alice", session="talk", project="boat").remember("Alice drinks tea", tags=["drink"])
-    engine.scope(user="bob").remember("Bob plays chess")
-    engine.backup(target)
-    Everhold.restore_backup(target, tmp_path / "organization.db", organization="other")
-    with Everhold.open(tmp_path / "organization.db", embedder=_embedder(), **CALM) as one:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "duckdb"])
+def test_one_organization_or_one_user_is_restored(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    store, target = make_store(kind, request, tmp_path), tmp_path / "backups"
+    with store.open() as engine:
+        engine.create_organization("other")
+        engine.scope(organization="other", user="carol").remember("Carol sails")
+        engine.scope(user="alice", session="talk", project="boat").remember("Alice drinks tea", tags=["drink"])
+        engine.scope(user="bob").remember("Bob plays chess")
+        engine.backup(target)
+    place = replace_place(store, request, tmp_path, "organization")
+    Everhold.restore_backup(target, place, organization="other")
+    with Everhold.open(place, embedder=_embedder(), **CALM) as one:
         assert find_tables_with(one, "Carol")
         assert not find_tables_with(one, "Alice")
         assert one.verify_log("other").intact
-    Everhold.restore_backup(target, tmp_path / "user.db", user="alice")
-    with Everhold.open(tmp_path / "user.db", embedder=_embedder(), **CALM) as one:
+    place = replace_place(store, request, tmp_path, "user")
+    Everhold.restore_backup(target, place, user="alice")
+    with Everhold.open(place, embedder=_embedder(), **CALM) as one:
         assert find_tables_with(one, "tea")
         assert not find_tables_with(one, "chess")
         assert not find_tables_with(one, "sails")
@@ -247,6 +276,12 @@ def test_one_organization_or_one_user_is_restored(sqlite_store: Store, tmp_path:
         assert not one.doctor().problems
     with pytest.raises(NotFound, match="no user 'nobody'"):
         Everhold.restore_backup(target, tmp_path / "nobody.db", user="nobody")
+
+
+def replace_place(store: Store, request: pytest.FixtureRequest, folder: Path, name: str) -> str:
+    """Return the address of another empty store of the same kind; of PostgreSQL there is one, which is emptied."""
+    (folder / name).mkdir()
+    return make_store(store.name, request, folder / name).storage
 
 
 def test_an_interrupted_restore_continues(sqlite_store: Store, tmp_path: Path) -> None:
@@ -287,7 +322,32 @@ def test_a_time_between_two_backups_is_reached(sqlite_store: Store, tmp_path: Pa
         Everhold.restore_backup(target, tmp_path / "never.db", as_of=moment - timedelta(days=9))
 
 
-# erasure
+# encryption and erasure
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "duckdb"])
+def test_an_encrypted_backup_is_restored(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    store, target = make_store(kind, request, tmp_path), tmp_path / "backups"
+    keys: dict[str, Any] = {"encryption": {"master_key": make_key(tmp_path), "per_user": True}}
+    with store.open(**keys) as engine:
+        alice = engine.scope(user="alice")
+        code = alice.remember("The zebra code is 1234", kind="vault")
+        alice.revise(code.id, text="The zebra code is 5678")
+        memory = alice.remember("Alice hides a zebra")
+        alice.revise(memory.id, text="Alice sold the zebra")
+        alice.remember("Bob plays chess")
+        engine.backup(target)
+        rows = read_all_rows(engine, without=STORE_STATE)
+    assert Everhold.verify_backup(target, **keys).intact
+    assert not any(b"zebra" in path.read_bytes() for path in list_files(target))
+    place = replace_place(store, request, tmp_path, "restored")
+    with pytest.raises(MasterKeyMissing):
+        Everhold.restore_backup(target, place)
+    Everhold.restore_backup(target, place, **keys)
+    with Everhold.open(place, embedder=_embedder(), **CALM, **keys) as restored:
+        assert read_all_rows(restored, without=STORE_STATE) == rows
+        assert restored.scope(user="alice").get(code.id).text == "The zebra code is 5678"
+        assert not restored.doctor().problems
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True])

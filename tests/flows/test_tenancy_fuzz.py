@@ -11,8 +11,9 @@ from benchmarks.tenancy_fuzz import WEIGHTS, run
 from everhold.model import Session
 from everhold.model.scope import Scope
 from tests.engines import LASTING, make_store
+from tests.exhaustive import choose_size
 
-ATTEMPTS = 3_000
+ATTEMPTS = choose_size(1_500, 3_000)
 
 
 @pytest.mark.timeout(240)

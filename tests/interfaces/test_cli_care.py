@@ -344,7 +344,7 @@ def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Pa
     assert "--store" in refused.err
     lost = run("move", "--from", "everhold.db", "--to", "memory://")
     assert lost.code == 2
-    assert "--to memory:// is gone when this command ends; name a store that lasts" in lost.err
+    assert "--to memory:// exists only while this command runs; name another store" in lost.err
     typo = run("move", "--from", "nosuch.db", "--to", "new.db")
     assert (typo.code, typo.err) == (2, f"everhold: no store at {tmp_path}/nosuch.db; name one that exists\n")
     assert list(tmp_path.glob("n*.db")) == []
@@ -411,7 +411,7 @@ def test_init_keeps_passwords_to_the_owner_and_takes_no_settings_file_for_a_stor
     assert stat.S_IMODE((tmp_path / "everhold.yaml").stat().st_mode) == 0o600
     refused = run("init", "--store", "x.yaml", "--overwrite")
     assert refused.code != 0
-    assert "x.yaml is a settings file and no store; write `everhold init x.yaml`" in refused.err
+    assert "x.yaml is a settings file, not a store; write `everhold init x.yaml`" in refused.err
     assert "secret" in (tmp_path / "everhold.yaml").read_text()
 
 

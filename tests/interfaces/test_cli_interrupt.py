@@ -50,6 +50,7 @@ def run_program(program: str, folder: Path) -> "subprocess.CompletedProcess[str]
 
 @pytest.mark.parametrize("module", LOADED)
 def test_an_interrupt_while_modules_load_ends_quietly(module: str, tmp_path: Path) -> None:
+    store_memories(tmp_path / "everhold.db", 1)  # numpy is loaded when a store is opened
     done = run_program(PROGRAM.format(module=module), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 

@@ -10,7 +10,7 @@ from everhold.ask.language.cues import match_cue
 from everhold.ask.language.numbers import read_number
 from everhold.ask.language.periods import TimeInterval, find_unit, read_period
 from everhold.ask.language.tokens import tokenize
-from everhold.ask.values import measure_edits
+from everhold.ask.values import measure_edit_distance
 
 TODAY = date(2024, 3, 15)
 UNIT_WORDS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
@@ -149,8 +149,8 @@ def test_the_longest_cue_is_matched(text: str, code: str, length: int) -> None:
 
 
 @given(st.text("abc", max_size=8), st.text("abc", max_size=8), st.integers(0, 4))
-def test_edits_are_symmetric_and_bounded(first: str, second: str, most: int) -> None:
-    edits = measure_edits(first, second, most)
-    assert edits == measure_edits(second, first, most)
-    assert 0 <= edits <= most + 1
-    assert (edits == 0) == (first == second) or most == 0
+def test_the_edit_distance_is_symmetric_and_bounded(first: str, second: str, limit: int) -> None:
+    distance = measure_edit_distance(first, second, limit)
+    assert distance == measure_edit_distance(second, first, limit)
+    assert 0 <= distance <= limit + 1
+    assert (distance == 0) == (first == second) or limit == 0

@@ -36,7 +36,7 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Patch, Put, Unhide, Where
 from everhold.schema.rows import Key
 from everhold.schema.table import Table
-from everhold.testing.records_rows import make_family, make_row, minutes_after_noon
+from everhold.testing.records_rows import add_minutes_to_noon, make_family, make_row
 from tests.engines import make_store
 
 PROCESS = multiprocessing.get_context("spawn")
@@ -184,9 +184,9 @@ class Counting(DuckdbRecords):
 
     looks = 0
 
-    def find_rows_in(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
+    def find_rows_by_columns(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
         self.looks += 1
-        return super().find_rows_in(table, columns, wanted)
+        return super().find_rows_by_columns(table, columns, wanted)
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(store: Counti
     one = looks(store, [Increment(Memory, keys[0], {"access_count": 1})])
     assert looks(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == one
 
-    assert looks(store, [Hide(User, ("org", "u"), "gone", minutes_after_noon(1))]) < 60
+    assert looks(store, [Hide(User, ("org", "u"), "gone", add_minutes_to_noon(1))]) < 60
     assert store.count(Memory, "org") == store.count(Tag, "org") == 0
     assert looks(store, [Unhide("org", "gone")]) < 60
     assert (store.count(Memory, "org"), store.count(Tag, "org")) == (300, 600)

@@ -14,7 +14,7 @@ from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.errors import InvalidSettings, ModelError, ModelUnavailable, StoreBusy
 from everhold.maintenance.reembed import ReembedWork, Stopped, drop_retired, reembed
 from everhold.maintenance.reembedding import Reembedding
-from everhold.maintenance.serving import WordsOnly, find_serving_model, list_models
+from everhold.maintenance.serving import WordsOnlyEmbedder, ensure_serving_model, list_models
 from everhold.model import Chunk, EmbeddingModel, Job, Lease, Memory, Scope
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.search_indexes import SearchIndexes
@@ -60,7 +60,7 @@ class Change:
     def __init__(self, records: SqliteRecords) -> None:
         self.records = records
         self.new = Counting()
-        self.serving = find_serving_model(records, OLD.model, OLD.dimensions)
+        self.serving = ensure_serving_model(records, OLD.model, OLD.dimensions)
         self.texts = [f"fact {number} about {word}" for number, word in enumerate(["tea", "rain", "piano"] * 12)]
         self.ids = [one.id for one in remember(self.make_write_deps(OLD), SCOPE, self.texts)]
         remember(self.make_write_deps(OLD), OTHER, ["bolt likes coffee", "bolt likes snow"])
@@ -95,7 +95,7 @@ class Change:
         return EmbeddingModel(name=self.new.model, dimensions=self.new.dimensions, status="building")
 
     def thread(self, switched: Callable[[], None] = lambda: None) -> Reembedding:
-        serving = find_serving_model(self.records, self.new.model, self.new.dimensions)
+        serving = ensure_serving_model(self.records, self.new.model, self.new.dimensions)
         return Reembedding(
             self.records, self.cut, old=serving, new=self.target, switched=switched, batch=BATCH, settle_seconds=0.01
         )
@@ -131,17 +131,17 @@ def stop_after(batches: int) -> Callable[[int], None]:
 class TestServing:
     def test_the_first_model_serves_and_is_remembered(self, change: Change) -> None:
         assert describe(change.serving) == ("small", 32, "serving", 1)
-        assert find_serving_model(change.records, "large", 96) == change.serving
+        assert ensure_serving_model(change.records, "large", 96) == change.serving
 
     def test_a_store_without_a_row_is_served_by_the_model_of_its_chunks(self, change: Change) -> None:
         change.records.commit([Delete(EmbeddingModel, ("small",))])
-        assert describe(find_serving_model(change.records, "large", 96)) == ("small", 32, "serving", 1)
+        assert describe(ensure_serving_model(change.records, "large", 96)) == ("small", 32, "serving", 1)
 
     def test_a_read_only_store_is_only_read(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.db"
         SqliteRecords(SqliteOptions(path)).close()
         records = SqliteRecords(SqliteOptions(path, read_only=True))
-        assert find_serving_model(records, "large", 96).name == "large"
+        assert ensure_serving_model(records, "large", 96).name == "large"
         records.close()
 
 
@@ -310,7 +310,7 @@ class TestReembed:
 
 class TestWordsOnly:
     def test_without_the_old_model_words_go_on_working(self, change: Change) -> None:
-        lost = WordsOnly(change.serving)
+        lost = WordsOnlyEmbedder(change.serving)
         writer = change.make_write_deps(change.new, also=lost)
         (memory,) = remember(writer, SCOPE, ["the kettle whistles"])
         assert change.best(lost, "whistling kettles") == memory.id

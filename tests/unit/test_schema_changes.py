@@ -29,8 +29,8 @@ from everhold.schema.changes import (
     SchemaChange,
     Version,
     apply_change,
-    table_from_json,
-    table_to_json,
+    decode_table,
+    encode_table,
 )
 from everhold.schema.operations import Put
 from everhold.schema.sql import create_indexes, create_table
@@ -93,7 +93,7 @@ def test_versions_are_numbered_without_a_gap() -> None:
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
 def test_a_table_survives_json(table: Table) -> None:
-    assert table_from_json(json.loads(json.dumps(table_to_json(table)))) == table
+    assert decode_table(json.loads(json.dumps(encode_table(table)))) == table
 
 
 @pytest.mark.parametrize("entity", CATALOG, ids=lambda entity: entity.__name__)

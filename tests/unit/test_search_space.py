@@ -109,9 +109,9 @@ class TestFollowing:
 
     def test_a_long_absence_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         follower = FeedFollower(InMemoryRecords())
-        assert not follower.was_absent
+        assert not follower.has_lost_place
         later = clock.now() + timedelta(days=7)
         monkeypatch.setattr(clock, "now", lambda: later)
-        assert follower.was_absent
+        assert follower.has_lost_place
         follower.jump()
-        assert not follower.was_absent
+        assert not follower.has_lost_place

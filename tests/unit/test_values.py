@@ -1,11 +1,14 @@
-"""A Value compares, hashes and prints like a dataclass with methods of its own."""
+"""A Value is made, compares, hashes and prints like a dataclass with methods of its own."""
 
-from dataclasses import dataclass, field
+import inspect
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any
 
 import pytest
 
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class Plain:
     secret: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Shared(Value):
     name: str
     count: int = 0
@@ -24,9 +27,29 @@ class Shared(Value):
     secret: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Other(Shared):
     pass
+
+
+@dataclass(frozen=True)
+class PlainDefaults:
+    name: str
+    names: list[str] = field(default_factory=list)
+    length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", len(self.name))
+
+
+@value_class
+class Defaults(Value):
+    name: str
+    names: list[str] = field(default_factory=list)
+    length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", len(self.name))
 
 
 ROWS: list[tuple[Any, ...]] = [("a",), ("a", 1), ("b", 1), ("a", 1, "noted"), ("a", 1, "", "hidden")]
@@ -48,3 +71,41 @@ def test_values_print_as_dataclasses_do(row: tuple[Any, ...]) -> None:
 def test_values_of_different_classes_differ() -> None:
     assert Shared("a") != Other("a")
     assert Shared("a") != Plain("a")
+
+
+@pytest.mark.parametrize("kind", [PlainDefaults, Defaults])
+def test_defaults_are_made_for_each_value(kind: Callable[..., Any]) -> None:
+    first, second = kind("a"), kind(name="bc", names=["d"])
+    assert (first.names, first.length, second.names, second.length) == ([], 1, ["d"], 2)
+    assert first.names is not kind("a").names
+
+
+@pytest.mark.parametrize("arguments", [(), ("a", ["b"], 3)])
+def test_wrong_arguments_are_refused_as_dataclasses_refuse_them(arguments: tuple[Any, ...]) -> None:
+    errors = []
+    for kind in (PlainDefaults, Defaults):
+        with pytest.raises(TypeError) as refused:
+            kind(*arguments)
+        errors.append(str(refused.value))
+    assert errors[1] == errors[0].replace("PlainDefaults", "Defaults")
+
+
+def test_the_signature_and_the_fields_are_known_before_the_first_value() -> None:
+    @value_class
+    class Fresh(Value):
+        name: str
+        count: int = 0
+
+    assert str(inspect.signature(Fresh)) == "(name: str, count: int = 0) -> None"
+    assert [entry.name for entry in fields(Fresh)] == ["name", "count"]
+    assert Fresh("a") == Fresh("a", count=0)
+
+
+def test_a_value_is_frozen_and_can_be_replaced_and_pickled() -> None:
+    shared = Shared("a", 1)
+    with pytest.raises(FrozenInstanceError):
+        setattr(shared, "name", "b")  # noqa: B010
+    with pytest.raises(FrozenInstanceError):
+        delattr(shared, "name")
+    assert replace(shared, name="b") == Shared("b", 1)
+    assert pickle.loads(pickle.dumps(shared)) == shared

@@ -54,7 +54,7 @@ class AccessBuffer:
         """How many lines wait to be written."""
         return len(self._waiting)
 
-    def note(self, event: AccessEvent, memory_ids: Sequence[str] = ()) -> None:
+    def add(self, event: AccessEvent, memory_ids: Sequence[str] = ()) -> None:
         """Add an event, with the ids of the memories that were read."""
         address = caller_address.get()
         if address is not None:

@@ -1,4 +1,4 @@
-"""A store that signs log lines as they are written, so that a line added without the key is noticed."""
+"""A wrapper of a store that signs each line of the access log, so that a line added without the key is noticed."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _NONCE_BYTES = 8
 
 
 def sign_digest(key: Key, digest: bytes) -> bytes:
-    """Return a signature with a random nonce: two equal lines get different ones, so a copied line is detected."""
+    """Return a signature with a random nonce. Equal lines get different signatures, so a copied line is detected."""
     nonce = os.urandom(_NONCE_BYTES)
     return nonce + key.sign(nonce, digest)
 
@@ -32,7 +32,7 @@ def is_signed(key: Key, line: AccessLog) -> bool:
 
 
 class SigningRecords:
-    """Delegates to another store and signs log lines, and the records of purged logs, in every commit."""
+    """Passes calls on to another store. In each commit it signs log lines, and the notes of purged log lines."""
 
     def __init__(self, inner: Records, key: Key) -> None:
         self._inner = inner

@@ -4,7 +4,6 @@ import io
 import math
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
@@ -24,7 +23,7 @@ from everhold.model.fields import (
     walk_json,
 )
 from everhold.model.fields import check_time as check_field_time
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 # Takes a value and the argument's name; returns the value to use, or raises InvalidInput.
 Check = Callable[[Any, str], Any]
@@ -296,7 +295,7 @@ def _check_content(value: Any, name: str) -> bytes:
         ) from None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Checked(Value):
     """The check that an annotation carries: `Annotated[str, Checked(…)]`."""
 

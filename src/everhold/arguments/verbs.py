@@ -5,7 +5,6 @@ import inspect
 import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePath
 from types import FunctionType, NoneType, UnionType
@@ -16,7 +15,7 @@ from everhold.arguments.checks import SEQUENCE_LENGTH, Check, Checked
 from everhold.errors import EverholdError, InvalidInput, UnknownField
 from everhold.model.access import LoggedOperation
 from everhold.model.validation import suggest_name
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 _OPERATION = "logged_operation"
 _SUBJECTS = ("memory_id", "source_id")
@@ -107,7 +106,7 @@ def _make_mismatch_check(alternatives: Sequence[Any]) -> Check:
     return check
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class _Signature(Value):
     """The checks of a verb's arguments, by position and by name."""
 
@@ -130,8 +129,7 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
     for parameter in parameters:
         hint = parameter.annotation
         if parameter.kind is parameter.VAR_KEYWORD and get_origin(hint) is Unpack:
-            fields = get_type_hints(get_args(hint)[0], include_extras=True)
-            named |= {name: make_check(field) for name, field in fields.items()}
+            named |= _make_field_checks(get_args(hint)[0])
             has_fields = True
             continue
         check = make_check(hint)
@@ -145,10 +143,18 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
     return _Signature(tuple(positional), surplus, named, others, has_fields, _strip_signature(whole))
 
 
+@functools.cache  # several verbs take the same fields
+def _make_field_checks(fields: Any) -> Mapping[str, Check]:
+    """Return the check of each field of a TypedDict."""
+    return {name: make_check(field) for name, field in get_type_hints(fields, include_extras=True).items()}
+
+
 def _strip_signature(signature: inspect.Signature) -> inspect.Signature:
-    parameters = [
-        parameter.replace(annotation=_strip_checks(parameter.annotation)) for parameter in signature.parameters.values()
-    ]
+    parameters = []
+    for parameter in signature.parameters.values():
+        annotation = _strip_checks(parameter.annotation)
+        is_plain = annotation is parameter.annotation  # most are, and making another parameter takes a while
+        parameters.append(parameter if is_plain else parameter.replace(annotation=annotation))
     return signature.replace(parameters=parameters)
 
 
@@ -184,7 +190,7 @@ V = TypeVar("V", bound=Callable[..., Any])
 def log_as(operation: LoggedOperation) -> Callable[[V], V]:
     """Make a decorator that names the operation under which the access log has failed calls of a verb.
 
-    The verb's class logs them with its method `_note_failure`, and slow calls with `_log_slow_call`.
+    The verb's class logs them with its method `_log_failure`, and slow calls with `_log_slow_call`.
     """
 
     def mark(verb: V) -> V:
@@ -236,7 +242,7 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
             return verb(*args, **given)
         except EverholdError as error:
             if operation is not None:
-                args[0]._note_failure(operation, _find_memory_id(signature, args, given), error)
+                args[0]._log_failure(operation, _find_memory_id(signature, args, given), error)
             raise
         finally:
             if operation is not None and time.perf_counter() - started >= args[0]._slow_call_seconds:

@@ -1,6 +1,7 @@
-"""The chance that a reading is right: a logistic model of what was understood and how much had to be assumed.
+"""Estimate the probability that a reading of a question is right, by logistic regression.
 
-The weights are in confidence.json; `everhold eval fit-sql` makes that file from questions whose SQL is known.
+The features say what was understood and how much had to be assumed. The weights are in confidence.json, which
+`everhold eval fit-sql` writes from questions whose SQL is known.
 """
 
 import json
@@ -14,66 +15,95 @@ from everhold.ask.frame import AnyPredicate, Membership, QueryFrame
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.draft import FrameDraft
 from everhold.ask.linking.beam import Assignment
+from everhold.ask.linking.mention import TABLE
 
 _DECIMALS = 4
 
+# Codes of a draft (see `language/cues.py`) that stay if the grammar has not used an item: words that nothing names;
+# columns, values, numbers and periods; and the cues that change a result.
+_UNKNOWN_WORD = "x"
+_MENTION_CODES = "CVNP"
+_CUE_CODES = "nB|s><ck}mae$SAlw#"
+
+# After "list", "how many", "and" or a comma, unknown words before "of", "in" or "is": "list the xyz of each customer".
+_UNKNOWN_HEAD = re.compile(r"[L#&,]x+[fi=]")
+
+# A name that matches at least this well is whole. A lead below the second number is close.
+_WHOLE_NAME, _CLOSE_MARGIN = 0.95, 0.15
+
 
 class Features(NamedTuple):
-    """What confidence is computed from, each from 0 to 1.
-
-    unexplained, unread and unread_cues count words that nothing names, mentions and cues that the grammar did not use;
-    weakest and mean are scores of mentions; margin is the lead over the next reading, close that it is small; clean
-    says that every word was used and every name is whole; flat that one table is read without groups;
-    missing_head that a word nothing explains stands where the question says what it wants.
-    """
+    """The inputs of the model, each from 0 to 1. A count is divided by a number that it rarely exceeds."""
 
     unexplained: float
+    """How many words name nothing."""
     unread: float
+    """How many columns, values, numbers and periods the grammar did not use."""
     unread_cues: float
+    """How many cues the grammar did not use."""
     unread_tables: float
+    """How many tables that the question names are not in the query."""
     weakest: float
+    """The lowest score of a mention."""
     mean: float
+    """The mean score of the mentions."""
     margin: float
+    """The lead over the next reading."""
     tables: float
+    """How many tables are joined."""
     nested: float
+    """How many conditions have a subquery."""
     combined: float
+    """Whether the query is a union, an intersection or a difference."""
     grouped: float
     ordered: float
     filters: float
+    """How many conditions the query has."""
     length: float
+    """How many tokens the question has."""
     uncertain: float
+    """Whether a name was matched by its spelling or by a similar word, or is unknown."""
     shown: float
+    """How many columns the result has."""
     sentences: float
+    """Whether the question has more than one sentence."""
     repeats: float
+    """Whether a join may repeat rows of the result."""
     clean: float
+    """Whether every word was used and every name is whole."""
     close: float
+    """Whether the lead over the next reading is small."""
     implied_group: float
+    """Whether the query has groups that the question does not ask for."""
     key_group: float
+    """Whether the query has groups over joined tables."""
     flat: float
+    """Whether the query reads one table without groups and subqueries."""
     missing_head: float
+    """Whether the words that say what to show name nothing."""
 
 
 def measure_features(
     frame: QueryFrame, draft: FrameDraft, assignment: Assignment, margin: float, length: int
 ) -> Features:
-    """Return the features of a reading. `margin` is in units of score, `length` the number of tokens."""
+    """Return the features of a reading. `margin` is its lead in score, `length` the question's number of tokens."""
     scores = [min(mention.score, 1.0) for mention in assignment.mentions] or [0.0]
     tables = set(list_tables(frame))
-    inner = [condition for condition in frame.where if _is_nested(condition)]
-    left = draft.codes
-    plain = [item for item in frame.select if not item.is_aggregate]
-    problems = sum(left.count(code) for code in "xCVNPnB|s><ck}mae$SAlw#")
-    named = {table.name for place, table in draft.tables() if left[place] == "T"}
+    subqueries = [condition for condition in frame.where if _is_nested(condition)]
+    subquery_tables = {table for condition in subqueries for table in _list_subquery_tables(condition)}
+    plain_columns = [item for item in frame.select if not item.is_aggregate]
+    unknown, unread, unread_cues = (_count(draft, codes) for codes in (_UNKNOWN_WORD, _MENTION_CODES, _CUE_CODES))
+    unread_tables = {table.name for position, table in draft.tables() if draft.codes[position] == TABLE}
     return Features(
-        unexplained=_scale(left.count("x"), 4),
-        unread=_scale(sum(left.count(code) for code in "CVNP"), 3),
-        unread_cues=_scale(sum(left.count(code) for code in "nB|s><ck}mae$SAlw#"), 3),
-        unread_tables=_scale(len(named - tables - {t for c in inner for t in _inner_tables(c)}), 2),
+        unexplained=_scale(unknown, 4),
+        unread=_scale(unread, 3),
+        unread_cues=_scale(unread_cues, 3),
+        unread_tables=_scale(len(unread_tables - tables - subquery_tables), 2),
         weakest=min(scores),
         mean=sum(scores) / len(scores),
         margin=max(0.0, min(margin, 1.0)),
         tables=_scale(len(tables) - 1, 3),
-        nested=_scale(len(inner), 2),
+        nested=_scale(len(subqueries), 2),
         combined=float(frame.combined is not None),
         grouped=float(bool(frame.group)),
         ordered=float(bool(frame.order)),
@@ -82,14 +112,19 @@ def measure_features(
         uncertain=float(any(mention.why in ("similar", "similar word", "unknown") for mention in assignment.mentions)),
         shown=_scale(len(frame.select), 4),
         sentences=_scale(draft.originals.rstrip(".").count("."), 1),
-        repeats=float(bool(plain) and len(tables) > 1 and not frame.group and not frame.distinct),
-        clean=float(problems == 0 and min(scores) >= 0.95),
-        close=float(margin < 0.15),
+        repeats=float(bool(plain_columns) and len(tables) > 1 and not frame.group and not frame.distinct),
+        clean=float(unknown + unread + unread_cues == 0 and min(scores) >= _WHOLE_NAME),
+        close=float(margin < _CLOSE_MARGIN),
         implied_group=float(bool(frame.group) and not draft.group and not frame.having and not draft.most),
         key_group=float(len(tables) > 1 and bool(frame.group)),
-        missing_head=float(re.search(r"[L#&,]x+[fi=]", draft.originals) is not None),
-        flat=float(len(tables) == 1 and not inner and not frame.group and not frame.combined),
+        missing_head=float(_UNKNOWN_HEAD.search(draft.originals) is not None),
+        flat=float(len(tables) == 1 and not subqueries and not frame.group and not frame.combined),
     )
+
+
+def _count(draft: FrameDraft, codes: str) -> int:
+    """Return how many items with these codes the grammar has not used."""
+    return sum(draft.codes.count(code) for code in codes)
 
 
 def _is_nested(condition: object) -> bool:
@@ -98,20 +133,22 @@ def _is_nested(condition: object) -> bool:
     return isinstance(condition, Membership) or getattr(condition, "frame", None) is not None
 
 
-def _inner_tables(condition: object) -> list[str]:
+def _list_subquery_tables(condition: object) -> list[str]:
     return list(list_tables(condition.frame)) if isinstance(condition, Membership) else []
 
 
-def _scale(count: float, most: int) -> float:
-    return max(0.0, min(count / most, 1.0))
+def _scale(count: float, maximum: int) -> float:
+    return max(0.0, min(count / maximum, 1.0))
 
 
 def estimate_confidence(features: Features, weights: Mapping[str, float] | None = None) -> float:
-    """Return the chance, from 0 to 1, that a reading with these features is right."""
-    chosen = WEIGHTS if weights is None else weights
-    total = chosen["base"] + sum(chosen[name] * value for name, value in features._asdict().items())
-    return round(1 / (1 + math.exp(-total)), _DECIMALS)
+    """Return the probability that a reading with these features is right; by default, with the fitted weights.
+
+    The weight "base" is the intercept.
+    """
+    weights = WEIGHTS if weights is None else weights
+    log_odds = weights["base"] + sum(weights[name] * value for name, value in features._asdict().items())
+    return round(1 / (1 + math.exp(-log_odds)), _DECIMALS)
 
 
-_FITTED = json.loads(Path(__file__).with_name("confidence.json").read_text("utf-8"))
-WEIGHTS: Mapping[str, float] = _FITTED["weights"]
+WEIGHTS: Mapping[str, float] = json.loads(Path(__file__).with_name("confidence.json").read_text("utf-8"))["weights"]

@@ -46,7 +46,7 @@ class ValueDomains:
 def _list_overlapping(values: ValueIndex) -> Iterable[tuple[ColumnRef, ColumnRef]]:
     sizes: Counter[ColumnRef] = Counter()
     shared: Counter[tuple[ColumnRef, ColumnRef]] = Counter()
-    for refs in values.list_columns_of_values():
+    for refs in values.group_columns_by_value():
         sizes.update(refs)
         if len(refs) <= _MOST_COLUMNS:
             shared.update(combinations(sorted(refs), 2))

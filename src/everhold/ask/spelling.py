@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from everhold.ask.language.cues import PHRASES
 from everhold.ask.profile.names import split_name
 from everhold.ask.schema import AskSchema
-from everhold.ask.values import measure_edits
+from everhold.ask.values import measure_edit_distance
 from everhold.text.terms import fold
 
 _SHORTEST = 4  # letters; shorter words have too many neighbours
@@ -43,7 +43,7 @@ def _is_misspelled(word: str, known: str) -> bool:
             and word[differing[1]] == known[differing[0]]
         )
         return is_swap or (len(differing) == 1 and len(word) >= _SHORTEST_REPLACED)
-    return measure_edits(word, known, 1) <= 1
+    return measure_edit_distance(word, known, 1) <= 1
 
 
 def replace_words(question: str, corrections: Iterable[tuple[str, str]]) -> str:

@@ -1,4 +1,7 @@
-"""Which column holds which value, found by the words of a question: exact, by stems, or nearly."""
+"""An index of the values in text columns. It finds the values that words of a question name.
+
+A match is exact, by the stems of the words, by an adjective ("european" for "europe"), or by a small edit distance.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,15 +14,26 @@ from everhold.ask.language.tokens import split_words
 from everhold.ask.schema import ColumnRef
 from everhold.ports.table_content import Cell, TableContent
 
-_LONGEST_VALUE = 12  # words; longer texts are no names that a question repeats
-_SHORTEST_FUZZY = 5  # letters
-_LETTERS_PER_EDIT = 6  # one edit may differ in six letters
-_SUFFIXES = ("n", "an", "ian", "ean", "ese", "ish", "i", "s")  # "european" of "europe"
+# In words. Longer values are sentences, which a question does not repeat.
+_MAX_VALUE_WORDS = 12
+
+# In letters. Shorter words differ from too many others by one letter.
+_MIN_FUZZY_LETTERS = 5
+
+# One edit is allowed for every six letters.
+_LETTERS_PER_EDIT = 6
+
+# Endings that turn a name into an adjective: "europe" + "an". A name without its ending has at least four letters.
+_ADJECTIVE_SUFFIXES = ("n", "an", "ian", "ean", "ese", "ish", "i", "s")
+_MIN_NAME_LETTERS = 4
+
+# The similarity of each kind of match, set by hand: only the order of the kinds matters, and that an edit costs 0.1.
+_PADDED, _SAME_STEMS, _COUNTRY_ADJECTIVE, _ADJECTIVE, _MISSPELLED, _PER_EDIT = 0.97, 0.9, 0.9, 0.8, 0.85, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class StoredValue:
-    """A value as its column stores it."""
+    """A value and the column that holds it."""
 
     ref: ColumnRef
     raw: Cell
@@ -27,17 +41,21 @@ class StoredValue:
 
 @dataclass(frozen=True)
 class ValueMatch:
-    """A stored value that words of a question name. `likeness` is 1 if they are equal but for case and spaces."""
+    """A stored value that words of a question name.
+
+    `similarity` is 1 if they are equal except for case and spacing. `why` is the kind of match: "exact", "stem",
+    "derived" or "similar".
+    """
 
     value: StoredValue
-    likeness: float
+    similarity: float
     why: str
 
 
 class TableValues:
-    """The values of the text columns of one table by their words and by the stems of these.
+    """The values of one table's text columns, by their words and by the stems of their words.
 
-    Numbers are left out: a question writes them as they are.
+    Values that consist of digits are not indexed, because a number in a question is read as a number.
     """
 
     def __init__(self, table: TableContent) -> None:
@@ -53,13 +71,13 @@ class TableValues:
 
     def _add(self, value: StoredValue) -> None:
         words = tuple(split_words(str(value.raw)))
-        if words and len(words) <= _LONGEST_VALUE and not all(word.isdigit() for word in words):
+        if words and len(words) <= _MAX_VALUE_WORDS and not all(word.isdigit() for word in words):
             self.exact[words].append(value)
             self.stemmed[tuple(map(stem, words))].append(value)
 
     @cached_property
     def by_first_letter(self) -> dict[tuple[str, int], list[tuple[str, ...]]]:
-        """The words of values by the first letter and the number of words: where a misspelled value is looked for."""
+        """The words of values, by first letter and number of words. A misspelled value is searched in one group."""
         grouped: dict[tuple[str, int], list[tuple[str, ...]]] = defaultdict(list)
         for words in self.exact:
             grouped[words[0][:1], len(words)].append(words)
@@ -67,21 +85,21 @@ class TableValues:
 
 
 class ValueIndex:
-    """The values of several tables. Each table is indexed once, whichever tables it is searched with."""
+    """The values of several tables. The index of each table is built once and shared by every `ValueIndex` with it."""
 
     def __init__(self, tables: Iterable[TableContent]) -> None:
         self._set_parts(map(TableValues, tables))
 
     @classmethod
     def join(cls, tables: Iterable[TableValues]) -> "ValueIndex":
-        """Return the index of tables that have been indexed, in their order."""
+        """Return an index that searches these tables, in this order."""
         joined = cls(())
         joined._set_parts(tables)
         return joined
 
     def _set_parts(self, tables: Iterable[TableValues]) -> None:
         self._tables = tuple(tables)
-        # Few words of a question begin a value, and only for those each table is looked at.
+        # Most words of a question begin no value. One look into these sets saves a look into every table.
         self._first_words = frozenset[str]().union(*(table.first_words for table in self._tables))
         self._first_stems = frozenset[str]().union(*(table.first_stems for table in self._tables))
 
@@ -95,8 +113,8 @@ class ValueIndex:
             return []
         return [value for table in self._tables for value in table.stemmed.get(stems, ())]
 
-    def list_columns_of_values(self) -> Iterator[set[ColumnRef]]:
-        """Yield, for each value, the columns that hold it."""
+    def group_columns_by_value(self) -> Iterator[set[ColumnRef]]:
+        """Yield a set for each value: the columns that hold it."""
         columns: dict[tuple[str, ...], set[ColumnRef]] = defaultdict(set)
         for table in self._tables:
             for words, stored in table.exact.items():
@@ -104,59 +122,64 @@ class ValueIndex:
         yield from columns.values()
 
     def find_exact(self, words: Sequence[str]) -> list[ValueMatch]:
-        """Return the values that are these words, in lower case, or the same but for their endings."""
+        """Return the values that consist of these words, which are in lower case.
+
+        If there is none, return those with the same stems, or else those whose adjective the words are.
+        """
         exact = self._get_exact(tuple(words))
         if exact:
-            # A value with spaces around it is less likely meant than one that is stored as it is written.
-            return [ValueMatch(value, 0.97 if _is_padded(value) else 1.0, "exact") for value in exact]
+            # If " Paris" and "Paris" are both stored, the question means the one without the space.
+            return [ValueMatch(value, _PADDED if _is_padded(value) else 1.0, "exact") for value in exact]
         stemmed = self._get_stemmed(tuple(map(stem, words)))
-        return [ValueMatch(value, 0.9, "stem") for value in stemmed] or self._find_derived(words)
+        return [ValueMatch(value, _SAME_STEMS, "stem") for value in stemmed] or self._find_by_adjective(words)
 
-    def _find_derived(self, words: Sequence[str]) -> list[ValueMatch]:
-        """Return the values that these words are an adjective of, as "european" is of "europe"."""
+    def _find_by_adjective(self, words: Sequence[str]) -> list[ValueMatch]:
+        """Return the values whose adjective the words are: "europe" for "european", "germany" for "german"."""
         for name in COUNTRY_NAMES.get(" ".join(words), ()):
             if values := self._get_exact(tuple(name.split())):
-                return [ValueMatch(value, 0.9, "derived") for value in values]
-        if len(words) != 1 or len(words[0]) < _SHORTEST_FUZZY:
+                return [ValueMatch(value, _COUNTRY_ADJECTIVE, "derived") for value in values]
+        if len(words) != 1 or len(words[0]) < _MIN_FUZZY_LETTERS:
             return []
-        for suffix in _SUFFIXES:
+        for suffix in _ADJECTIVE_SUFFIXES:
             base = words[0].removesuffix(suffix)
-            if base != words[0] and len(base) >= 4:
+            if base != words[0] and len(base) >= _MIN_NAME_LETTERS:
                 for candidate in (base, base + "a", base + "e"):
                     if values := self._get_exact((candidate,)):
-                        return [ValueMatch(value, 0.8, "derived") for value in values]
+                        return [ValueMatch(value, _ADJECTIVE, "derived") for value in values]
         return []
 
     def find_similar(self, words: Sequence[str]) -> list[ValueMatch]:
-        """Return the values that differ from these words in few letters, the nearest first."""
+        """Return the values within a small edit distance of these words, nearest first."""
         text = " ".join(words)
-        allowed = len(text) // _LETTERS_PER_EDIT
-        if len(text) < _SHORTEST_FUZZY or not allowed:
+        max_edits = len(text) // _LETTERS_PER_EDIT
+        if len(text) < _MIN_FUZZY_LETTERS or not max_edits:
             return []
+        # The first letter and the number of words must agree, so that only one group of values is compared.
         group = text[:1], len(words)
         candidates = (candidate for table in self._tables for candidate in table.by_first_letter.get(group, ()))
         matches: list[ValueMatch] = []
         for candidate in dict.fromkeys(candidates):
-            distance = measure_edits(text, " ".join(candidate), allowed)
-            if distance <= allowed:
-                likeness = 0.85 - 0.1 * distance
-                matches.extend(ValueMatch(value, likeness, "similar") for value in self._get_exact(candidate))
-        return sorted(matches, key=lambda match: -match.likeness)
+            distance = measure_edit_distance(text, " ".join(candidate), max_edits)
+            if distance <= max_edits:
+                similarity = _MISSPELLED - _PER_EDIT * distance
+                matches.extend(ValueMatch(value, similarity, "similar") for value in self._get_exact(candidate))
+        return sorted(matches, key=lambda match: -match.similarity)
 
 
 def _is_padded(value: StoredValue) -> bool:
     return str(value.raw) != str(value.raw).strip()
 
 
-def measure_edits(first: str, second: str, most: int) -> int:
-    """Return the number of letters to change between two texts, or `most` + 1 if there are more."""
-    if abs(len(first) - len(second)) > most:
-        return most + 1
+def measure_edit_distance(first: str, second: str, limit: int) -> int:
+    """Return the Levenshtein distance of two texts, or `limit` + 1 if it is greater than `limit`."""
+    if abs(len(first) - len(second)) > limit:
+        return limit + 1
+    # row[j] is the distance of the letters of `first` read so far to the first j letters of `second`.
     row = list(range(len(second) + 1))
-    for number, letter in enumerate(first, 1):
-        before, row[0] = row[0], number
-        for place, other in enumerate(second, 1):
-            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (letter != other))
-        if min(row) > most:
-            return most + 1
-    return min(row[-1], most + 1)
+    for i, letter in enumerate(first, 1):
+        diagonal, row[0] = row[0], i
+        for j, other_letter in enumerate(second, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (letter != other_letter))
+        if min(row) > limit:
+            return limit + 1
+    return min(row[-1], limit + 1)

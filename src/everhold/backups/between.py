@@ -1,119 +1,279 @@
 """The state at a time between two backups, from both.
 
-A row of the later backup that was last changed before the time is what the row was then. A row that was changed after
-the time is taken from the earlier backup; if that does not have it, from the later one. A row that the later backup no
-longer has was deleted at an unknown time, and is taken from the earlier one. The log, and what describes the store
-itself, are those of the earlier backup.
+The rows of the later backup are taken back to the time: changes that the journal, the revisions, the messages and the
+access log tell are undone, latest first. The same is done back to the earlier backup. A row that then is the earlier
+backup's row, or one just added, is exact: every change in between is known. Other rows are approximate.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
+from everhold.backups.files import describe_entry
+from everhold.backups.journal import Journal, read_journal
 from everhold.backups.manifest import Manifest
 from everhold.backups.reading import BackupReader
+from everhold.backups.taking_back import ChosenRow, HashMemory, RowSource, TakeBack, has_same_content
+from everhold.backups.uniques import UniqueValues
 from everhold.model.base import Row
-from everhold.schema.catalog import CATALOG
+from everhold.schema.catalog import CATALOG, OWNER_TABLES
+from everhold.schema.declarations import DECLARATIONS
 from everhold.schema.table import TENANT, Table
 
 _Key = tuple[Any, ...]
-_RowName = tuple[str, str, str]
-_RESTORED = {"is_deleted": False, "deleted_at": None, "deletion_id": None}
-_OF_EARLIER = ("memory_access_logs", "log_heads", "outbox")
+_Values = dict[str, Any]
+_REFERRED_TO = frozenset(reference.target for table in DECLARATIONS.values() for reference in table.references)
+_UNSEALED = {"sealed": None, "previous_hash": None, "hash": None}
 
 
 @dataclass
 class TakenRows:
-    """How many rows are exactly as they were at the time, as in the earlier backup, or as in the later one."""
+    """How many rows are exactly as they were at the time, and how many are approximate, by the backup they are from.
+
+    `read_later` are exact but for how often they were read, and when last.
+    """
 
     exact: int = 0
+    read_later: int = 0
     earlier: int = 0
     later: int = 0
+
+    def add(self, source: RowSource) -> None:
+        setattr(self, source.value, getattr(self, source.value) + 1)
+
+
+class RowContents(Protocol):
+    """Decrypts what rows hold encrypted. What cannot be decrypted stays as it is."""
+
+    def decrypt(self, entity: type[Row], values: _Values) -> _Values: ...
+
+    def encrypt(self, entity: type[Row], values: _Values) -> _Values: ...
+
+
+class PlainContents:
+    """Leaves rows as they are: nothing is encrypted."""
+
+    def decrypt(self, entity: type[Row], values: _Values) -> _Values:
+        return values
+
+    def encrypt(self, entity: type[Row], values: _Values) -> _Values:
+        return values
+
+
+class _Content(NamedTuple):
+    """The backup that has the chunks of a row's text, None if none has them; and whether the row is exact."""
+
+    source: RowSource | None = None
+    is_exact: bool = True
 
 
 @dataclass
 class RowsBetween:
-    """Reads tables as they were at a time between two backups. It takes the place of the reader of one backup."""
+    """Reads tables as they were at a time between two backups. It takes the place of the reader of one backup.
+
+    `hash_memory` returns the hash by which duplicates of a memory are found.
+    """
 
     earlier: BackupReader
     later: BackupReader
     at: datetime
-    taken: TakenRows = field(default_factory=TakenRows)
-    _from_earlier: set[_RowName] = field(default_factory=set)
-    _from_later: set[_RowName] = field(default_factory=set)
+    hash_memory: HashMemory
+    contents: RowContents
+    _taken: dict[str, TakenRows] = field(default_factory=dict)
+    _source: RowSource = RowSource.EXACT
+    _ids: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
+    """The rows that others may refer to, of the tables that have been read."""
+    _contents: dict[tuple[str, str, str], "_Content"] = field(default_factory=dict)
 
     @property
+    def identity(self) -> str:
+        return f"{self.earlier.manifest.id} at {self.at.isoformat()}"
+
+    @cached_property
     def manifest(self) -> Manifest:
-        return self.earlier.manifest
+        """The earlier backup's manifest, with the files of both."""
+        files = {describe_entry(entry): entry for entry in (*self.later.manifest.files, *self.earlier.manifest.files)}
+        return self.earlier.manifest.model_copy(update={"files": tuple(files.values())})
 
     @property
     def unreadable(self) -> dict[str, int]:
         return self.earlier.unreadable
 
+    @property
+    def taken(self) -> TakenRows:
+        """How the rows that were counted were taken."""
+        parts = self._taken.values()
+        return TakenRows(*(sum(getattr(part, name) for part in parts) for name in TakenRows.__dataclass_fields__))
+
+    @property
+    def approximate(self) -> dict[str, int]:
+        """How many of the counted rows are approximate, by table."""
+        counts = {name: taken.read_later + taken.earlier + taken.later for name, taken in self._taken.items()}
+        return {name: count for name, count in counts.items() if count}
+
+    def count_row(self, table: Table) -> None:
+        """Count the row of a table that was read last."""
+        self._taken[table.name].add(self._source)
+
+    @cached_property
+    def _take_back(self) -> TakeBack:
+        earlier = self.earlier.manifest
+        journal: Journal = read_journal(self.later, self.contents.decrypt, earlier.at, earlier.sequence)
+        return TakeBack(journal, self.at, self.hash_memory)
+
     def list_entities(self) -> list[type[Row]]:
-        self.taken, self._from_earlier, self._from_later = TakenRows(), set(), set()
         return self.earlier.list_entities()
 
-    def read_fields(self, entity: type[Row]) -> Iterator[dict[str, Any]]:
+    def read_fields(self, entity: type[Row]) -> Iterator[_Values]:
         table = CATALOG[entity]
-        if table.name in _OF_EARLIER or table.name not in self.later.manifest.tables:
-            yield from self.earlier.read_fields(entity)
-            return
-        before = {_get_key(table, values): values for values in self.earlier.read_fields(entity)}
-        for values in self.later.read_fields(entity):
-            chosen = self._choose(table, values, before.pop(_get_key(table, values), None))
-            if chosen is not None:
-                yield chosen
-        for values in before.values():
-            self._note(table, values)
-            self.taken.earlier += 1
+        self._taken[table.name] = TakenRows()
+        uniques = UniqueValues(table)
+        for chosen in self._read_rows(entity, table):
+            fitting = self._drop_mentions(table, chosen.values)
+            if fitting is None:
+                continue
+            self._source = chosen.source
+            values: _Values | None = fitting
+            if not uniques.add(fitting):
+                values, self._source = uniques.release(fitting), RowSource.LATER
+            if values is None:
+                continue
+            if table.name in _REFERRED_TO:
+                self._ids[table.name].add((str(values.get(TENANT, "")), values["id"]))
             yield values
 
-    def _choose(self, table: Table, values: dict[str, Any], earlier: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return a row of the later backup, the same row of the earlier one, or None if it did not exist yet."""
-        # What belongs to a row is of the same backup as the row.
-        if self._belongs_to(self._from_earlier, table, values):
-            self.taken.earlier += earlier is not None
-            return earlier
-        if self._belongs_to(self._from_later, table, values):
-            self.taken.later += 1
-            return values
-        created, updated = values.get("created_at") or values.get("known_from"), values.get("updated_at")
-        if created is not None and created > self.at:
-            return earlier
-        if updated is None or updated <= self.at:
-            self.taken.exact += 1
-            return self._take_back(values)
-        if earlier is not None:
-            self._note(table, earlier)
-            self.taken.earlier += 1
-            return earlier
-        self._note(table, values, self._from_later)
-        self.taken.later += 1
+    def _read_rows(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
+        if table.name not in self.later.manifest.tables:
+            return (ChosenRow(values, RowSource.EARLIER) for values in self.earlier.read_fields(entity))
+        match table.name:
+            case "memory_access_logs":
+                rows = self._read_log(entity)
+            case "outbox":
+                rows = self._read_feed(entity)
+            case "counters" | "log_heads":
+                rows = self._read_from(self.earlier, entity, RowSource.EARLIER)
+            case "embedding_models":  # the chunks are those of the later backup
+                rows = self._read_from(self.later, entity, RowSource.LATER)
+            case "maintenance_runs":
+                rows = self._read_runs(entity)
+            case "chunks":
+                rows = self._read_chunks(entity, table)
+            case _:
+                rows = self._read_others(entity, table)
+        return rows
+
+    def _read_from(self, reader: BackupReader, entity: type[Row], source: RowSource) -> Iterator[ChosenRow]:
+        """Yield the rows of one of the backups; those that the other one has as well are exact."""
+        other = self.earlier if reader is self.later else self.later
+        others = [*other.read_fields(entity)]
+        for values in reader.read_fields(entity):
+            yield ChosenRow(values, RowSource.EXACT if values in others else source)
+
+    def _read_others(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
+        before = {_get_key(table, values): values for values in self.earlier.read_fields(entity)}
+        for values in self.later.read_fields(entity):
+            earlier = before.pop(_get_key(table, values), None)
+            chosen = ChosenRow(values, RowSource.EXACT) if values == earlier else self._choose(entity, values, earlier)
+            if chosen is not None:
+                self._note_content(table, chosen, values, earlier)
+                yield chosen
+        for values in before.values():
+            chosen = self._take_back.choose_missing(table, values)
+            if chosen is not None:
+                self._note_content(table, chosen, None, values)
+                yield chosen
+
+    def _choose(self, entity: type[Row], values: _Values, earlier: _Values | None) -> ChosenRow | None:
+        """Return a row as it was at the time. Rows are compared decrypted: encrypted twice, they are not the same."""
+        plain = self.contents.decrypt(entity, values)
+        plain_earlier = None if earlier is None else self.contents.decrypt(entity, earlier)
+        chosen = self._take_back.choose(CATALOG[entity], plain, plain_earlier)
+        if chosen is None or chosen.values == plain:
+            return chosen and chosen._replace(values=values)
+        if earlier is not None and chosen.values == plain_earlier:
+            return chosen._replace(values=earlier)
+        return chosen._replace(values=self.contents.encrypt(entity, chosen.values))
+
+    def _note_content(self, table: Table, chosen: ChosenRow, later: _Values | None, earlier: _Values | None) -> None:
+        if table.name not in OWNER_TABLES.values():
+            return
+        values, source = chosen.values, None
+        if later is not None and (table.name == "memories" or has_same_content(values, later)):
+            source = RowSource.LATER  # the chunks of a memory are kept when its text changes
+        elif earlier is not None and has_same_content(values, earlier):
+            source = RowSource.EARLIER
+        self._contents[table.name, values[TENANT], values["id"]] = _Content(source, chosen.source is RowSource.EXACT)
+
+    def _drop_mentions(self, table: Table, values: _Values) -> _Values | None:
+        """Return a row without mentions of rows that were not there; None if a row that it belongs to was not."""
+        for reference in table.references:
+            if reference.kind is not None and values[reference.kind[0]] != reference.kind[1]:
+                continue
+            column = reference.columns[0]
+            organization = "" if reference.target == "organizations" else values[TENANT]
+            is_there = values[column] is None or (organization, values[column]) in self._ids[reference.target]
+            if is_there or reference.target == table.name:
+                continue
+            if reference.on_delete == "cascade":
+                return None
+            values = {**values, column: None}
         return values
 
-    def _take_back(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return a row without what was done to it after the time, where that leaves its own time."""
-        deleted, known_to = values.get("deleted_at"), values.get("known_to")
-        if deleted is not None and deleted > self.at:
-            return values | _RESTORED
-        return values | {"known_to": None} if known_to is not None and known_to > self.at else values
+    # tables with rules of their own
 
-    def _belongs_to(self, rows: set[_RowName], table: Table, values: Mapping[str, Any]) -> bool:
-        return any(
-            (reference.target, str(values.get(TENANT)), str(values[reference.columns[0]])) in rows
-            for reference in table.references
-            if reference.on_delete == "cascade" and reference.target in _CONTENT_PARENTS
-        )
+    def _read_log(self, entity: type[Row]) -> Iterator[ChosenRow]:
+        """Yield the lines up to the time. Those that the earlier backup has not are chained again in the new store."""
+        numbers = set()
+        for values in self.earlier.read_fields(entity):
+            numbers.add(values["sequence"])
+            yield ChosenRow(values, RowSource.EXACT)
+        for values in self.later.read_fields(entity):
+            if values["sequence"] not in numbers and values["timestamp"] <= self.at:
+                yield ChosenRow(values | _UNSEALED, RowSource.EXACT)
 
-    def _note(self, table: Table, values: Mapping[str, Any], rows: set[_RowName] | None = None) -> None:
-        if table.name in _CONTENT_PARENTS:
-            (self._from_earlier if rows is None else rows).add((table.name, str(values.get(TENANT)), str(values["id"])))
+    def _read_feed(self, entity: type[Row]) -> Iterator[ChosenRow]:
+        """Yield the earlier backup's lines, and later ones by which a repeated call recognises what it has stored."""
+        for values in self.earlier.read_fields(entity):
+            yield ChosenRow(values, RowSource.EXACT)
+        last = self.earlier.manifest.sequence
+        for values in self.later.read_fields(entity):
+            is_there = (values[TENANT], values["entity_id"]) in self._ids["memories"]
+            if values["sequence"] > last and values["idempotency_key"] is not None and is_there:
+                yield ChosenRow(values, RowSource.EXACT)
 
+    def _read_runs(self, entity: type[Row]) -> Iterator[ChosenRow]:
+        for values in self.later.read_fields(entity):
+            if values["started_at"] > self.at:
+                continue
+            if values["finished_at"] is not None and values["finished_at"] > self.at:
+                values |= {"finished_at": None, "jobs": {}}
+            if values["undone_at"] is not None and values["undone_at"] > self.at:
+                values |= {"undone_at": None}
+            yield ChosenRow(values, RowSource.EXACT)
 
-# Tables whose rows have parts that must be of the same moment: the chunks and tags of a memory.
-_CONTENT_PARENTS = ("memories", "messages", "blocks")
+    def _read_chunks(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
+        """Yield the chunks of the texts that rows had at the time."""
+        before = set()
+        for values in self.earlier.read_fields(entity):
+            before.add(_get_key(table, values))
+            content = self._find_content(values)
+            if content.source is RowSource.EARLIER:
+                yield ChosenRow(values, RowSource.EXACT if content.is_exact else RowSource.EARLIER)
+        for values in self.later.read_fields(entity):
+            if self._find_content(values).source is not RowSource.LATER or values["known_from"] > self.at:
+                continue
+            if values["known_to"] is not None and values["known_to"] > self.at:
+                values |= {"known_to": None}
+            # A chunk that was made for a new model says since when its text is known, not when it was made.
+            is_known = _get_key(table, values) in before or values["known_from"] > self.earlier.manifest.at
+            yield ChosenRow(values, RowSource.EXACT if is_known else RowSource.LATER)
+
+    def _find_content(self, chunk: Mapping[str, Any]) -> _Content:
+        owner = (OWNER_TABLES[chunk["owner_kind"]], chunk[TENANT], chunk["owner_id"])
+        return self._contents.get(owner, _Content())
 
 
 def _get_key(table: Table, values: Mapping[str, Any]) -> _Key:

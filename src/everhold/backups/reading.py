@@ -29,6 +29,13 @@ class BackupReader:
     objects: Objects
     unreadable: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def identity(self) -> str:
+        return self.manifest.id
+
+    def count_row(self, table: Table) -> None:
+        """Do nothing: all rows are those of the backup."""
+
     def list_entities(self) -> list[type[Row]]:
         """Return the entities whose rows the backup has, parents before the rows that belong to them."""
         unknown = sorted(self.manifest.tables.keys() - TABLES.keys())

@@ -1,8 +1,10 @@
 """Keep the summaries of what fell out of windows, which stay the same for many turns."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from everhold.model import Message, Scope, Session
+if TYPE_CHECKING:
+    from everhold.model import Message, Scope, Session
 
 _MAX_SUMMARIES = 256
 
@@ -20,10 +22,10 @@ class EarlierSummaries:
 
     def find(
         self,
-        scope: Scope,
-        session: Session,
+        scope: "Scope",
+        session: "Session",
         conversation: str | None,
-        first: Message,
+        first: "Message",
         budget: int,
         make: Callable[[], str],
     ) -> str:

@@ -37,7 +37,7 @@ def _source(item: Item) -> str:
     if len(origin) > _MAX_SOURCE_LENGTH:
         origin = origin[: _MAX_SOURCE_LENGTH - 1].rstrip() + "…"
     date = _date(item.at) if item.at is not None else ""
-    if item.at is not None and item.has_minute:
+    if item.at is not None and item.has_time:
         date += f" at {item.at:%H:%M}"
     return f"{origin} on {date}" if origin and date else origin or date
 

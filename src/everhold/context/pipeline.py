@@ -6,7 +6,7 @@ providers → sections → entries within each share → entries for the rest of
 from collections.abc import Sequence
 
 from everhold.context import fence
-from everhold.context.section import FLOW, Context, Counter, Provider, SectionUse, name_owners
+from everhold.context.section import LEFTOVER_ORDER, Context, Counter, Provider, SectionUse, add_owners
 from everhold.context.selection import ContextEntry, SectionDraft, make_draft, select
 from everhold.model import Memory
 
@@ -17,7 +17,7 @@ Chosen = tuple[tuple[ContextEntry, ...], ...]
 def assemble(providers: Sequence[Provider], budget: int, counter: Counter) -> Context:
     """Return the best items of the providers in at most `budget` tokens, including headings and fence."""
     room = max(0, budget - fence.count_fence_tokens(counter))
-    sections = name_owners([provider() for provider in providers])
+    sections = add_owners([provider() for provider in providers])
     drafts = [draft for section in sections if (draft := make_draft(section, room, counter)).entries]
     chosen = _choose_within_shares(drafts, room, counter)
     chosen = _share_rest(drafts, chosen, room, counter)
@@ -42,7 +42,7 @@ def _choose_within_shares(drafts: Sequence[SectionDraft], room: int, counter: Co
 
 def _share_rest(drafts: Sequence[SectionDraft], chosen: Chosen, room: int, counter: Counter) -> Chosen:
     """Let each section use the tokens that are left, one section after the other."""
-    for place in sorted(range(len(drafts)), key=lambda place: _get_flow_order(drafts[place])):
+    for place in sorted(range(len(drafts)), key=lambda place: _get_leftover_order(drafts[place])):
         free = room - _count_spent(drafts, chosen)
         allowance = drafts[place].tokens(chosen[place]) + free
         chosen = _choose_again(drafts, chosen, place, allowance, counter)
@@ -61,9 +61,9 @@ def _drop_last(chosen: Chosen) -> Chosen:
     return (*chosen[:last], chosen[last][:-1], *chosen[last + 1 :])
 
 
-def _get_flow_order(draft: SectionDraft) -> int:
+def _get_leftover_order(draft: SectionDraft) -> int:
     name = draft.section.name
-    return FLOW.index(name) if name in FLOW else len(FLOW)
+    return LEFTOVER_ORDER.index(name) if name in LEFTOVER_ORDER else len(LEFTOVER_ORDER)
 
 
 def _count_spent(drafts: Sequence[SectionDraft], chosen: Chosen) -> int:

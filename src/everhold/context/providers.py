@@ -124,13 +124,13 @@ def make_recalled_section(source: ContextSource, recall: Callable[[], Iterable[M
 
 
 def _make_recalled_item(record: Memory | Message, source: ContextSource) -> Item:
-    """Return a recalled memory, or a recalled message with its place and the minute."""
+    """Return a recalled memory, or a recalled message with its place in the session and its time of day."""
     if isinstance(record, Memory):
         return _make_item(record, source.zone)
     turn = _make_turn(record, source.zone)
     session = "this session" if record.session_id == source.scope.session else f"session {record.session_id}"
     place = session if record.position is None else f"message {record.position} of {session}"
-    return replace(turn, provenance=f"{place}, {turn.provenance}", has_minute=True)
+    return replace(turn, provenance=f"{place}, {turn.provenance}", has_time=True)
 
 
 def choose_zone(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:

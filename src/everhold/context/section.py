@@ -8,11 +8,11 @@ from everhold.model import Memory
 
 PINNED, BLOCKS, SUMMARY, TURNS, RECALLED = "pinned", "blocks", "summary", "turns", "recalled"
 
-# The share of the budget that each section is guaranteed, in the order in which sections are shown.
+# The guaranteed share of the budget of each section, in the order in which the sections are shown.
 SHARES = {PINNED: 0.15, BLOCKS: 0.2, SUMMARY: 0.1, TURNS: 0.25, RECALLED: 0.3}
 
-# The order in which sections use the tokens that others leave; sections with other names come last.
-FLOW = (RECALLED, TURNS, PINNED, BLOCKS, SUMMARY)
+# The order in which sections may use the tokens that are left over. Sections with other names come last.
+LEFTOVER_ORDER = (RECALLED, TURNS, PINNED, BLOCKS, SUMMARY)
 
 TITLES = {
     PINNED: "Pinned",
@@ -25,21 +25,25 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Item:
-    """One entry of a section. `at` is shown as a date in its own time zone, with `has_minute` also the time of day."""
+    """One entry of a section.
+
+    `provenance` says where the text comes from. `at` is shown as a date in its own time zone; `has_time` adds the time
+    of day.
+    """
 
     text: str
     memory: Memory | None = None
     at: datetime | None = None
     provenance: str | None = None
-    has_minute: bool = False
+    has_time: bool = False
 
 
 @dataclass(frozen=True)
 class Section:
-    """Items of one kind, best first, and the share of the budget that they are guaranteed.
+    """Items of one kind, best first, and their guaranteed share of the budget.
 
-    With `oldest_first`, items are passed newest first and shown oldest first, and equal texts are all shown, because
-    people repeat themselves.
+    `oldest_first` is for turns of a conversation: they are passed newest first and shown oldest first. Repeated texts
+    are then kept, because people repeat themselves; other sections show each text once.
     """
 
     name: str
@@ -49,33 +53,34 @@ class Section:
     oldest_first: bool = False
 
 
-def name_owners(sections: Sequence[Section]) -> list[Section]:
-    """Return the sections with the user of each memory in its source, if they hold memories of several users."""
+def add_owners(sections: Sequence[Section]) -> list[Section]:
+    """Return the sections with each memory's user in its provenance, if the memories belong to several users."""
     memories = [item.memory for section in sections for item in section.items if item.memory is not None]
     if len({memory.user_id for memory in memories} - {None}) < 2:
         return list(sections)
-    return [replace(section, items=[_name_owner(item) for item in section.items]) for section in sections]
+    return [replace(section, items=[_add_owner(item) for item in section.items]) for section in sections]
 
 
-def _name_owner(item: Item) -> Item:
+def _add_owner(item: Item) -> Item:
     if item.memory is None or item.memory.user_id is None:
         return item
     owner = f"of user {item.memory.user_id}"
     return replace(item, provenance=f"{owner}, {item.provenance}" if item.provenance else owner)
 
 
-# Returns one section. A section without items is not shown.
+# A function that makes one section. A section without items is not shown.
 Provider = Callable[[], Section]
 
-# Returns the number of tokens of a text.
+# A function that counts the tokens of a text.
 Counter = Callable[[str], int]
 
 
 @dataclass(frozen=True)
 class SectionUse:
-    """The use of the budget by a section: its tokens with the heading, and how many items are shown and left out.
+    """How much of the budget a section uses.
 
-    An item that another section shows does not count as left out. `cut` says that the only item is shortened.
+    `tokens` includes the heading. `shown` and `left_out` count items; an item that another section shows is not left
+    out. `cut` means that no item fitted, so that one was shortened.
     """
 
     name: str
@@ -88,7 +93,7 @@ class SectionUse:
 
 @dataclass(frozen=True)
 class Context:
-    """A text for a prompt, its number of tokens, and the memories in it, in their order."""
+    """A text for a prompt, its number of tokens, and the memories in it, in the order of the text."""
 
     text: str
     tokens: int

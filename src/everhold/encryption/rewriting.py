@@ -12,12 +12,12 @@ from typing import Any
 from everhold.encryption.deps import Encryption
 from everhold.encryption.fields import SEARCHED_COLUMNS
 from everhold.encryption.recorded import mark_complete, read_recorded
-from everhold.encryption.row_cipher import find_user, is_encrypted_hash
+from everhold.encryption.row_cipher import find_user
 from everhold.errors import EncryptionError, StaleVersion
 from everhold.model import Chunk, Memory
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Entity, Row
-from everhold.model.encrypted_values import is_encrypted, unpack_envelope
+from everhold.model.encrypted_values import is_encrypted, is_encrypted_hash, unpack_envelope
 from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME
 from everhold.ports.erasure import note_purge
 from everhold.schema.catalog import ENTITIES, TABLES, get_key, get_table

@@ -9,8 +9,10 @@ from everhold.encryption.fields import EncryptedFields
 from everhold.errors import EncryptionError
 from everhold.model.base import Row
 from everhold.model.encrypted_values import (
+    HASH_MARK,
     has_mark,
     is_encrypted,
+    is_encrypted_hash,
     mark_plain,
     pack_envelope,
     unmark_plain,
@@ -24,8 +26,6 @@ from everhold.schema.table import Kind, Table
 
 E = TypeVar("E", bound=Row)
 
-# How the encrypted hash of a memory begins. A plain hash has 16 bytes, an encrypted one at least 36.
-_HASH_MARK, _ENCRYPTED_HASH_BYTES = b"\0eh1", 36
 _TYPES: Mapping[Kind, type] = {Kind.TEXT: str, Kind.BYTES: bytes, Kind.JSON: dict}
 # The columns that say where a row of the change feed belongs: its number is drawn only when it is stored.
 _FEED_PLACE = ("entity", "entity_id", "idempotency_key")
@@ -108,14 +108,14 @@ class RowCipher:
 
     def encrypt_hash(self, organization_id: str, digest: bytes) -> bytes:
         """Return the hash of a memory as it is stored beside an encrypted text."""
-        return _HASH_MARK + self.keys.encrypt_digest(organization_id, digest)
+        return HASH_MARK + self.keys.encrypt_digest(organization_id, digest)
 
     def decrypt_hash(self, organization_id: str, stored: bytes) -> bytes | None:
         """Return the hash of a memory, of which equal texts are known."""
         if not is_encrypted_hash(stored):
             return stored
         try:
-            return self.keys.decrypt_digest(organization_id, stored.removeprefix(_HASH_MARK))
+            return self.keys.decrypt_digest(organization_id, stored.removeprefix(HASH_MARK))
         except EncryptionError:
             if _reads_unreadable.get():
                 return None
@@ -139,11 +139,6 @@ class RowCipher:
                 f"{table.name}.{name} of row {place!r} cannot be decrypted: {error.fact}", remedy=str(error.remedy)
             ) from None
         return _decode(table.by_name[name].kind, content)
-
-
-def is_encrypted_hash(digest: bytes | None) -> bool:
-    """Return whether the stored hash of a memory is encrypted."""
-    return digest is not None and len(digest) >= _ENCRYPTED_HASH_BYTES and digest.startswith(_HASH_MARK)
 
 
 def find_user(row: Mapping[str, Any]) -> str | None:

@@ -1,8 +1,8 @@
-"""Fit the weights by which the best memories are judged to lives whose answers are known.
+"""Fit the weights of judging, the comparison of the best memories, to lives with known answers.
 
 lives → the candidates of every question → weights of topic, update and chance, in that order
 
-The chance is fitted twice: to whole lives, and to small scopes cut out of them (small_scopes.py).
+The weights of chance are fitted twice: to whole lives, and to small scopes that are made from them (small_scopes.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,28 +16,31 @@ from everhold.evaluation.lives import Life
 from everhold.recall import judging
 from everhold.recall.judging import Chance, Weights
 from everhold.recall.measures import (
+    ROWS,
+    UPDATE_ROWS,
     Candidates,
-    Measures,
     Numbers,
     QuestionProfile,
     Shares,
+    measure_fit,
     measure_shares,
-    measure_topic,
     measure_update,
 )
 from everhold.recall.pipeline import examine_answers
 from everhold.recall.request import Request
 
-# How many candidates of each question the chance is fitted to, best first.
+# The weights of chance are fitted to this many of the best candidates of each question.
 MAX_CHANCE_CANDIDATES = 12
-# How many candidates of each question are examined for a newer memory that replaced them, best first.
+# For this many of the best candidates of each question, a newer memory that replaced them is searched.
 MAX_UPDATE_CANDIDATES = 2
-# How many steps of gradient descent fit the choices.
+# The steps of gradient descent.
 MAX_STEPS = 300
+# Prevents a division by zero for tables without a target.
 _TINY = 1e-300
+# The strength of L2 regularisation.
+_L2_CHOICE, _L2_LOGISTIC = 2.0, 10.0
 
-
-# A table with a row per candidate, and which of the rows are wanted.
+# A table with a row per candidate, and which of the rows are targets: those that should be chosen.
 Choice = tuple[Numbers, NDArray[np.bool_]]
 
 
@@ -52,16 +55,18 @@ class Example(NamedTuple):
     stale: NDArray[np.bool_]
 
 
-def gather(engine: Everhold, lives: Sequence[Life], progress: Callable[[int], None] = lambda _: None) -> list[Example]:
-    """Return the examples of all questions."""
+def collect_examples(
+    engine: Everhold, lives: Sequence[Life], progress: Callable[[int], None] = lambda _: None
+) -> list[Example]:
+    """Store each life in a scope of its own, ask its questions, and return an example for each question."""
     examples: list[Example] = []
     for life in lives:
-        examples += _ask(engine, life)
+        examples += _ask_questions(engine, life)
         progress(len(life.questions))
     return examples
 
 
-def _ask(engine: Everhold, life: Life) -> Iterator[Example]:
+def _ask_questions(engine: Everhold, life: Life) -> Iterator[Example]:
     view = engine.scope(user=life.persona)
     names = {view.remember(memory.text, **memory.fields).id: memory.id for memory in life.memories}
     for question in life.questions:
@@ -79,8 +84,8 @@ def _ask(engine: Everhold, life: Life) -> Iterator[Example]:
             )
 
 
-def fit(examples: Sequence[Example], among_few: Sequence[Example]) -> dict[str, Any]:
-    """Return weights as answers.json has them. `among_few` are examples with few memories."""
+def fit_weights(examples: Sequence[Example], among_few: Sequence[Example]) -> dict[str, Any]:
+    """Return the content of answers.json. `among_few` are examples from small scopes."""
     names = judging.FITTED
     by_hand = judging.SET_BY_HAND
     topic = _fit_topic(examples, tuple(names["topic"]))
@@ -92,132 +97,136 @@ def fit(examples: Sequence[Example], among_few: Sequence[Example]) -> dict[str, 
     parts: dict[str, Mapping[str, float]] = {
         "topic": topic, "update": update, "chance": chance, "chance_among_few": few
     }  # fmt: skip
-    rounded = {part: {name: round(value, 4) for name, value in own.items()} for part, own in parts.items()}
+    rounded = {part: {name: round(value, 4) for name, value in weights.items()} for part, weights in parts.items()}
     bases = {"base": round(base, 4), "base_among_few": round(few_base, 4)}
     return {"made_by": names["made_by"], **rounded, **bases, "set_by_hand": by_hand}
 
 
-# topic: right and outdated memories rank above the others
+# topic: right and outdated memories should rank above the others
+
+
+def _measure_fit(example: Example) -> Numbers:
+    return measure_fit(example.candidates, example.profile, example.shares)
 
 
 def _fit_topic(examples: Sequence[Example], names: Sequence[str]) -> dict[str, float]:
     choices = []
     for example in examples:
-        wanted = example.right | example.stale
-        if wanted.any():
-            choices.append((_stack(measure_topic(example.candidates, example.profile, example.shares), names), wanted))
+        targets = example.right | example.stale
+        if targets.any():
+            choices.append((_take_rows(_measure_fit(example), ROWS, names), targets))
     return dict(zip(names, _fit_choices(choices, None), strict=True))
 
 
-# update: which newer candidate has replaced one of the best, if any
+# update: which newer candidate, if any, has replaced one of the best
 
 
 def _fit_update(examples: Sequence[Example], topic: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
     choices = []
     for example in examples:
-        scores = judging.sum_weighted(measure_topic(example.candidates, example.profile, example.shares), topic)
+        scores = judging.order_weights(topic, ROWS) @ _measure_fit(example)
         for old in np.argsort(-scores, kind="stable")[:MAX_UPDATE_CANDIDATES].tolist():
             newer = np.flatnonzero(example.candidates.when > example.candidates.when[old])
-            wanted = example.expected[newer] & example.stale[old] & ~example.right[old]
-            if not len(newer) or not (example.right[old] or wanted.any()):
+            targets = example.expected[newer] & example.stale[old] & ~example.right[old]
+            if not len(newer) or not (example.right[old] or targets.any()):
                 continue
-            measures = measure_update(example.candidates, example.profile, example.shares, scores, old, newer)
-            choices.append((_stack(measures, names), wanted))
+            table = measure_update(example.candidates, example.profile, example.shares, scores, old)
+            choices.append((_take_rows(table, UPDATE_ROWS, names)[newer], targets))
     return dict(zip(names, _fit_choices(choices, names.index("always")), strict=True))
 
 
-# chance: how likely each candidate is an answer
+# chance: the probability that a candidate is an answer
 
 
 def _fit_chance(
     examples: Sequence[Example], topic: Mapping[str, float], update: Mapping[str, float], names: Sequence[str]
 ) -> tuple[dict[str, float], float]:
     rows, right = [], []
-    no_chance = Chance(dict.fromkeys(names, 0.0), 0.0)
-    neutral = Weights(topic, update, no_chance, no_chance)
+    no_chance = Chance(np.zeros(len(ROWS)), 0.0)
+    ordered_topic = judging.order_weights(topic, ROWS)
+    neutral = Weights(ordered_topic, judging.order_weights(update, UPDATE_ROWS), no_chance, no_chance)
     for example in examples:
-        measures = judging.judge(example.candidates, example.profile, neutral).measures
-        table = _stack(measures, names)
-        best = np.argsort(-np.asarray(measures["share"]), kind="stable")[:MAX_CHANCE_CANDIDATES]
-        rows.append(table[best])
+        table = judging.judge(example.candidates, example.profile, neutral).table
+        best = np.argsort(-table[ROWS["share"]], kind="stable")[:MAX_CHANCE_CANDIDATES]
+        rows.append(_take_rows(table, ROWS, names)[best])
         right.append(example.right[best])
     fitted, base = _fit_logistic(np.concatenate(rows), np.concatenate(right))
     return dict(zip(names, fitted.tolist(), strict=True)), base
 
 
-def _stack(measures: Measures, names: Sequence[str]) -> Numbers:
-    """Return the measures as a table with a row per candidate."""
-    size = max(len(value) for value in measures.values() if not isinstance(value, float))
-    return np.stack([np.broadcast_to(np.asarray(measures[name], np.float64), size) for name in names], axis=1)
+def _take_rows(table: Numbers, rows: Mapping[str, int], names: Sequence[str]) -> Numbers:
+    """Return these measures of a table, with a row per candidate."""
+    return table[[rows[name] for name in names]].T
 
 
-def _fit_choices(choices: Sequence[Choice], bias: int | None, pull: float = 2.0) -> list[float]:
-    """Fit weights by which a wanted row is chosen among the rows of each table, by Adam.
+def _fit_choices(choices: Sequence[Choice], bias: int | None, l2: float = _L2_CHOICE) -> list[float]:
+    """Fit weights with which a target is chosen among the rows of each table: a softmax, optimised by Adam.
 
-    `bias` is the number of a column that is always 1. With it, choosing no row is possible and has the score 0; that is
-    right for a table in which no row is wanted.
+    `bias` is the index of a column that is always 1. With it, choosing no row is possible and has the score 0. That is
+    right for a table without targets.
     """
-    centre, scale = _standardise(np.concatenate([table for table, _ in choices]), bias)
-    tables, wanted, penalties = _pad([((table - centre) / scale, right) for table, right in choices])
-    fitted = np.zeros(len(centre))
+    means, deviations = _standardise(np.concatenate([table for table, _ in choices]), bias)
+    tables, targets, row_mask = _pad([((table - means) / deviations, right) for table, right in choices])
+    fitted = np.zeros(len(means))
+    # The moments of Adam.
     mean, square = np.zeros_like(fitted), np.zeros_like(fitted)
-    pulls = np.full(len(centre), pull)
+    penalty_weights = np.full(len(means), l2)
     if bias is not None:
-        pulls[bias] = 0.0
+        penalty_weights[bias] = 0.0
     for step in range(1, MAX_STEPS + 1):
-        excess = _choose(tables @ fitted + penalties, wanted, has_none=bias is not None)
-        slope = (np.einsum("ij,ijk->k", excess, tables) + pulls * fitted) / len(choices)
-        mean, square = 0.9 * mean + 0.1 * slope, 0.99 * square + 0.01 * slope * slope
+        excess = _compute_excess(tables @ fitted + row_mask, targets, has_none=bias is not None)
+        gradient = (np.einsum("ij,ijk->k", excess, tables) + penalty_weights * fitted) / len(choices)
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.99 * square + 0.01 * gradient * gradient
         fitted = fitted - 0.05 * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
-    raw = fitted / scale
+    unscaled = fitted / deviations
     if bias is not None:
-        raw[bias] = fitted[bias] - float((centre / scale) @ fitted)
-    return [float(value) for value in raw]
+        unscaled[bias] = fitted[bias] - float((means / deviations) @ fitted)
+    return [float(value) for value in unscaled]
 
 
 def _pad(tables: Sequence[Choice]) -> tuple[Numbers, NDArray[np.bool_], Numbers]:
-    """Return all tables in one array, which of their rows are wanted, and -inf for rows that only fill the array."""
+    """Return all tables in one array, their targets, and -inf for rows that only fill the array."""
     longest = max(len(table) for table, _ in tables)
     padded = np.zeros((len(tables), longest, tables[0][0].shape[1]))
-    wanted = np.zeros((len(tables), longest), np.bool_)
-    penalties = np.full((len(tables), longest), -np.inf)
+    targets = np.zeros((len(tables), longest), np.bool_)
+    row_mask = np.full((len(tables), longest), -np.inf)
     for place, (table, right) in enumerate(tables):
-        padded[place, : len(table)], wanted[place, : len(table)], penalties[place, : len(table)] = table, right, 0.0
-    return padded, wanted, penalties
+        padded[place, : len(table)], targets[place, : len(table)], row_mask[place, : len(table)] = table, right, 0.0
+    return padded, targets, row_mask
 
 
-def _choose(logits: Numbers, wanted: NDArray[np.bool_], *, has_none: bool) -> Numbers:
-    """Return by how much the chance of choosing each row is too high."""
+def _compute_excess(logits: Numbers, targets: NDArray[np.bool_], *, has_none: bool) -> Numbers:
+    """Return by how much the probability of choosing each row is too high: the gradient of the loss."""
     highest = np.maximum(logits.max(axis=1), 0.0 if has_none else -np.inf)[:, None]
     odds = np.exp(logits - highest)
     none = np.exp(-highest) if has_none else 0.0
-    right = odds * wanted
+    right = odds * targets
     chosen: Numbers = odds / (odds.sum(axis=1, keepdims=True) + none)
-    aim: Numbers = right / np.maximum(right.sum(axis=1, keepdims=True), _TINY)
-    return chosen - aim
+    target_shares: Numbers = right / np.maximum(right.sum(axis=1, keepdims=True), _TINY)
+    return chosen - target_shares
 
 
-def _fit_logistic(rows: Numbers, right: NDArray[np.bool_], pull: float = 10.0) -> tuple[Numbers, float]:
-    """Fit weights and a base whose sum is the logarithm of the odds of being right, by Newton's method."""
-    centre, scale = _standardise(rows, None)
-    table = np.column_stack([(rows - centre) / scale, np.ones(len(rows))])
+def _fit_logistic(rows: Numbers, right: NDArray[np.bool_], l2: float = _L2_LOGISTIC) -> tuple[Numbers, float]:
+    """Fit a logistic regression by Newton's method; return its weights and its intercept."""
+    means, deviations = _standardise(rows, None)
+    table = np.column_stack([(rows - means) / deviations, np.ones(len(rows))])
     fitted = np.zeros(table.shape[1])
-    pulls = np.full(len(fitted), pull)
-    pulls[-1] = 0.0
+    penalty_weights = np.full(len(fitted), l2)
+    penalty_weights[-1] = 0.0
     for _ in range(50):
         chance = 1 / (1 + np.exp(-(table @ fitted)))
-        slope = table.T @ (chance - right) + pulls * fitted
-        curvature = (table * (chance * (1 - chance))[:, None]).T @ table + np.diag(pulls)
-        step = np.linalg.solve(curvature, slope)
+        gradient = table.T @ (chance - right) + penalty_weights * fitted
+        curvature = (table * (chance * (1 - chance))[:, None]).T @ table + np.diag(penalty_weights)
+        step = np.linalg.solve(curvature, gradient)
         fitted -= step
         if np.abs(step).max() < 1e-7:
             break
-    raw = fitted[:-1] / scale
-    return raw, float(fitted[-1] - centre @ raw)
+    unscaled = fitted[:-1] / deviations
+    return unscaled, float(fitted[-1] - means @ unscaled)
 
 
 def _standardise(rows: Numbers, bias: int | None) -> tuple[Numbers, Numbers]:
-    centre, scale = rows.mean(axis=0), rows.std(axis=0) + 1e-9
+    means, deviations = rows.mean(axis=0), rows.std(axis=0) + 1e-9
     if bias is not None:
-        centre[bias], scale[bias] = 0.0, 1.0
-    return centre, scale
+        means[bias], deviations[bias] = 0.0, 1.0
+    return means, deviations

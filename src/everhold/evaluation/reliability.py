@@ -1,4 +1,7 @@
-"""Whether scores are chances: of the hits with a score near .7, seven of ten should be right."""
+"""Reliability tables: they show whether scores are probabilities.
+
+Of the hits with a score near 0.7, seven of ten should be right.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +18,11 @@ class ScoredHit(NamedTuple):
 
 
 class ScoreBin(NamedTuple):
-    """The hits whose scores lie from `low` to `high`; `score` is their mean, `right` the share that was right."""
+    """The hits with scores from `low` to `high`.
+
+    `hits` is their number, `score` their mean score, and `right` the share of right hits among them. The last two are
+    None for an empty bin.
+    """
 
     low: float
     high: float
@@ -27,8 +34,8 @@ class ScoreBin(NamedTuple):
 class ReliabilityTable(NamedTuple):
     """Ten bins of equal width, lowest first, and the expected calibration error over all hits.
 
-    The error is the mean distance between the mean score and the share of right hits of a bin, weighted by the number
-    of its hits. It is None if there are no hits.
+    Each bin has a distance: between its mean score and its share of right hits. The error is the mean of these
+    distances, weighted by the number of hits, or None if there are no hits.
     """
 
     bins: tuple[ScoreBin, ...]
@@ -43,19 +50,20 @@ class ReliabilityTable(NamedTuple):
 
 
 def tabulate_scores(scored_hits: Iterable[ScoredHit]) -> ReliabilityTable:
-    """Return the reliability table of hits."""
+    """Sort hits into bins by their scores and return the reliability table."""
     hits_by_bin: list[list[ScoredHit]] = [[] for _ in range(BINS)]
     for hit in scored_hits:
         # A score of exactly 1 belongs to the last bin.
         hits_by_bin[min(int(hit.score * BINS), BINS - 1)].append(hit)
     total = sum(map(len, hits_by_bin))
-    distance = sum(abs(_sum_scores(hits) - _count_right(hits)) for hits in hits_by_bin)
-    bins = tuple(_make_bin(number, hits) for number, hits in enumerate(hits_by_bin))
-    return ReliabilityTable(bins, round(distance / total, _DIGITS) if total else None)
+    # A bin's distance times its number of hits is |sum of scores - number of right hits|.
+    weighted_distance = sum(abs(_sum_scores(hits) - _count_right(hits)) for hits in hits_by_bin)
+    bins = tuple(_make_bin(index, hits) for index, hits in enumerate(hits_by_bin))
+    return ReliabilityTable(bins, round(weighted_distance / total, _DIGITS) if total else None)
 
 
-def _make_bin(number: int, hits: Sequence[ScoredHit]) -> ScoreBin:
-    low, high = number / BINS, (number + 1) / BINS
+def _make_bin(index: int, hits: Sequence[ScoredHit]) -> ScoreBin:
+    low, high = index / BINS, (index + 1) / BINS
     if not hits:
         return ScoreBin(low, high, 0, None, None)
     score, right = _sum_scores(hits) / len(hits), _count_right(hits) / len(hits)

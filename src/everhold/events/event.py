@@ -28,11 +28,11 @@ class ChangeEvent:
     session: str | None = None
 
 
-def make_event(line: Outbox) -> ChangeEvent:
-    """Return the event of a line of the change feed."""
+def make_event(line: Outbox, epoch: int) -> ChangeEvent:
+    """Return the event of a line of the change feed. Its number is higher than those of feeds of earlier epochs."""
     assert line.operation != "reindex", "a change of search entries is no event"
     return ChangeEvent(
-        line.sequence,
+        epoch + line.sequence,
         line.operation,
         ENTITY_NAMES.get(line.entity, line.entity),
         line.entity_id,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from everhold.events.event import ChangeEvent, make_event, make_gap
 from everhold.model import Outbox, Scope
+from everhold.ports.feed_start import read_feed_start
 from everhold.ports.records import Records
-from everhold.ports.trimming import read_trimmed
 
 PAGE = 1000
 # Between two looks for new events.
@@ -21,42 +21,46 @@ class EventReader:
 
     def __init__(self, records: Records, scope: Scope, after: int | None, *, follow: bool) -> None:
         self._records, self._scope, self._follow = records, scope, follow
-        self._number = records.read_settled(0, limit=1).last if after is None else after
-        self._last = self._number
+        self._epoch = read_feed_start(records).epoch
+        last = records.read_settled(0, limit=1).last if after is None else after - self._epoch
+        self._read_to = self._last = last
         self._has_progressed = True
         self._progressed_at = time.monotonic()
 
     @property
     def number(self) -> int:
         """The number up to which the scope's events have been read."""
-        return self._number
+        return self._epoch + self._read_to
 
     def read_page(self) -> list[ChangeEvent]:
         """Return the next events, if there are any."""
-        settled = self._records.read_settled(self._number, limit=PAGE)
+        settled = self._records.read_settled(max(self._read_to, 0), limit=PAGE)
         self._last = settled.last
         # Read after the lines, so that lines trimmed in between are noticed.
-        trimmed = read_trimmed(self._records)
-        has_gap = self._number < trimmed or self._number > settled.last  # a higher number is of another store
+        start = read_feed_start(self._records)
+        # A higher number than the last one, and a number of another epoch, are of another store.
+        has_gap = not start.last_missing <= self._read_to <= settled.last or start.epoch != self._epoch
         if has_gap:
-            self._number = trimmed
+            self._epoch, self._read_to = start
         elif settled.lines:
-            self._number = settled.lines[-1].sequence
+            self._read_to = settled.lines[-1].sequence
         self._has_progressed = has_gap or bool(settled.lines)
         if self._has_progressed:
             self._progressed_at = time.monotonic()
-        return [make_gap(trimmed)] if has_gap else [make_event(line) for line in settled.lines if self._is_event(line)]
+        if has_gap:
+            return [make_gap(self.number)]
+        return [make_event(line, self._epoch) for line in settled.lines if self._is_event(line)]
 
     def choose_pause(self) -> float | None:
         """Return the seconds to wait before the next page, or None if the stream ends here.
 
         A stream that does not follow ends when it has caught up, or when a transaction holds events back for too long.
         """
-        if self._number < self._last and self._has_progressed:
+        if self._read_to < self._last and self._has_progressed:
             return 0.0
         if self._follow:
             return _POLL_SECONDS
-        is_settling = self._number < self._last and time.monotonic() < self._progressed_at + _SETTLING_SECONDS
+        is_settling = self._read_to < self._last and time.monotonic() < self._progressed_at + _SETTLING_SECONDS
         return _SETTLING_POLL_SECONDS if is_settling else None
 
     def _is_event(self, line: Outbox) -> bool:

@@ -1,10 +1,12 @@
 """Check a bundle's rows against each other: references, owners and order."""
 
+import sys
 from typing import NamedTuple
 
 from everhold.errors import InvalidInput
 from everhold.model import Change, Chunk, EmbeddingModel, Memory, Message, Revision
 from everhold.model.base import Entity, Row
+from everhold.model.encrypted_values import is_encrypted
 from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG, OWNER_TABLES, get_key
@@ -22,6 +24,8 @@ class _EarlierRow(NamedTuple):
 
 
 _NO_USER = _EarlierRow()
+# Of a text that is encrypted in a backup: any span may be part of it.
+_UNKNOWN_LENGTH = sys.maxsize
 
 
 class _Successor(NamedTuple):
@@ -132,8 +136,9 @@ class BundleChecks:
         """Record the length of an earlier text: a chunk of the past has a span of the text at that time."""
         if revision.owner_kind == "memory":
             owners = self._known["memories"]
-            known, text = owners[revision.owner_id], str(revision.value["text"])
-            owners[revision.owner_id] = known._replace(characters=max(known.characters or 0, len(text)))
+            known = owners[revision.owner_id]
+            length = _UNKNOWN_LENGTH if is_encrypted(revision.value) else len(str(revision.value["text"]))
+            owners[revision.owner_id] = known._replace(characters=max(known.characters or 0, length))
 
     def _check_change(self, number: int, change: Change) -> None:
         known = self._known["memories"]

@@ -5,12 +5,14 @@ loses a memory.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from everhold.facts.statement import Statement
 from everhold.text.date_words import TRIGGERS, split_words
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import extract_terms, fold, normalise
+
+if TYPE_CHECKING:
+    from everhold.facts.statement import Statement
 
 Relation = Literal["same", "replaces", "compatible"]
 
@@ -39,7 +41,7 @@ _WORDS = lazy_pattern(r"[^\W_]+")
 _ORDINAL = lazy_pattern(r"(\d+)(?:st|nd|rd|th)$")
 
 
-def compare_statements(old: Statement, new: Statement) -> Relation:
+def compare_statements(old: "Statement", new: "Statement") -> Relation:
     """Return how a newer statement relates to an older one.
 
     "same": it adds nothing. "replaces": the older one is no longer true. "compatible": both may be true.
@@ -59,7 +61,7 @@ def compare_statements(old: Statement, new: Statement) -> Relation:
     return "replaces" if ends_old and not _is_earlier(new, old) else "compatible"
 
 
-def _is_cancelled(old: Statement, new: Statement) -> bool:
+def _is_cancelled(old: "Statement", new: "Statement") -> bool:
     if old.negated or new.negated:
         return False
     if (old.attribute, new.attribute) in _OPPOSITES:
@@ -67,12 +69,12 @@ def _is_cancelled(old: Statement, new: Statement) -> bool:
     return fold(new.value) in _CANCELS.get((old.attribute, new.attribute), ())
 
 
-def _is_earlier(new: Statement, old: Statement) -> bool:
+def _is_earlier(new: "Statement", old: "Statement") -> bool:
     """Return whether a newer statement is about an earlier time than the older one."""
     return new.valid_from is not None and old.valid_from is not None and new.valid_from < old.valid_from
 
 
-def _is_same_time(old: Statement, new: Statement) -> bool:
+def _is_same_time(old: "Statement", new: "Statement") -> bool:
     if old.occurred is None or new.occurred is None:
         return old.occurred is None and new.occurred is None
     return old.occurred.start < new.occurred.end and new.occurred.start < old.occurred.end

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 
 from everhold.model import Outbox, OutboxMark
+from everhold.ports.feed_start import note_trimmed, read_trimmed
 from everhold.ports.records import Records
-from everhold.ports.trimming import note_trimmed, read_trimmed
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Where
 
 KEPT = timedelta(days=7)

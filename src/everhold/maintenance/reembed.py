@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from everhold import clock
 from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, format_value
 from everhold.maintenance.serving import (
+    delete_model,
     list_models,
-    list_retired_models,
-    make_building,
-    make_leaving,
-    make_serving,
-    remove_model,
+    list_unused_models,
+    register_model,
+    retire_model,
+    switch_serving_model,
 )
 from everhold.model import Chunk, EmbeddingModel, Job, Memory, Organization, Revision
 from everhold.model.announcement import make_announcement
@@ -82,12 +82,12 @@ class ChunkGroup(NamedTuple):
 
 def reembed(work: ReembedWork) -> None:
     """Make every chunk that the new model lacks, then let it serve; raise StoreBusy if another process does so."""
-    work.records.commit(make_building(work.new))
+    work.records.commit(register_model(work.new))
     for organization in list_organizations(work.records):
         _embed_organization(work, organization)
     while sum(_repair(work, organization, _CHECKED_AT_ONCE) for organization in list_organizations(work.records)):
         pass  # memories may have been revised during the last repair
-    work.records.commit(make_serving(work.new, work.old, keep=work.keep_old))
+    work.records.commit(switch_serving_model(work.new, work.old, keep_previous=work.keep_old))
     logger.info("model %r serves instead of %r", work.new.name, work.old.name)
 
 
@@ -145,19 +145,19 @@ def drop_model(records: Records, name: str, written: Collection[str]) -> None:
         )
     if name in written or name == next(iter(known)):
         raise InvalidInput(f"embedding model {name!r} is in use", value=name, remedy="open the store without it first")
-    records.commit(make_leaving(known[name]))
+    records.commit(retire_model(known[name]))
     while any(model.name == name for model in list_models(records)):
         drop_retired(records, known.keys() - {name}, lambda _: None)
 
 
 def drop_retired(records: Records, kept: Collection[str], watch: Callable[[int], None]) -> None:
     """Delete the chunks of every retired model but `kept`, and the row of each model that had no chunks left."""
-    for model in list_retired_models(records):
+    for model in list_unused_models(records):
         if model.name not in kept:
             dropped = sum(_drop(records, organization, model, watch) for organization in list_organizations(records))
             # A late writer may have added chunks during the deletion, so the row goes only after an empty pass.
             if not dropped:
-                records.commit(remove_model(model))
+                records.commit(delete_model(model))
 
 
 def list_organizations(records: Records) -> list[str]:

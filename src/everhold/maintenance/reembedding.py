@@ -8,7 +8,7 @@ from everhold.background import BackgroundThread
 from everhold.errors import AlreadyExists, EverholdError, InvalidSettings, StaleVersion
 from everhold.interrupts import GuardedEvent
 from everhold.maintenance.reembed import Cut, ReembedWork, Stopped, count_all, drop_retired, reembed
-from everhold.maintenance.serving import list_models, list_retired_models
+from everhold.maintenance.serving import list_models, list_unused_models
 from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 
@@ -120,7 +120,7 @@ class Reembedding:
         if not self._told:
             self._told = True
             self._switched()
-        while list_retired_models(self._records):
+        while list_unused_models(self._records):
             # Recalls that began with the old model may still read its chunks, and late writers may still add some.
             if self._stop.wait(self._settle_seconds):
                 raise Stopped

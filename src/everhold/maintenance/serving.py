@@ -1,7 +1,7 @@
-"""Keep track of the embedding models of a store and of which one serves.
+"""The embedding models of a store: which one serves, and the operations that change this.
 
-Every model whose chunks the store may hold has a row among the embedding models. One of them serves. A change of model
-is one commit: the new model's row becomes `serving` and the old one's `leaving`.
+Every model of which the store may have chunks has a row in the table of embedding models. Recall uses the one that
+serves. A change of model is one commit: the status of the new model becomes `serving`, that of the old one `leaving`.
 """
 
 from collections.abc import Sequence
@@ -12,42 +12,44 @@ from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Where
 
-_ORDER = ("serving", "beside", "leaving", "building")
+# The order in which `list_models` returns models, by status.
+_STATUS_ORDER = ("serving", "beside", "leaving", "building")
 
 
-class WordsOnly:
-    """Replaces an embedder that is not available: it returns no vectors, so recall uses words alone."""
+class WordsOnlyEmbedder:
+    """Stands in for an embedder that is not available. It returns no vectors, so that recall searches by words only."""
 
     def __init__(self, model: EmbeddingModel) -> None:
-        self._known = model
+        self._model = model
 
     @property
     def model(self) -> str:
-        return self._known.name
+        return self._model.name
 
     @property
     def dimensions(self) -> int:
-        return self._known.dimensions
+        return self._model.dimensions
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         return [None for _ in texts]
 
 
 def list_models(records: Records) -> list[EmbeddingModel]:
-    """Return the models that have a row, the one that serves first."""
+    """Return the models that have a row, by status; the one that serves is first."""
     rows = records.scan(EmbeddingModel, None)
-    return sorted(rows, key=lambda model: (_ORDER.index(model.status), -model.generation))
+    return sorted(rows, key=lambda model: (_STATUS_ORDER.index(model.status), -model.generation))
 
 
-def find_serving_model(records: Records, name: str, dimensions: int) -> EmbeddingModel:
-    """Return the serving model; in a store without one, the model of its chunks, or else the given model."""
-    known = [model for model in list_models(records) if model.status == "serving"]
-    if known:
-        return known[0]
+def ensure_serving_model(records: Records, name: str, dimensions: int) -> EmbeddingModel:
+    """Return the serving model. If there is none, make the model of the store's chunks serve, or else the named one."""
+    serving = [model for model in list_models(records) if model.status == "serving"]
+    if serving:
+        return serving[0]
     name, dimensions = _find_chunk_model(records) or (name, dimensions)
     first = EmbeddingModel(name=name, dimensions=dimensions, status="serving", generation=1)
     try:
-        # Another process may have written the row as `building`; Ensure leaves it and the patch makes it serve.
+        # Another process may have stored this row with the status `building`. `Ensure` keeps that row, and the patch
+        # makes its model serve.
         records.commit([Ensure(first), Patch(EmbeddingModel, (name,), {"status": "serving", "generation": 1})])
     except StoreReadOnly:
         return first
@@ -62,38 +64,43 @@ def _find_chunk_model(records: Records) -> tuple[str, int] | None:
     return None
 
 
-def make_building(model: EmbeddingModel) -> list[Operation]:
-    """Return the operations that make a model known, to be committed before its first chunk is written."""
+def register_model(model: EmbeddingModel) -> list[Operation]:
+    """Return the operations that add a model's row. Commit them before the first chunk of the model is written."""
     return [Ensure(model)]
 
 
-def make_serving(model: EmbeddingModel, after: EmbeddingModel, *, keep: bool = False) -> list[Operation]:
-    """Return the operations that let `model` serve instead of `after`, whose chunks are deleted unless `keep`.
+def switch_serving_model(
+    model: EmbeddingModel, previous: EmbeddingModel, *, keep_previous: bool = False
+) -> list[Operation]:
+    """Return the operations that make `model` serve instead of `previous`.
 
-    Committing them raises StaleVersion if another process has changed the serving model.
+    With `keep_previous`, recall can still search by the previous model; otherwise maintenance deletes its chunks.
+    Committing raises StaleVersion if another process has changed the serving model.
     """
-    changes = {"status": "serving", "generation": after.generation + 1, "dimensions": model.dimensions}
+    changes = {"status": "serving", "generation": previous.generation + 1, "dimensions": model.dimensions}
+    old_status = "beside" if keep_previous else "leaving"
     return [
-        Patch(EmbeddingModel, (after.name,), {"status": "beside" if keep else "leaving"}, version=after.version),
+        Patch(EmbeddingModel, (previous.name,), {"status": old_status}, version=previous.version),
         Patch(EmbeddingModel, (model.name,), changes),
     ]
 
 
-def keep_beside(model: EmbeddingModel) -> list[Operation]:
-    """Return the operations that keep a model that does not serve, so that recall can search by it."""
+def keep_model_beside(model: EmbeddingModel) -> list[Operation]:
+    """Return the operations that keep a model beside the serving one, so that recall can search by it too."""
     return [Ensure(model), Patch(EmbeddingModel, (model.name,), {"status": "beside"})]
 
 
-def make_leaving(model: EmbeddingModel) -> list[Operation]:
-    """Return the operations that ask for the chunks of a model beside the serving one to be deleted."""
+def retire_model(model: EmbeddingModel) -> list[Operation]:
+    """Return the operations that mark a model beside the serving one, so that maintenance deletes its chunks."""
     return [Patch(EmbeddingModel, (model.name,), {"status": "leaving"})]
 
 
-def list_retired_models(records: Records) -> list[EmbeddingModel]:
-    """Return the models that neither serve nor are kept beside the one that serves."""
+def list_unused_models(records: Records) -> list[EmbeddingModel]:
+    """Return the models by which recall does not search: retired ones, and new ones that are not complete yet."""
+    # The first model serves.
     return [model for model in list_models(records)[1:] if model.status != "beside"]
 
 
-def remove_model(model: EmbeddingModel) -> list[Operation]:
-    """Return the operations that delete a model's row, to be committed when it has no chunks left."""
+def delete_model(model: EmbeddingModel) -> list[Operation]:
+    """Return the operations that delete a model's row. Commit them when no chunk of the model is left."""
     return [Delete(EmbeddingModel, (model.name,))]

@@ -1,4 +1,4 @@
-"""Uploaded files, connected databases, and learned queries on them."""
+"""Uploaded data files, connected databases, and the queries on them that were learned or run."""
 
 from typing import Literal
 
@@ -24,7 +24,7 @@ from everhold.model.fields import (
 
 
 class Source(Entity):
-    """An uploaded file."""
+    """One version of an uploaded data file. `path` is the path or address that it was uploaded from."""
 
     project_id: Id
     name: Name
@@ -37,7 +37,7 @@ class Source(Entity):
 
 
 class Connection(Entity):
-    """The user's own database."""
+    """A connection to a database of the user. `dsn` is its address with the credentials."""
 
     project_id: Id
     name: Name
@@ -47,7 +47,10 @@ class Connection(Entity):
 
 
 class TableMetadata(Entity):
-    """One table of a source or a connection."""
+    """One table of a source or a connection.
+
+    Each of `foreign_keys` names a column, the table and the column that it refers to, and a confidence.
+    """
 
     project_id: Id | None = None
     source_id: Id | None = None
@@ -61,7 +64,7 @@ class TableMetadata(Entity):
 
 
 class FieldMetadata(Entity):
-    """One column of a described table."""
+    """One column of a table. `semantic_type` says what its values are, for example an email address."""
 
     project_id: Id | None = None
     table_id: Id
@@ -80,7 +83,9 @@ class FieldMetadata(Entity):
 class QueryPattern(Entity):
     """A question and the query that answered it, learned from a confirmed answer.
 
-    One that a user taught in a scope with a user is used for that user only.
+    A pattern with a `user_id` is used for that user only. `masked_question` has slots in place of values. `fingerprint`
+    is a digest of the tables that the query uses, so that a change of the schema is noticed. `origin` says where the
+    query comes from: the user confirmed, corrected or chose it. `wins` and `losses` count the verdicts on its answers.
     """
 
     project_id: Id | None = None
@@ -100,10 +105,10 @@ class QueryPattern(Entity):
 
 
 class QueryLesson(Entity):
-    """What a phrase means, or how tables are joined, learned from confirmed answers.
+    """The meaning of a phrase, or the way to join two tables, learned from confirmed answers.
 
-    An alias is a name for a table, a column or a value; a metric is a name for a computation or a condition; a join has
-    the two columns as its phrase.
+    The phrase of an alias means a table, a column or a value. The phrase of a metric means a computation or a
+    condition. The phrase of a join consists of the two columns. The other fields are those of `QueryPattern`.
     """
 
     project_id: Id | None = None
@@ -120,7 +125,7 @@ class QueryLesson(Entity):
 
 
 class QueryRun(Entity):
-    """One question that was run as a query, and its result."""
+    """One question about data: the query that was run for it, the outcome, and the verdict on the answer."""
 
     project_id: Id | None = None
     session_id: Id | None = None

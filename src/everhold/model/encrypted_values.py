@@ -14,6 +14,9 @@ ENCRYPTED, PLAIN = "everhold-encrypted", "everhold-plain"
 _TEXT, _PLAIN_TEXT = f"{ENCRYPTED}:", f"{PLAIN}:"
 _BYTES, _PLAIN_BYTES = f"\0{ENCRYPTED}\0".encode(), f"\0{PLAIN}\0".encode()
 
+# How the encrypted hash of a memory begins. A plain hash has 16 bytes, an encrypted one at least 36.
+HASH_MARK, _ENCRYPTED_HASH_BYTES = b"\0eh1", 36
+
 
 def is_encrypted(value: Any) -> bool:
     """Return whether a stored value is an envelope."""
@@ -23,6 +26,11 @@ def is_encrypted(value: Any) -> bool:
         return value.startswith(_BYTES)
     mark, content = _split(value)
     return mark == ENCRYPTED and isinstance(content, str)
+
+
+def is_encrypted_hash(digest: bytes | None) -> bool:
+    """Return whether the stored hash of a memory is encrypted."""
+    return digest is not None and len(digest) >= _ENCRYPTED_HASH_BYTES and digest.startswith(HASH_MARK)
 
 
 def has_mark(value: Any) -> bool:

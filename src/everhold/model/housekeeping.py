@@ -131,24 +131,6 @@ class ApiKey(Entity):
     expires_at: Time | None = None
 
 
-class DataKey(Entity):
-    """A key that encrypts content of one organization or one user, wrapped by the master key.
-
-    `subject` is the user, or empty for the organization's own key. Each subject has one key per generation and purpose;
-    the newest generation encrypts, and older ones still decrypt. Destroying a key deletes its row; the erasure list
-    keeps its id.
-    """
-
-    subject: Name = ""
-    purpose: Label = "content"
-    """What it encrypts: "content", or the "hash" of memories."""
-    generation: Count = 1
-    algorithm: Label = "AES-256-GCM"
-    master_fingerprint: Word64
-    """Which master key wrapped it."""
-    wrapped_key: bytes = Field(repr=False)
-
-
 class UserErasure(Entity):
     """The erasure of one user. The row outlives the user, so that a restored backup can be erased again.
 

@@ -5,14 +5,14 @@ entity's own columns. Everything that searches (images, the stores' indexes, Chr
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, get_args
 
 from everhold import model
 from everhold.model.base import Entity
 from everhold.model.memory import DEFAULT_PRIORITY, OwnerKind, compute_importance
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 OWNER_COLUMNS = (
     "id", "kind", "reach", "project_id", "user_id", "agent_id", "session_id", "importance", "strength", "created_at",
@@ -22,7 +22,7 @@ OWNER_COLUMNS = (
 _DEFAULTS: Mapping[str, Any] = {"importance": compute_importance(DEFAULT_PRIORITY), "strength": 1.0}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Searchable(Value):
     """How search reads one kind of entity.
 

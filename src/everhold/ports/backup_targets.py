@@ -1,12 +1,13 @@
 """What an erasure tells the places that hold backups."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from everhold.values import Value, value_class
 
-@dataclass(frozen=True)
-class TargetErasure:
+
+@value_class
+class TargetErasure(Value):
     """What erasing a user did at one backup target.
 
     `target` is its address without credentials. `status` is "erased" if nothing of the user can be read there any more,

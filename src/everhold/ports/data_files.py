@@ -1,4 +1,4 @@
-"""What a reader of data files returns: the tables of a file as Parquet, with statistics of every column."""
+"""The port that reads data files: it writes each table of a file as Parquet and returns statistics of its columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,11 @@ from everhold.progress import ReportProgress
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """A column of a table that was read, and what its values are.
+    """One column of a table, and statistics of its values.
 
-    `values` are distinct values, the most frequent first, at most as many as the reader keeps. `quantiles` are those
-    at 5, 25, 50, 75 and 95 %, of numbers only. Times are ISO texts.
+    `top_values` are the most frequent values with their counts. `values` are distinct values, most frequent first; the
+    reader limits their number. `quantiles` are the 5th, 25th, 50th, 75th and 95th percentile of a column of numbers.
+    Times are ISO texts. `original_name` is the name in the file, if it was changed.
     """
 
     name: str
@@ -32,7 +33,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table that was read. Its rows are in the Parquet file at `path`. `notes` are sentences on what was repaired."""
+    """One table of a data file. Its rows are in the Parquet file at `path`. `notes` are sentences about repairs."""
 
     name: str
     path: Path
@@ -45,38 +46,38 @@ class TableFile:
 
 @dataclass(frozen=True)
 class FileContent:
-    """What a file was detected to be, and its tables.
+    """The tables of a data file, and the format that was detected.
 
-    `details` has what was detected, by name: "format", "encoding", "separator", "decimal", "header", …
+    `details` are properties of the format by name: "format", "encoding", "separator", "decimal", "header", …
     """
 
     details: Mapping[str, str]
     tables: tuple[TableFile, ...]
     notes: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """How long each step took, for benchmarks."""
+    """The duration of each step of reading, for benchmarks."""
 
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """How much one file may cost."""
+    """The resources that reading one file may use, and the size of the result."""
 
     memory_megabytes: int = 256
-    """Memory above that of an idle process."""
+    """Memory in addition to that of an idle process."""
     seconds: float = 8.0
-    """The time to read a file, for each 32 MB that it has."""
+    """The time limit for each 32 MB of the file, or part of them."""
     max_bytes: int = 4_000_000_000
-    """The size of a file, before and after unpacking."""
+    """The size of a file, and the total size of its content if it is compressed."""
     max_tables: int = 1_000
     max_columns: int = 1_000
 
 
 class DataFileReader(Protocol):
-    """Reads a data file that is not trusted."""
+    """Reads data files. They are not trusted: a file may be damaged, enormous or made to do harm."""
 
     def read(self, path: Path, name: str, folder: Path, report: ReportProgress) -> FileContent:
-        """Read the file at `path`, which was uploaded under `name`, and write its tables into `folder`.
+        """Read the file at `path`, which was uploaded under `name`, and write its tables to `folder`.
 
-        UnreadableFile if it is damaged, holds no table or costs too much.
+        Raise UnreadableFile if the file is damaged, has no table or exceeds a limit.
         """
         ...

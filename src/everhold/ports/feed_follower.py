@@ -1,18 +1,22 @@
 """Reads the change feed page by page, for everything that is derived from the records."""
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
 
 from everhold import clock
 from everhold.model.change_feed import Outbox
+from everhold.ports.feed_start import read_feed_start
 from everhold.ports.records import Records
 
 PAGE = 1000
 # The feed is kept for a week. A follower that has not read it for longer than this may have missed lines.
 MAX_ABSENCE = timedelta(days=6)
 
+# How often a follower looks whether the store was replaced by a restored one.
+_LOOK_SECONDS = 1.0
 _NONE: frozenset[int] = frozenset()
 
 
@@ -40,18 +44,32 @@ class FeedFollower:
 
     def __init__(self, records: Records, position: int | None = None) -> None:
         self._records = records
+        self._epoch_seen, self._look_at = 0, 0.0
+        self._epoch = self._look_up_epoch()
         self._repeats = not records.traits.ordered
         self._applied = _NONE
         self._read_at = clock.now()
         self.position = records.head() if position is None else position
 
     @property
-    def was_absent(self) -> bool:
-        """Whether the feed was last read so long ago that unread lines may have been deleted."""
-        return clock.now() - self._read_at > MAX_ABSENCE
+    def has_lost_place(self) -> bool:
+        """Whether what follows the feed must begin again.
+
+        Unread lines may have been deleted because the feed was last read long ago, or another store was restored in
+        the place of this one.
+        """
+        return clock.now() - self._read_at > MAX_ABSENCE or self._look_up_epoch() != self._epoch
+
+    def _look_up_epoch(self) -> int:
+        """Return which feed the store has, at most a second old: reading it every time would slow each recall."""
+        if time.monotonic() >= self._look_at:
+            self._epoch_seen = read_feed_start(self._records).epoch
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+        return self._epoch_seen
 
     def jump(self, position: int | None = None) -> None:
         """Continue from another position, by default from the end of the feed."""
+        self._epoch = self._look_up_epoch()
         self.position = self._records.head() if position is None else position
         self._applied = _NONE
         self._read_at = clock.now()

@@ -5,16 +5,15 @@ outside the space. The order of the ids is only a hint, because recall scores ev
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Statistics(Value):
     """The number of chunks in a search space, and how many of them contain each term: what term weights depend on."""
 
@@ -50,7 +49,7 @@ def _ignore_model(model: str, dimensions: int) -> None:
     pass
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class SearchIndexes(Value):
     """The word index and the vector index of a store, with the functions that run and inspect them.
 

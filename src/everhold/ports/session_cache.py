@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from everhold.model import Message, Session
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class SessionKey:
     session: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Stamp(Value):
     """The state of a session that a cache entry was made from: equal stamps mean equal sessions and messages.
 
@@ -43,7 +43,7 @@ class Stamp(Value):
         return Stamp(step.stamp.row, {**self.owners, **owners})
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class WorkingMemory(Value):
     """The working memory of a session: its row at the time of the stamp, and its last messages, newest first."""
 
@@ -84,7 +84,7 @@ class WorkingMemory(Value):
         return self.session.last_active
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Step(Value):
     """A change from one state of a session to the next: the row after it, and the new message, if there is one.
 
@@ -97,7 +97,7 @@ class Step(Value):
     message: Message | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Usage(Value):
     """The bytes that a cache uses now, and the most that it has used."""
 

@@ -10,7 +10,7 @@ Cell = str | int | float | bytes | None
 class ColumnContent:
     """A column with its distinct values, the most frequent first, at most as many as the reader was told to read.
 
-    `unit` is that of its numbers, such as "EUR". `label` is what a user calls the column; empty if nobody said.
+    `unit` is that of its numbers, such as "EUR". `label` is what a user calls the column; empty if none was given.
     """
 
     name: str

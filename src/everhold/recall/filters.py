@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -22,7 +21,7 @@ from everhold.schema.catalog import get_table
 from everhold.schema.conditions import list_fields
 from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
 from everhold.schema.table import Column, Kind
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 _MEMORIES = ("memory",)
 _TAGS = ("tags", "tag")
@@ -36,7 +35,7 @@ _MAX_PATH_LENGTH = 1_000
 _WIDER = ("user", "agent", "session", "project", "organization")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Filter(Value):
     """Conditions on memories: by field, by tag (all of them), by kind, by when they were made.
 

@@ -2,20 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from everhold.errors import InvalidInput
-from everhold.model import Memory, Message
+from everhold.model import Memory
 from everhold.model.base import Entity, cut_text
 from everhold.model.page import ResultPage
 from everhold.model.searchable import SEARCHABLE
 from everhold.recall.cursor import HitPlace, encode_hit_place
-from everhold.values import Value
+from everhold.values import Value, value_class
+
+if TYPE_CHECKING:
+    from everhold.model import Message
 
 E = TypeVar("E", bound=Entity)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Why(Value):
     """What each retriever contributed to a score.
 
@@ -88,8 +91,10 @@ class Hit:
         return self._require(Memory)
 
     @property
-    def message(self) -> Message:
+    def message(self) -> "Message":
         """The recalled message. InvalidInput if the hit is of another kind."""
+        from everhold.model import Message  # most recalls search memories only
+
         return self._require(Message)
 
     def _require(self, entity: type[E]) -> E:

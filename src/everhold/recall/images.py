@@ -146,8 +146,8 @@ class ImageCache:
         return True
 
     def _follow(self) -> None:
-        if self._entries and self._follower.was_absent:
-            logger.info("dropped %d images: the change feed was not read for too long", len(self._entries))
+        if self._entries and self._follower.has_lost_place:
+            logger.info("dropped %d images: lines of the change feed were missed", len(self._entries))
             self._entries.clear()
         if not self._entries:  # an image that is not loaded yet needs no lines
             self._follower.jump()

@@ -7,13 +7,13 @@ from typing import ClassVar
 from everhold.model import Message
 from everhold.model.page import ResultPage
 from everhold.recall.hit import Hit, Hits, Why
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 # Returns the messages before a message and those after it, each oldest first.
 FindNeighbours = Callable[[Message], tuple[tuple[Message, ...], tuple[Message, ...]]]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class MessageHit(Value):
     """A message that was found, with its neighbours: `before` and `after`, each oldest first."""
 

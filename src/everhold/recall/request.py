@@ -1,6 +1,5 @@
 """The arguments of a recall, and the parts of the engine that it needs."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 
@@ -12,10 +11,10 @@ from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.filters import ANY, Filter
 from everhold.recall.images import ImageCache
 from everhold.recall.recipe import HYBRID, Recipe
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class RecallDeps(Value):
     """The parts of the engine that recall uses."""
 

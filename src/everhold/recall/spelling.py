@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
-from everhold.text.terms import STOP_WORDS, extract_terms
+from everhold.text.terms import STOP_WORDS, extract_terms, stem
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MIN_LETTERS = 4
@@ -25,6 +25,7 @@ _MAX_LETTERS = 32  # about 54 spellings are tried per letter; no word that peopl
 MAX_CORRECTED_LENGTH = 1000
 
 _WORD = re.compile(r"\b[A-Za-z]{4,32}\b")
+_SWAP, _OMISSION, _SURPLUS, _WRONG_LETTER = range(4)
 _ENDINGS = ("s", "es", "ed", "ing", "ly")
 _AFTER_ENDING = ("", "e")
 
@@ -34,7 +35,8 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
 
     A misspelt word is replaced by a similar one that memories have, or by a stop word. Any other similar word is used
     only if two letters are swapped or the word is long: the vocabulary is not complete, and most short words are
-    similar to another word. A capitalised word may be a name; names are left to `find_respellings`.
+    similar to another word. A word that memories have in some form is not replaced by a form with another end:
+    "inhaler" is no slip for "inhaled". A capitalised word may be a name; names are left to `find_respellings`.
     """
     if thesaurus is NO_THESAURUS or len(query) > MAX_CORRECTED_LENGTH:
         return query
@@ -50,18 +52,34 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
         candidates: Sequence[str] = _find_words_near(word, thesaurus)
         likely = [candidate for candidate in candidates if is_likely(candidate)]
         if any(map(is_held, terms)):
-            candidates = [candidate for candidate in likely if extract_terms(candidate) == terms]
+            same = (candidate for candidate in likely if extract_terms(candidate) == terms)
+            candidates = [candidate for candidate in same if not candidate.startswith(word[:-1])]
         elif word != written:
             candidates = [candidate for candidate in candidates if candidate in STOP_WORDS]
-        elif likely or len(word) < _LONG:
-            candidates = likely or [candidate for candidate in candidates if _is_swap(candidate, word)]
+        elif likely:
+            candidates = likely
+        else:
+            if len(word) < _LONG:
+                candidates = [candidate for candidate in candidates if _classify_slip(candidate, word) == _SWAP]
+            candidates = candidates or _find_held_near(word, is_held)
         return min(
             candidates,
-            key=lambda candidate: (not _is_swap(candidate, word), thesaurus.rank(candidate), candidate),
+            key=lambda candidate: (_classify_slip(candidate, word), thesaurus.rank(candidate) or 0, candidate),
             default=written,
         )
 
     return _WORD.sub(correct, query)
+
+
+def _find_held_near(word: str, is_held: Callable[[str], bool]) -> list[str]:
+    """Return the spellings near a word that memories have in some form, though the vocabulary does not know them."""
+    return [spelling for spelling, term in _stem_spellings(word) if is_held(term)]
+
+
+@lru_cache(maxsize=256)
+def _stem_spellings(word: str) -> tuple[tuple[str, str], ...]:
+    """Return each spelling near a word, and its term. Stemming them takes about a millisecond, so they are kept."""
+    return tuple((spelling, stem(spelling)) for spelling in set(_spell_otherwise(word, range(1, len(word)))))
 
 
 def _exists(word: str, thesaurus: Thesaurus) -> bool:
@@ -85,8 +103,11 @@ def _find_words_near(word: str, thesaurus: Thesaurus) -> tuple[str, ...]:
     return tuple(spelling for spelling in spellings if thesaurus.rank(spelling) is not None)
 
 
-def _is_swap(word: str, other_word: str) -> bool:
-    return sorted(word) == sorted(other_word)
+def _classify_slip(meant: str, written: str) -> int:
+    """Return the kind of slip: two letters swapped, one missing, one too many, or one wrong. The likeliest is least."""
+    if len(meant) != len(written):
+        return _OMISSION if len(meant) > len(written) else _SURPLUS
+    return _SWAP if sorted(meant) == sorted(written) else _WRONG_LETTER
 
 
 def _spell_otherwise(word: str, places: range) -> Iterator[str]:

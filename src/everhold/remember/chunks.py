@@ -14,7 +14,7 @@ from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import Span
 from everhold.text.chunking import split_into_chunks as cut_text
 from everhold.text.terms import QUESTION_MARK, extract_terms
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 # The vectors that a caller passes with a text, by model name.
 CallerVectors = Mapping[str, Vector]
@@ -40,7 +40,7 @@ def show_text(_: Entity) -> bool:
     return False
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Chunking(Value):
     """What turns text into chunks for one model; `also` holds the same for each further model of the store."""
 

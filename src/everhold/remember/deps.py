@@ -1,16 +1,16 @@
 """What writing memories needs. Reading needs none of the modules that write, so this one imports none of them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, tzinfo
 
 from everhold.ports.records import Records
 from everhold.remember.chunks import Chunking
 from everhold.remember.scope_rows import ScopeRows
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class ReadingOptions(Value):
     """How texts are read.
 
@@ -23,7 +23,7 @@ class ReadingOptions(Value):
     zone: tzinfo = UTC
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class WriteDeps(Value):
     """The objects and settings that writing memories needs."""
 

@@ -204,7 +204,7 @@ def read_importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
     if priority is None:
         return fields.get("importance")
     if fields.get("importance") is not None:
-        raise InvalidInput("priority and importance are one thing seen two ways", remedy="pass one of them")
+        raise InvalidInput("priority and importance are both set", remedy="pass one of them")
     if isinstance(priority, bool) or not isinstance(priority, int) or priority not in _PRIORITIES:
         raise InvalidInput(
             f"priority {format_value(priority)} is out of range",

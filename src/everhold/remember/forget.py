@@ -25,7 +25,8 @@ from everhold.remember.lookup import require_memory
 from everhold.remember.versions import hold_version, report_current_version, require_version
 from everhold.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Where
 
-SHOWN = 100
+# How many memories a result has; the others are only counted.
+MAX_SHOWN = 100
 _BATCH = 500
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from everhold.batches import split_into_batches
 from everhold.model import Change, Counter, Episode, Memory, Relationship, Scope
 from everhold.model.base import Row
+from everhold.ports.feed_start import read_trimmed
 from everhold.ports.records import Records
-from everhold.ports.trimming import read_trimmed
 from everhold.schema.operations import Ensure, Op, Operation, Patch, Where
 
 _BATCH = 500

@@ -5,11 +5,11 @@ import time
 from datetime import datetime
 from typing import Any
 
+from everhold import model
 from everhold.errors import NotFound
-from everhold.model import Organization, Project, Scope, Session, User
+from everhold.model import Organization, Project, Scope, User
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Row
-from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Operation, Put, Require
 
@@ -49,17 +49,19 @@ class ScopeRows:
             if not self._exists(scope, row, word):
                 # Two users may begin a session of the same name at once. With Put the second commit fails; with Ensure
                 # it would write into the session of the other user.
-                operations.append(Put(row) if isinstance(row, Session) else Ensure(row))
+                operations.append(Put(row) if isinstance(row, model.Session) else Ensure(row))
                 operations.append(Put(make_announcement(row)))
         return operations
 
     def _exists(self, scope: Scope, row: Row, word: str) -> bool:
         name = str(row.__dict__["id"])
         stored = self._records.get(type(row), scope.organization, [name], deleted=True).get(name)
-        is_foreign = isinstance(stored, Session) and not stored.is_open_to(scope)
+        is_foreign = isinstance(stored, model.Session) and not stored.is_open_to(scope)
         if (stored is None or is_foreign) and self._strict:
             raise NotFound(f"no {word} {name!r}", value=name, remedy="create it first, or set strict_scopes to false")
         if is_foreign:
+            from everhold.model.session import make_session_not_found
+
             raise make_session_not_found(name)
         if stored is not None and stored.__dict__["is_deleted"]:
             raise NotFound(f"{word} {name!r} has been deleted", value=name, remedy="restore it or use another id")
@@ -97,7 +99,7 @@ class ScopeRows:
         if scope.project:
             rows.append((Project(id=scope.project, name=scope.project, is_implicit=True, **own), "project"))
         if scope.session:
-            session = Session(
+            session = model.Session(
                 id=scope.session,
                 project_id=scope.project,
                 user_id=scope.user,
@@ -121,7 +123,7 @@ def _require_rows(scope: Scope) -> list[Operation]:
     from everhold.model import Agent  # reading needs none
 
     names: dict[type[Row], str | None] = {
-        User: scope.user, Agent: scope.agent, Project: scope.project, Session: scope.session,
+        User: scope.user, Agent: scope.agent, Project: scope.project, model.Session: scope.session,
     }  # fmt: skip
     rows = [Require(entity, (scope.organization, name)) for entity, name in names.items() if name]
     return [Require(Organization, (scope.organization,)), *rows]

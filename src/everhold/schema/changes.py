@@ -1,9 +1,10 @@
-"""The versions of the schema, each a list of changes as values.
+"""The versions of the schema. Each is a list of changes, and a change is a value.
 
-A new store is created from the catalog. An older store is migrated by the changes that it does not have yet. All
-changes applied to an empty store give the catalog; a test proves it. To add to the schema, change the entity or the
-catalog and append a `Version` with the change. Until the first release there is only one version, which
-`python -m everhold.schema.freeze` writes.
+A new store gets the tables of the catalog. An older store is migrated: it gets the changes of the versions that it does
+not have yet. A test checks that applying every version to an empty store gives the catalog.
+
+To change the schema, change the entity or the catalog, and append a `Version` with the same change. Until the first
+release there is only one version, which `python -m everhold.schema.freeze` writes.
 """
 
 import json
@@ -41,14 +42,14 @@ class AddColumn(NamedTuple):
 
 
 class AddLookup(NamedTuple):
-    """Adds an index to find rows by."""
+    """Adds an index. It speeds up queries and changes no result."""
 
     table: str
     lookup: Lookup
 
 
 class AddUnique(NamedTuple):
-    """Adds a unique rule."""
+    """Adds a unique constraint."""
 
     table: str
     unique: Unique
@@ -58,7 +59,7 @@ SchemaChange = AddTable | AddColumn | AddLookup | AddUnique
 
 
 class Version(NamedTuple):
-    """A release of the schema."""
+    """One version of the schema: the changes that turn the version before it into this one."""
 
     number: int
     name: str
@@ -66,7 +67,7 @@ class Version(NamedTuple):
 
 
 def apply_change(tables: Mapping[str, Table], change: SchemaChange) -> dict[str, Table]:
-    """Return the tables after one change."""
+    """Return the tables by name as they are after one change."""
     if isinstance(change, AddTable):
         return {**tables, change.table.name: change.table}
     table = tables[change.table]
@@ -81,43 +82,52 @@ def apply_change(tables: Mapping[str, Table], change: SchemaChange) -> dict[str,
 
 
 def compile_changes(tables: Mapping[str, Table], changes: Iterable[SchemaChange], dialect: Dialect) -> Iterator[str]:
-    """Yield the SQL statements that apply the changes to a database with these tables."""
+    """Yield the SQL statements that apply the changes to a database with these tables.
+
+    A dialect without `has_constraints` gets no indexes either.
+    """
     for change in changes:
         match change:
             case AddTable(table):
                 yield create_table(table, dialect)
                 yield from create_indexes(table, dialect)
             case AddColumn(name, column, default):
-                default_clause = f" DEFAULT {_literal(default, column, dialect)}" if default is not None else ""
+                default_clause = f" DEFAULT {_format_literal(default, column, dialect)}" if default is not None else ""
                 yield f"ALTER TABLE {quote(name)} ADD COLUMN {define_column(column, dialect)}{default_clause}"
-            case AddLookup(name, lookup) if not dialect.has_no_rules:
+            case AddLookup(name, lookup) if dialect.has_constraints:
                 yield create_lookup(tables[name], lookup, dialect)
-            case AddUnique(name, unique) if not dialect.has_no_rules:
+            case AddUnique(name, unique) if dialect.has_constraints:
                 yield create_unique(tables[name], unique, dialect)
         tables = apply_change(tables, change)
 
 
-def _literal(value: str | int | float, column: Column, dialect: Dialect) -> str:
+def _format_literal(value: str | int | float, column: Column, dialect: Dialect) -> str:
     if column.kind is Kind.BOOLEAN:
         return dialect.true if value else dialect.false
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
 class _FirstChanges:
-    """The tables of the first version. Their file is read when they are iterated over: few processes create a store."""
+    """The changes of version 1: an `AddTable` for each table.
+
+    Their file is read when they are iterated over, and not on import, because most processes create no store.
+    """
 
     def __iter__(self) -> Iterator[SchemaChange]:
         text = Path(__file__).with_name(FIRST_TABLES).read_text("utf-8")
-        return (AddTable(table_from_json(value)) for value in json.loads(text))
+        return (AddTable(decode_table(value)) for value in json.loads(text))
 
 
-def table_to_json(table: Table) -> dict[str, Any]:
+def encode_table(table: Table) -> dict[str, Any]:
+    """Return a table as a value that JSON can hold."""
     value = asdict(table)
+    # The first two are computed from the columns. `internal` says nothing about how rows are stored.
     del value["by_name"], value["names"], value["internal"]
     return value
 
 
-def table_from_json(value: Mapping[str, Any]) -> Table:
+def decode_table(value: Mapping[str, Any]) -> Table:
+    """Return the table that `encode_table` turned into this value."""
     return Table(
         name=value["name"],
         columns=tuple(
@@ -127,12 +137,12 @@ def table_from_json(value: Mapping[str, Any]) -> Table:
         key=tuple(value["key"]),
         lookups=tuple(Lookup(tuple(lookup["columns"]), lookup.get("only_false", False)) for lookup in value["lookups"]),
         uniques=tuple(Unique(**{**unique, "columns": tuple(unique["columns"])}) for unique in value["uniques"]),
-        references=tuple(_reference_from_json(reference) for reference in value["references"]),
+        references=tuple(_decode_reference(reference) for reference in value["references"]),
         generated=value["generated"],
     )
 
 
-def _reference_from_json(value: Mapping[str, Any]) -> Reference:
+def _decode_reference(value: Mapping[str, Any]) -> Reference:
     return Reference(
         tuple(value["columns"]),
         value["target"],

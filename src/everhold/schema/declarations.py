@@ -1,11 +1,11 @@
-"""Every table, declared once.
+"""The declarations of all tables.
 
-The columns come from the entity's annotations. A declaration adds the name, the key, the lookups, the unique rules and
-the references. Every key, lookup and rule starts with the organization unless it says otherwise.
+The columns come from the entity's annotations. A declaration adds the name, the key, the indexes (lookups), the unique
+rules and the references. Keys, lookups and unique rules begin with the organization unless they say otherwise.
 
 A row that belongs to another one is deleted with it. A row that only mentions another one stays, and the mention is set
-to None. Deleting a user must never delete a row of another user: tables that several users may write into (a project,
-an agent, a cycle of a run, a session without a user) belong to no user.
+to None. Deleting a user must never delete a row of another user. So what several users may share (a project, an agent,
+a cycle of a run, a session without a user) belongs to no user.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,13 @@ from everhold.schema.table import TENANT, Lookup, Reference, Unique
 OWNER_TABLES = {kind: searchable.table for kind, searchable in SEARCHABLE.items()}
 
 
-def _belong(column: str, target: str) -> Reference:
+def _cascade(column: str, target: str) -> Reference:
+    """Return the reference of a row that belongs to a row of `target`: it is deleted with that row."""
     return Reference((column,), target)
 
 
-def _mention(column: str, target: str) -> Reference:
+def _set_null(column: str, target: str) -> Reference:
+    """Return the reference of a row that mentions a row of `target`: the column becomes None with its deletion."""
     return Reference((column,), target, on_delete="set_null")
 
 
@@ -29,16 +31,16 @@ def _index(*columns: str) -> Lookup:
     return Lookup(columns)
 
 
-_organization = Reference((TENANT,), "organizations")
-_user = _belong("user_id", "users")
-_agent = _belong("agent_id", "agents")
-_session = _belong("session_id", "sessions")
-_project = _belong("project_id", "projects")
-_cycle = _belong("cycle_id", "cycles")
+_ORGANIZATION = Reference((TENANT,), "organizations")
+_USER = _cascade("user_id", "users")
+_AGENT = _cascade("agent_id", "agents")
+_SESSION = _cascade("session_id", "sessions")
+_PROJECT = _cascade("project_id", "projects")
+_CYCLE = _cascade("cycle_id", "cycles")
 
 
 class Declaration(NamedTuple):
-    """A table without its columns, which are derived when the table is first used."""
+    """A table without its columns. These are derived from the entity when the table is first used."""
 
     entity: str
     name: str
@@ -57,7 +59,7 @@ def _declare(
     key: tuple[str, ...] = (TENANT, "id"),
     lookups: tuple[Lookup, ...] = (),
     uniques: tuple[Unique, ...] = (),
-    references: tuple[Reference, ...] = (_organization,),
+    references: tuple[Reference, ...] = (_ORGANIZATION,),
     generated: str | None = None,
     internal: bool = False,
 ) -> Declaration:
@@ -65,14 +67,14 @@ def _declare(
 
 
 def _declare_internal(entity: str, name: str, *, key: tuple[str, ...]) -> Declaration:
-    """Declare a table of the store itself, which belongs to no organization."""
+    """Declare a table with the engine's own state in one store. Its rows belong to no organization."""
     return _declare(entity, name, key=key, references=(), internal=True)
 
 
 DECLARATIONS: Mapping[str, Declaration] = {
     declaration.name: declaration
     for declaration in [
-        # who
+        # accounts
         _declare("Organization", "organizations", key=("id",), references=()),
         _declare(
             "User",
@@ -84,7 +86,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Project",
             "projects",
             lookups=(_index("user_id"),),
-            references=(_organization, _mention("user_id", "users")),
+            references=(_ORGANIZATION, _set_null("user_id", "users")),
         ),
         # agents
         _declare("Agent", "agents", lookups=(_index("status"), _index("created_at"))),
@@ -92,8 +94,9 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Block",
             "blocks",
             lookups=(_index("user_id", "label"), _index("label")),
+            # An id is unique by itself. A foreign key needs a rule with just its columns: blocks_agents refers to both.
             uniques=(Unique("id_label", ("id", "label"), always=True),),
-            references=(_organization, _user),
+            references=(_ORGANIZATION, _USER),
         ),
         _declare("Tool", "tools", lookups=(_index("name"),)),
         _declare(
@@ -101,14 +104,14 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "blocks_agents",
             key=(TENANT, "block_id", "block_label", "agent_id"),
             lookups=(_index("agent_id"),),
-            references=(Reference(("block_id", "block_label"), "blocks", ("id", "label")), _agent),
+            references=(Reference(("block_id", "block_label"), "blocks", ("id", "label")), _AGENT),
         ),
         _declare(
             "ToolAgent",
             "tools_agents",
             key=(TENANT, "tool_id", "agent_id"),
             lookups=(_index("agent_id"),),
-            references=(_belong("tool_id", "tools"), _agent),
+            references=(_cascade("tool_id", "tools"), _AGENT),
         ),
         # conversations
         _declare(
@@ -118,20 +121,20 @@ DECLARATIONS: Mapping[str, Declaration] = {
                 _index("user_id", "last_active"), _index("project_id"), _index("agent_id"), _index("created_at"),
                 _index("session_type"),
             ),
-            references=(_organization, _project, _user, _agent),
+            references=(_ORGANIZATION, _PROJECT, _USER, _AGENT),
         ),
         _declare(
             "AgentState",
             "agent_states",
             lookups=(_index("agent_id"), _index("session_id"), _index("expires_at")),
             uniques=(Unique("agent_session", ("agent_id", "session_id"), when="session_id"),),
-            references=(_organization, _agent, _mention("session_id", "sessions")),
+            references=(_ORGANIZATION, _AGENT, _set_null("session_id", "sessions")),
         ),
         _declare(
             "Conversation",
             "conversations",
             lookups=(_index("session_id", "started_at"),),
-            references=(_organization, _session),
+            references=(_ORGANIZATION, _SESSION),
         ),
         _declare(
             "Message",
@@ -143,15 +146,15 @@ DECLARATIONS: Mapping[str, Declaration] = {
             ),
             uniques=(Unique("position", ("session_id", "position"), when="position"),),
             references=(
-                _organization, _project, _session, _user, _agent, _belong("conversation_id", "conversations"),
+                _ORGANIZATION, _PROJECT, _SESSION, _USER, _AGENT, _cascade("conversation_id", "conversations"),
             ),
         ),
         _declare(
             "SessionArchive",
             "session_archives",
             lookups=(_index("session_id"),),
-            references=(_organization, _session),
-            internal=True,  # an export writes the messages inside it instead
+            references=(_ORGANIZATION, _SESSION),
+            internal=True,  # an export writes the archived messages instead
         ),
         _declare(
             "Episode",
@@ -160,7 +163,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
                 _index("session_id", "level", "span_from"), _index("user_id", "level", "span_from"),
                 _index("project_id", "level", "span_from"), _index("agent_id", "level", "span_from"),
             ),
-            references=(_organization, _session, _user, _project, _agent),
+            references=(_ORGANIZATION, _SESSION, _USER, _PROJECT, _AGENT),
         ),
         # runs of an agent
         _declare(
@@ -171,8 +174,8 @@ DECLARATIONS: Mapping[str, Declaration] = {
                 _index("user_id", "started_at"), _index("project_id"), _index("parent_id"),
             ),
             references=(
-                _organization, _belong("message_id", "messages"), _session, _agent, _user, _project,
-                _mention("parent_id", "executions"),
+                _ORGANIZATION, _cascade("message_id", "messages"), _SESSION, _AGENT, _USER, _PROJECT,
+                _set_null("parent_id", "executions"),
             ),
         ),
         _declare(
@@ -180,7 +183,8 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "cycles",
             lookups=(
                 _index("execution_id", "cycle_index"), _index("parent_id"),
-                # Not only of live rows: a restored cycle needs its number back.
+                # The unique rule below leaves out deleted rows. This index finds their numbers too, so that none is
+                # given to another cycle: a cycle that is restored gets its number back.
                 _index("agent_id", "cycle_index"),
             ),
             uniques=(
@@ -188,20 +192,20 @@ DECLARATIONS: Mapping[str, Declaration] = {
                 Unique("execution_cycle", ("execution_id", "cycle_index"), unless="agent_id"),
             ),
             references=(
-                _organization, _agent, _belong("execution_id", "executions"), _mention("parent_id", "cycles"),
+                _ORGANIZATION, _AGENT, _cascade("execution_id", "executions"), _set_null("parent_id", "cycles"),
             ),
         ),
         _declare(
             "ActionProposal",
             "action_proposals",
             uniques=(Unique("cycle", ("cycle_id",)),),
-            references=(_organization, _cycle),
+            references=(_ORGANIZATION, _CYCLE),
         ),
         _declare(
             "ActionResult",
             "action_results",
             uniques=(Unique("cycle", ("cycle_id",)),),
-            references=(_organization, _cycle),
+            references=(_ORGANIZATION, _CYCLE),
         ),
         # memories
         _declare(
@@ -216,14 +220,14 @@ DECLARATIONS: Mapping[str, Declaration] = {
                 Unique("hash", ("hash",), when="hash"),
                 Unique("own_key", ("key", "user_id", "project_id", "agent_id", "session_id"), when="key"),
             ),
-            references=(_organization, _user, _agent, _project, _session, _mention("cycle_id", "cycles")),
+            references=(_ORGANIZATION, _USER, _AGENT, _PROJECT, _SESSION, _set_null("cycle_id", "cycles")),
         ),
         _declare(
             "Tag",
             "memory_tags",
             key=(TENANT, "memory_id", "tag"),
             lookups=(_index("tag"),),
-            references=(_belong("memory_id", "memories"),),
+            references=(_cascade("memory_id", "memories"),),
         ),
         _declare(
             "Relationship",
@@ -231,7 +235,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
             lookups=(_index("target_memory_id"), _index("relationship_type")),
             uniques=(Unique("relationship", ("source_memory_id", "target_memory_id", "relationship_type")),),
             references=(
-                _organization, _belong("source_memory_id", "memories"), _belong("target_memory_id", "memories"),
+                _ORGANIZATION, _cascade("source_memory_id", "memories"), _cascade("target_memory_id", "memories"),
             ),
         ),
         _declare(
@@ -241,12 +245,15 @@ DECLARATIONS: Mapping[str, Declaration] = {
             generated="sequence",
             lookups=(
                 _index("memory_id"), _index("session_id"), _index("agent_id"),
-                # Serves both columns: the log is read by time, and every further lookup slows each write.
+                # One index for queries by time and by time and operation, because each index slows every write.
                 _index("timestamp", "operation"),
+                # Failed calls are rare.
                 Lookup(("success", "timestamp"), only_false=True),
             ),
+            # The position in the organization's chain. If two processes extend the chain at once, one of them fails.
             uniques=(Unique("sealed", ("sealed",), when="sealed"),),
-            references=(_organization,),  # a line keeps the ids of what has been purged
+            # No other references: a line keeps the ids of memories and sessions that were purged.
+            references=(_ORGANIZATION,),
         ),
         _declare(
             "Revision",
@@ -254,7 +261,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
             lookups=(_index("owner_id"),),
             uniques=(Unique("revision", ("owner_kind", "owner_id", "revision")),),
             references=(
-                _organization,
+                _ORGANIZATION,
                 Reference(("owner_id",), "memories", kind=("owner_kind", "memory")),
                 Reference(("owner_id",), "blocks", kind=("owner_kind", "block")),
             ),
@@ -263,41 +270,41 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Change",
             "changes",
             lookups=(_index("user_id"), _index("created_at"), _index("run_id")),
-            references=(_organization, _user),
+            references=(_ORGANIZATION, _USER),
         ),
-        # artifacts
+        # workspaces
         _declare(
             "Workspace",
             "workspaces",
             lookups=(_index("agent_id"), _index("user_id"), _index("project_id")),
-            references=(_organization, _agent, _user, _project),
+            references=(_ORGANIZATION, _AGENT, _USER, _PROJECT),
         ),
         _declare(
             "WorkspaceFile",
             "workspace_files",
             lookups=(_index("sha256"), _index("cycle_id")),
             uniques=(Unique("path", ("workspace_id", "path")),),
-            references=(_organization, _belong("workspace_id", "workspaces"), _mention("cycle_id", "cycles")),
+            references=(_ORGANIZATION, _cascade("workspace_id", "workspaces"), _set_null("cycle_id", "cycles")),
         ),
         _declare(
             "Snapshot",
             "snapshots",
             lookups=(_index("workspace_id", "created_at"), _index("cycle_id"), _index("parent_id")),
             references=(
-                _organization, _belong("workspace_id", "workspaces"), _mention("cycle_id", "cycles"),
-                _mention("parent_id", "snapshots"),
+                _ORGANIZATION, _cascade("workspace_id", "workspaces"), _set_null("cycle_id", "cycles"),
+                _set_null("parent_id", "snapshots"),
             ),
         ),
         _declare("Blob", "blobs", uniques=(Unique("sha256", ("sha256",)),), internal=True),
-        # data
+        # uploaded files and databases
         _declare(
-            "Source", "sources", lookups=(_index("project_id"), _index("sha256")), references=(_organization, _project)
+            "Source", "sources", lookups=(_index("project_id"), _index("sha256")), references=(_ORGANIZATION, _PROJECT)
         ),
         _declare(
             "Connection",
             "connections",
             uniques=(Unique("name", ("project_id", "name")),),
-            references=(_organization, _project),
+            references=(_ORGANIZATION, _PROJECT),
         ),
         _declare(
             "TableMetadata",
@@ -305,7 +312,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
             uniques=(Unique("table_name", ("source_id", "connection_id", "table_name")),),
             lookups=(_index("connection_id"), _index("project_id")),
             references=(
-                _organization, _project, _belong("source_id", "sources"), _belong("connection_id", "connections"),
+                _ORGANIZATION, _PROJECT, _cascade("source_id", "sources"), _cascade("connection_id", "connections"),
             ),
         ),
         _declare(
@@ -313,25 +320,25 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "field_metadata",
             lookups=(_index("project_id"),),
             uniques=(Unique("name", ("table_id", "name")),),
-            references=(_organization, _project, _belong("table_id", "table_metadata")),
+            references=(_ORGANIZATION, _PROJECT, _cascade("table_id", "table_metadata")),
         ),
         _declare(
             "QueryPattern",
             "query_patterns",
             lookups=(_index("project_id"), _index("fingerprint"), _index("last_used")),
-            references=(_organization, _project, _user),
+            references=(_ORGANIZATION, _PROJECT, _USER),
         ),
         _declare(
             "QueryLesson",
             "query_lessons",
             lookups=(_index("project_id"),),
-            references=(_organization, _project, _user),
+            references=(_ORGANIZATION, _PROJECT, _USER),
         ),
         _declare(
             "QueryRun",
             "query_runs",
             lookups=(_index("project_id"), _index("session_id"), _index("pattern_id")),
-            references=(_organization, _project, _session, _mention("pattern_id", "query_patterns")),
+            references=(_ORGANIZATION, _PROJECT, _SESSION, _set_null("pattern_id", "query_patterns")),
         ),
         # search
         _declare(
@@ -343,7 +350,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
                 Reference(("owner_id",), target, kind=("owner_kind", kind)) for kind, target in OWNER_TABLES.items()
             ),
         ),
-        # housekeeping
+        # state of the engine
         _declare(
             "Outbox",
             "outbox",
@@ -353,8 +360,8 @@ DECLARATIONS: Mapping[str, Declaration] = {
             generated="sequence",
             internal=True,
         ),
-        _declare("LogHead", "log_heads", references=(), internal=True),  # outlives its organization
-        # about this store only: they belong to no organization and are never moved to another store
+        _declare("LogHead", "log_heads", references=(), internal=True),  # kept when the organization is purged
+        # State of this store. It is not copied to another store.
         _declare_internal("ArchiveFile", "archive_files", key=("address",)),
         _declare_internal("BackupTarget", "backup_targets", key=("id",)),
         _declare_internal("OutboxMark", "outbox_marks", key=("day",)),
@@ -371,9 +378,9 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "api_keys",
             lookups=(_index("user_id"),),
             uniques=(Unique("prefix", ("prefix",)),),
-            references=(_organization, _user),
+            references=(_ORGANIZATION, _USER),
         ),
-        # A key is made before the first row of its organization, and destroyed only on purpose.
+        # No references: a key is stored before the organization's row, and deleting that row must not destroy the key.
         _declare(
             "DataKey",
             "data_keys",
@@ -381,7 +388,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
             references=(),
             internal=True,
         ),
-        _declare("UserErasure", "user_erasures", references=(), internal=True),  # outlives its user
+        _declare("UserErasure", "user_erasures", references=(), internal=True),  # kept when the user is erased
         _declare("Job", "jobs", lookups=(_index("status"), _index("kind")), internal=True),
     ]
 }  # fmt: skip

@@ -10,14 +10,14 @@ import json
 from pathlib import Path
 
 from everhold.schema.catalog import TABLES
-from everhold.schema.changes import FIRST_TABLES, table_to_json
+from everhold.schema.changes import FIRST_TABLES, encode_table
 
 PATH = Path(__file__).with_name(FIRST_TABLES)
 
 
 def render_first_tables() -> str:
     """Return the catalog as the text of `first_tables.json`, one table per line."""
-    lines = [json.dumps(table_to_json(table), separators=(",", ":")) for table in TABLES.values()]
+    lines = [json.dumps(encode_table(table), separators=(",", ":")) for table in TABLES.values()]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 

@@ -1,18 +1,18 @@
 """The conditions and operations that a store takes, and the results that it returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 from everhold.model.base import Row
 from everhold.model.change_feed import Outbox
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
 class Op(StrEnum):
-    """The operators of a condition. None equals only None and is never less or greater than a value."""
+    """The operators of a condition. None equals only None; it is neither less nor greater than any value."""
 
     EQ = "="
     NE = "!="
@@ -24,7 +24,7 @@ class Op(StrEnum):
     CONTAINS = "contains"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Where(Value):
     """One condition on one field; `metadata.device.os` looks inside JSON.
 
@@ -36,23 +36,23 @@ class Where(Value):
     value: Any
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class AllOf(Value):
-    """All of the conditions hold."""
+    """True if all of the conditions are true."""
 
     conditions: "tuple[Condition, ...]"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class AnyOf(Value):
-    """At least one of the conditions holds."""
+    """True if at least one of the conditions is true."""
 
     conditions: "tuple[Condition, ...]"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Not(Value):
-    """The condition does not hold. A comparison with None is false, so its negation is true."""
+    """True if the condition is false. A comparison with None is false, so its negation is true."""
 
     condition: "Condition"
 
@@ -60,25 +60,25 @@ class Not(Value):
 Condition = Where | AllOf | AnyOf | Not
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Put(Value):
-    """Add a row. AlreadyExists if another row has its key or its values of a unique rule."""
+    """Add a row. Raise AlreadyExists if a row has the same key, or the same values in the columns of a unique rule."""
 
     row: Row
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Ensure(Value):
     """Add a row unless a row with its key exists, live or deleted."""
 
     row: Row
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Patch(Value):
     """Set fields of the row with this key and increment its version.
 
-    StaleVersion if the row does not exist, or if it has another version than `version`.
+    Raise StaleVersion if the row does not exist, or if `version` is passed and the row has another version.
     """
 
     entity: type[Row]
@@ -87,9 +87,9 @@ class Patch(Value):
     version: int | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Increment(Value):
-    """Add to numbers and set fields, without changing the version. Do nothing if the row does not exist."""
+    """Add `amounts` to numbers and set `changes`, but keep the version. Do nothing if the row does not exist."""
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -97,9 +97,9 @@ class Increment(Value):
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Hide(Value):
-    """Soft-delete a live row and all rows that belong to it, under one deletion id. Do nothing if it is not live."""
+    """Soft-delete a row and all rows that belong to it, under one deletion id. Do nothing if it is deleted already."""
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -107,7 +107,7 @@ class Hide(Value):
     at: datetime
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Unhide(Value):
     """Restore exactly the rows that one deletion id has hidden."""
 
@@ -115,7 +115,7 @@ class Unhide(Value):
     deletion_id: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Delete(Value):
     """Purge a row and all rows that belong to it. Rows that only mention it stay, with the mention set to None.
 
@@ -126,9 +126,9 @@ class Delete(Value):
     key: tuple[Any, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Require(Value):
-    """Change nothing. BrokenReference if no live row has this key, so that nothing is added to a deleted row."""
+    """Change nothing. Raise BrokenReference unless a live row has this key, so that a deleted row gets no new ones."""
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -137,27 +137,27 @@ class Require(Value):
 Operation = Put | Ensure | Patch | Increment | Hide | Unhide | Delete | Require
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Page(Value):
-    """Where a scan continues: the last row's value of the order column, and its key."""
+    """The position after which a scan continues: the last row's key, and its value in the column of the order."""
 
     value: Any
     key: tuple[Any, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Feed(Value):
     """Lines of the outbox, oldest first, and the position to continue from.
 
-    While a transaction with a lower number may still commit, later lines are delivered now and again next time. A
-    follower must tolerate repeated lines.
+    Numbers are drawn before a transaction commits. While one with a lower number may still commit, the position stays
+    before it, so later lines are returned again by the next call. A follower must tolerate repeated lines.
     """
 
     lines: list[Outbox]
     position: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class SettledLines(Value):
     """Lines of the outbox in the order of their numbers: no line with a lower number can appear later.
 
@@ -168,13 +168,14 @@ class SettledLines(Value):
     last: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Traits(Value):
     """A store's name, abilities and limits.
 
-    `words` and `vectors` say whether the store has its own index or uses portable code. `commit_limit` is the maximum
-    number of operations of a commit. `ordered` means that generated numbers become visible in their order.
-    `erasure_note` says what an operator must still do after `maintain(erased=True)` to remove purged rows from files.
+    `words` and `vectors` say whether the store has its own index ("native") or Everhold's code searches ("portable").
+    `commit_limit` is the maximum number of operations of a commit. `ordered` means that generated numbers become
+    visible in their order. `erasure_note` says what an operator must still do after `maintain(erased=True)` to remove
+    purged rows from files.
     """
 
     name: str

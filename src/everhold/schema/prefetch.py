@@ -24,7 +24,7 @@ _CHECK_BATCH = 2048  # rows that are checked together: few queries, bounded memo
 class BatchReader(Protocol):
     """A store that can answer many queries of one shape together."""
 
-    def find_rows_in(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> Iterable[Row]:
+    def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> Iterable[Row]:
         """Return every row whose values of these columns are among `keys`, including deleted rows. None equals None."""
         ...
 
@@ -52,7 +52,7 @@ class Prefetch:
         answers.update((each, []) for each in keys)
         # No row can have a value that the store cannot hold, and a driver may fail on it.
         storable = [each for each in keys if all(map(is_storable, each))]
-        for row in self._store.find_rows_in(table, columns, storable) if storable else ():
+        for row in self._store.find_rows_by_columns(table, columns, storable) if storable else ():
             values = row.__dict__
             rows = answers.get(tuple(values[name] for name in columns))
             if rows is not None:

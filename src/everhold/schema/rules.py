@@ -100,7 +100,7 @@ def find_rules(entity: type[Row], names: Iterable[str]) -> tuple[RowRule, ...]:
 def check_row_rules(table: Table, rules: Iterable[RowRule], values: Mapping[str, Any]) -> None:
     """Raise InvalidInput if the values break one of the rules.
 
-    Encrypted values are not checked: whoever encrypts a row checks it before.
+    Encrypted values are skipped: they were checked before they were encrypted.
     """
     for rule in rules:
         if any(is_encrypted(values[name]) for name in rule.fields):

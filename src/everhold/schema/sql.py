@@ -1,14 +1,13 @@
 """Compiles tables to SQL. The differences between databases are data in a `Dialect`."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from everhold.schema.codec import Convert
 from everhold.schema.table import TENANT, Column, Kind, Lookup, Reference, Table, Unique
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Dialect(Value):
     """How one database spells types, operators and literals.
 
@@ -18,8 +17,7 @@ class Dialect(Value):
     - `among` compares a column with a list that is bound as one value; empty if the values are bound one by one.
     - `row_number` defines a column that every table gets in addition to its own; empty for none.
     - `sets_one_null` says whether ON DELETE SET NULL can name one column of a composite foreign key.
-    - With `has_no_rules`, tables are created without keys, constraints and indexes, for stores that check the rules in
-    Python.
+    - Without `has_constraints`, tables have no keys, constraints and indexes. The store checks the rules in Python.
     """
 
     name: str
@@ -33,7 +31,7 @@ class Dialect(Value):
     among: str = ""
     row_number: str = ""
     sets_one_null: bool = True
-    has_no_rules: bool = False
+    has_constraints: bool = True
     true: str = "TRUE"
     false: str = "FALSE"
 
@@ -59,7 +57,7 @@ def create_table(table: Table, dialect: Dialect) -> str:
     has_row_number = bool(dialect.row_number) and not table.generated
     parts = [dialect.row_number] if has_row_number else []
     parts += [_define_table_column(table, column, dialect) for column in table.columns]
-    if not dialect.has_no_rules:
+    if dialect.has_constraints:
         if not table.generated:
             parts.append(f"{'UNIQUE' if has_row_number else 'PRIMARY KEY'} ({quote_names(table.key)})")
         parts += [_define_foreign_key(reference, dialect) for reference in table.references if reference.kind is None]
@@ -75,7 +73,7 @@ def _define_table_column(table: Table, column: Column, dialect: Dialect) -> str:
 def define_column(column: Column, dialect: Dialect) -> str:
     """Return a column's definition with its constraints."""
     text = f"{quote(column.name)} {dialect.spell_type(column)}"
-    if dialect.has_no_rules:
+    if not dialect.has_constraints:
         return text
     if not column.nullable:
         text += " NOT NULL"
@@ -109,7 +107,7 @@ def _define_foreign_key(reference: Reference, dialect: Dialect) -> str:
 
 def create_indexes(table: Table, dialect: Dialect) -> Iterator[str]:
     """Yield the CREATE INDEX statements of a table."""
-    if dialect.has_no_rules:
+    if not dialect.has_constraints:
         return
     for unique in table.uniques:
         yield create_unique(table, unique, dialect)

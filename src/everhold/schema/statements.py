@@ -1,7 +1,6 @@
 """Compiles operations and reads to SQL statements with bound values."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from math import isnan
 from typing import Any, NamedTuple
@@ -31,7 +30,7 @@ from everhold.schema.operations import (
 from everhold.schema.rules import check_changes, check_fields, check_live, check_row_rules, find_rules, list_descendants
 from everhold.schema.sql import Dialect, quote, quote_names
 from everhold.schema.table import TENANT, Kind, Reference, Table
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 _MAX_IN_VALUES = 10_000  # values of one IN, bound one by one; SQLite usually allows 32,766 in a statement
 _MAX_BOUND_VALUES = 30_000  # values of one statement, with some to spare for the rest of it
@@ -60,7 +59,7 @@ class SqlStatement(NamedTuple):
     check: Callable[[Sequence[Any]], None] | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Read(Value):
     """The conditions of a SELECT, their values, and the conditions that must be evaluated in Python."""
 

@@ -4,7 +4,7 @@ A `Table` is plain data, so it can be compiled to SQL, to DynamoDB keys, to chec
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from types import NoneType, UnionType
@@ -15,7 +15,7 @@ from pydantic import StringConstraints
 from pydantic.fields import FieldInfo
 
 from everhold.model.base import Row
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 TENANT = "organization_id"
 _BIG = 2**62  # bounds beyond it only say that a number fits 64 bits, which every store checks anyway
@@ -34,7 +34,7 @@ class Kind(StrEnum):
     VECTOR = "vector"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Column(Value):
     """A column. The store enforces `low`, `high` and `one_of` as well."""
 
@@ -47,7 +47,7 @@ class Column(Value):
     one_of: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Lookup(Value):
     """An index over the organization and these columns. It leaves out rows whose first column is None.
 
@@ -59,7 +59,7 @@ class Lookup(Value):
     only_false: bool = False
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Unique(Value):
     """A rule that no two rows of an organization have the same values of these columns. None equals None.
 
@@ -74,7 +74,7 @@ class Unique(Value):
     unless: str | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Reference(Value):
     """A foreign key: a row of this table belongs to a row of another one, in the same organization.
 
@@ -88,7 +88,7 @@ class Reference(Value):
     kind: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Table(Value):
     """The columns, the key and the rules of one entity's rows.
 

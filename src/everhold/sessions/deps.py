@@ -1,7 +1,6 @@
 """The dependencies of the session verbs, and the lookup of a scope's session."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +10,7 @@ from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionCache, SessionKey
 from everhold.schema.operations import Op, Operation, Where
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 if TYPE_CHECKING:
     from everhold.sessions.archive_files import ArchiveFiles  # few processes archive
@@ -39,7 +38,7 @@ def _use_no_files() -> "ArchiveFiles | None":
     return None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class SessionDeps(Value):
     """The stores and functions that the session verbs use."""
 

@@ -31,7 +31,7 @@ class Messages(ResultPage[Message]):
 
 
 @dataclass(frozen=True)
-class Added:
+class AddResult:
     """The messages that one call stored, and the memories of the facts in them."""
 
     messages: tuple[Message, ...]

@@ -28,7 +28,7 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import ENTITIES, TABLES, get_key, get_table
 from everhold.schema.operations import Delete, Hide, Increment, Op, Operation, Patch, Put, Unhide, Where
-from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, minutes_after_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, is_same_row, make_family, make_row
 
 SOFT = [table.name for table in TABLES.values() if table.soft]
 Contents = dict[str, list[Row]]
@@ -90,7 +90,7 @@ class DeletionContract:
         earlier = [Hide(ENTITIES[name], get_key(before[name]), "earlier", NOON) for name in hidden_before]
         records.commit(earlier[::-1])  # children before their owners, so that each row is hidden by its own operation
         before_deletion = read_contents(records, "org")
-        records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", minutes_after_noon(1))])
+        records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", add_minutes_to_noon(1))])
         records.commit([Unhide("org", "nothing"), Unhide("org", "del")])
         gone = {name for name in find_owned_tables(rows, root) if TABLES[name].soft}
         for name, stored_rows in read_contents(records, "org").items():
@@ -126,7 +126,7 @@ class DeletionContract:
         self._put_two_memories(records)
         records.commit([Hide(Memory, ("org", "m"), "first", NOON)])
         records.commit(
-            [Hide(Memory, ("org", "m"), "second", minutes_after_noon(1)), Hide(Memory, ("org", "gone"), "x", NOON)]
+            [Hide(Memory, ("org", "m"), "second", add_minutes_to_noon(1)), Hide(Memory, ("org", "gone"), "x", NOON)]
         )
         stored = records.get(Memory, "org", ["m"], deleted=True)["m"]
         assert (stored.deletion_id, stored.deleted_at, stored.version) == ("first", NOON, 2)
@@ -134,7 +134,7 @@ class DeletionContract:
     def test_two_deletions_are_restored_one_by_one(self, records: Records) -> None:
         self._put_two_memories(records)
         records.commit(
-            [Hide(Memory, ("org", "m"), "small", NOON), Hide(Organization, ("org",), "large", minutes_after_noon(1))]
+            [Hide(Memory, ("org", "m"), "small", NOON), Hide(Organization, ("org",), "large", add_minutes_to_noon(1))]
         )
         records.commit([Unhide("org", "large")])
         assert [row.id for row in records.scan(Memory, "org")] == ["n"]

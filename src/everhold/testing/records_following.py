@@ -11,7 +11,7 @@ from everhold.model import AccessLog, Memory, Organization, Outbox
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Page, Patch, Put, Where
 from everhold.testing.records_concurrency import run_in_threads
-from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, minutes_after_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, is_same_row, make_family, make_row
 
 Reopen = Callable[[], Records]
 
@@ -226,7 +226,7 @@ class FollowingContract:
         records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m", hash=b"1" * 16))])
         records.commit(
             [
-                Hide(Memory, ("org", "m"), "del", minutes_after_noon(1)),
+                Hide(Memory, ("org", "m"), "del", add_minutes_to_noon(1)),
                 Put(make_row(Memory, "org", "n", hash=b"1" * 16)),
             ]
         )

@@ -13,7 +13,7 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.conditions import is_match
 from everhold.schema.operations import AllOf, AnyOf, Condition, Hide, Not, Op, Page, Put, Where
-from everhold.testing.records_rows import NOON, make_row, minutes_after_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, make_row
 
 TEXTS = ["", "A", "a", "aB", "b", "é", "z", "ก", "\uff5e", "😀", None]
 INSIDE = ["linux", "Linux", "ลินุกซ์", 1, 1.5, True, None, [], ["linux", 2], {"a": 1}]
@@ -25,7 +25,7 @@ FIELDS: dict[str, tuple[type[Row], str, list[Any]]] = {
     "time": (
         Memory,
         "expires_at",
-        [NOON, NOON + timedelta(microseconds=1), minutes_after_noon(1), minutes_after_noon(10**8), None],
+        [NOON, NOON + timedelta(microseconds=1), add_minutes_to_noon(1), add_minutes_to_noon(10**8), None],
     ),
     "bytes": (Memory, "hash", [bytes(16), bytes(17), b"\x00" * 15 + b"\x01", b"\xff" * 16, b"\x7f" * 32, None]),
     "object": (Memory, "metadata", [{}, {"a": 1}, {"a": [1]}, {"b": None}]),
@@ -39,7 +39,7 @@ ORDERS: dict[str, list[Any]] = {
     "revision": [0, 10, 9, 2**63 - 1, 2**53, 2**53 + 1, 1],
     "importance": [0.0, 1.0, 0.1, 0.1 + 0.2, 0.3, 5e-324],
     "pinned": [True, False, True],
-    "created_at": [NOON, NOON - timedelta(microseconds=1), minutes_after_noon(-(10**8)), minutes_after_noon(5)],
+    "created_at": [NOON, NOON - timedelta(microseconds=1), add_minutes_to_noon(-(10**8)), add_minutes_to_noon(5)],
     "kind": ["observation", "fact", "plan", "Fact"],
 }
 
@@ -67,7 +67,7 @@ def make_memories(number: int) -> list[Memory]:
             Memory,
             "org",
             f"{(at * 7) % number:03}",
-            created_at=minutes_after_noon(at // 4),
+            created_at=add_minutes_to_noon(at // 4),
             importance=at % 3 / 2,
             revision=at % 5,
             kind="fact" if at % 2 else "plan",
@@ -104,8 +104,8 @@ class ReadingContract:
             self._assert_same_rows(records, rows, [Where(field, Op.CONTAINS, value)])
 
     def test_a_comparison_with_an_absent_value_is_false_and_its_negation_true(self, records: Records) -> None:
-        rows = put_values(records, Memory, "expires_at", [None, minutes_after_noon(1), minutes_after_noon(3)])
-        soon = Where("expires_at", Op.LT, minutes_after_noon(2))
+        rows = put_values(records, Memory, "expires_at", [None, add_minutes_to_noon(1), add_minutes_to_noon(3)])
+        soon = Where("expires_at", Op.LT, add_minutes_to_noon(2))
         absent, near, far = ([row] for row in rows)
         for where, expected in (
             (soon, near),

@@ -10,7 +10,7 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import ENTITIES, get_key, get_table
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
-from everhold.testing.records_rows import NOON, VECTOR, is_same_row, make_row, minutes_after_noon
+from everhold.testing.records_rows import NOON, VECTOR, add_minutes_to_noon, is_same_row, make_row
 
 
 class RuleCase(NamedTuple):
@@ -27,8 +27,8 @@ _CASES = (
         ({"value": "v" * 3000}, {"limit": 99}),
     ),
     RuleCase(
-        make_row(Memory, "org", "m", valid_from=NOON, valid_to=minutes_after_noon(1)),
-        ({"valid_to": minutes_after_noon(-1)}, {"valid_from": minutes_after_noon(2)}),
+        make_row(Memory, "org", "m", valid_from=NOON, valid_to=add_minutes_to_noon(1)),
+        ({"valid_to": add_minutes_to_noon(-1)}, {"valid_from": add_minutes_to_noon(2)}),
     ),
     RuleCase(
         make_row(Chunk, "org", "c", owner_id="owner", owner_kind="memory", dimensions=384, vector=VECTOR, terms="t"),

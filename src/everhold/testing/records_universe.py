@@ -42,7 +42,7 @@ from everhold.schema.operations import (
     Where,
 )
 from everhold.schema.table import TENANT, Kind, Table
-from everhold.testing.records_rows import NOON, make_row, minutes_after_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, make_row
 
 ORGANIZATIONS = ("o", "ö")
 Values = st.SearchStrategy[Any]
@@ -55,7 +55,7 @@ words: Values = st.sampled_from(["a", "B", "ก"])
 opt_texts: Values = st.none() | texts
 counts: Values = st.integers(0, 3)
 shares: Values = st.sampled_from([0.0, 0.1 + 0.2, 1.0])
-times: Values = st.sampled_from([NOON, NOON + timedelta(microseconds=1), minutes_after_noon(1)])
+times: Values = st.sampled_from([NOON, NOON + timedelta(microseconds=1), add_minutes_to_noon(1)])
 opt_times: Values = st.none() | times
 digests: Values = st.none() | st.sampled_from([b"\x00" * 16, b"\xff" * 16])
 json_values: Values = st.sampled_from([{}, {"x": 1}, {"x": [1, "ก", None]}, {"y": {"z": 1.5}}])

@@ -17,7 +17,7 @@ from everhold.model import Agent, Block, BlockAgent, Lease, Memory, Organization
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Require, Unhide
-from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, minutes_after_noon
+from everhold.testing.records_rows import NOON, add_minutes_to_noon, is_same_row, make_family, make_row
 
 MEMORY = ("org", "m")
 
@@ -203,7 +203,7 @@ class WritingContract:
             "expires_at": None,
             "metadata": {"b": [2]},
             "pinned": True,
-            "updated_at": minutes_after_noon(1),
+            "updated_at": add_minutes_to_noon(1),
         }
         records.commit([Patch(Memory, MEMORY, changes)])
         assert read_memory(records) == before.model_copy(update={**changes, "version": 2})

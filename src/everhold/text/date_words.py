@@ -1,7 +1,6 @@
 """The English words for times, and what each means."""
 
 from datetime import date, timedelta
-from itertools import product
 
 
 def split_words(text: str) -> frozenset[str]:
@@ -106,7 +105,8 @@ def _build_triggers() -> frozenset[str]:
     words |= {f"{unit}s" for unit in (*UNIT_DAYS, *UNIT_HOURS)}
     before = ("", "(", '"', "'", "“", "mid-", "early-", "late-")
     after = ("", ",", ".", "?", "!", ";", ":", ")", "),", ").", '"', "'", "”", "'s", "’s", "...", "…", "?!", "!!")
-    return frozenset("".join(parts) for parts in product(before, words, after)) | {"year’s", "valentine’s"}
+    # A comprehension is three times as fast as `itertools.product`, which counts because most processes need the set.
+    return frozenset([b + word + a for word in words for b in before for a in after]) | {"year’s", "valentine’s"}
 
 
 # Words of a text, split at spaces, of which every expression without a digit has one. Looking words up in this set is

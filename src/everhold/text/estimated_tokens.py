@@ -1,9 +1,9 @@
 """Estimate tokens for a model whose tokenizer is not available."""
 
-import re
+from everhold.text.lazy_pattern import lazy_pattern
 
 SPECIAL_TOKENS = 2
-_PIECE = re.compile(r"[A-Za-z0-9_]{1,4}|[^\sA-Za-z0-9_]")
+_PIECE = lazy_pattern(r"[A-Za-z0-9_]{1,4}|[^\sA-Za-z0-9_]")
 
 
 class EstimatedTokenizer:

@@ -31,11 +31,11 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class CharacterSet:
-    """One character out of some ranges of code points."""
+    """One character whose code point is in one of the ranges."""
 
     ranges: Ranges
 
-    def has(self, character: str) -> bool:
+    def contains(self, character: str) -> bool:
         code = ord(character)
         return any(first <= code <= last for first, last in self.ranges)
 
@@ -55,18 +55,18 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several parts."""
+    """Alternatives, of which one matches."""
 
     options: "tuple[Node, ...]"
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """A part that is repeated; without `most`, any number of times."""
+    """A part that is repeated. If `maximum` is None, there is no upper limit."""
 
     part: "Node"
-    least: int
-    most: int | None
+    minimum: int
+    maximum: int | None
 
 
 Node = CharacterSet | Assertion | Sequence | Choice | Repeat

@@ -100,7 +100,7 @@ class AccountActs:
 
     def _note_account(self, scope: Scope, operation: LoggedOperation, kind: str, request: Mapping[str, Any]) -> None:
         """Log a call that wrote nothing."""
-        self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"account": kind, **request}))
+        self._parts.access.add(AccessEvent(scope, operation, clock.now(), {"account": kind, **request}))
 
     def _require_organization(self, organization: str) -> None:
         """Raise InvalidInput for an organization that the layout of the store has no names for."""
@@ -118,5 +118,5 @@ class AccountActs:
             yield
         except EverholdError as error:
             request = {"account": kind}
-            self._parts.access.note(AccessEvent(scope, operation, clock.now(), request, error=type(error).__name__))
+            self._parts.access.add(AccessEvent(scope, operation, clock.now(), request, error=type(error).__name__))
             raise

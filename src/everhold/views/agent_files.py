@@ -87,7 +87,7 @@ class AgentFileVerbs(ScopedView):
         window = [message for message in readable if message.user_id == scope.user]
         content = read_content(self._parts.records, scope, agent, window, with_memories=memories)
         write_agent_file(path, content, overwrite=overwrite)
-        self._note("export", {"agent": agent.id, "memories": len(content.memories)})
+        self._log_call("export", {"agent": agent.id, "memories": len(content.memories)})
         return summarise(agent, content)
 
     @log_as("import")

@@ -83,7 +83,7 @@ class AgentVerbs(ScopedView):
         from everhold.agents.deps import require_agent
 
         agent = require_agent(self._parts.records, self.scope)
-        self._note("read", {"agent": agent.id})
+        self._log_call("read", {"agent": agent.id})
         return agent
 
     @log_as("read")
@@ -102,7 +102,7 @@ class AgentVerbs(ScopedView):
         page = accounts.list_rows(
             self._parts.records, Agent, self.scope.organization, where, deleted=deleted, limit=limit, cursor=cursor
         )
-        self._note("read", {"agents": len(page)})
+        self._log_call("read", {"agents": len(page)})
         return page
 
     @log_as("update")
@@ -135,7 +135,7 @@ class AgentVerbs(ScopedView):
 
         agent = require_agent(self._parts.records, self.scope)
         messages = find_readable(self._parts.session_deps, self.scope, agent.message_ids)
-        self._note("read", {"messages": len(messages)})
+        self._log_call("read", {"messages": len(messages)})
         return messages
 
     @log_as("update")
@@ -174,7 +174,7 @@ class AgentVerbs(ScopedView):
         agent = require_whole_agent(self._parts.records, self.scope, deleted=hard)
         rows = count_rows(self._parts, "agent", agent.organization_id, agent.id, hard=hard)
         if preview:
-            self._note("read", {"preview": sum(rows.values())})
+            self._log_call("read", {"preview": sum(rows.values())})
             return Deleted(rows, preview=True)
         line = self._make_line("delete", {"agent": agent.id, "hard": hard})
         delete_rows(self._parts, "agent", agent.organization_id, agent.id, hard=hard, line=line)

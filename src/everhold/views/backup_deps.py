@@ -3,14 +3,15 @@
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everhold.backups.deps import BackupDeps
 from everhold.backups.history import History, TargetState
 from everhold.backups.manifest import Manifest
 from everhold.backups.objects import Objects
-from everhold.backups.sealing import KeySealing, NoSealing, Sealing
-from everhold.errors import MasterKeyMissing, MissingExtra
+from everhold.backups.sealing import KeySealing, NoSealing
+from everhold.errors import EncryptionError, MasterKeyMissing, MissingExtra
+from everhold.model.base import Row
 from everhold.optional_parts import make_encryption
 from everhold.ports.backup_place import BackupPlace
 from everhold.ports.row_packing import RowPacking
@@ -20,6 +21,8 @@ from everhold.settings import Settings
 from everhold.views.backup_files import EngineFiles
 
 if TYPE_CHECKING:
+    from everhold.encryption.deps import Encryption
+    from everhold.encryption.row_cipher import RowCipher
     from everhold.parts import Parts
     from everhold.ports.records import Records
 
@@ -62,13 +65,15 @@ def make_deps(parts: "Parts") -> BackupDeps:
 
 def open_objects(history: History, manifest: Manifest, state: TargetState, settings: Settings) -> Objects:
     """Return the objects of a backup, which the master key of the settings decrypts."""
-    return Objects(history.place, history.packing, make_sealing(state, settings, manifest))
+    encryption = make_backup_encryption(state, settings, manifest)
+    sealing = NoSealing() if encryption is None else KeySealing(encryption.keys)
+    return Objects(history.place, history.packing, sealing)
 
 
-def make_sealing(state: TargetState, settings: Settings, manifest: Manifest) -> Sealing:
-    """Return what decrypts a backup: the master key of the settings, and the keys that the place has."""
+def make_backup_encryption(state: TargetState, settings: Settings, manifest: Manifest) -> "Encryption | None":
+    """Return the master key of the settings with the keys that the place of a backup has; None without encryption."""
     if not manifest.is_encrypted:
-        return NoSealing()
+        return None
     if settings.encryption is None:
         raise MasterKeyMissing(
             f"backup {manifest.id} is encrypted, and the settings name no master key",
@@ -79,6 +84,22 @@ def make_sealing(state: TargetState, settings: Settings, manifest: Manifest) -> 
     # The keys of the place, apart from any store: nothing is written anywhere before a backup has been checked.
     ring = InMemoryRecords()
     ring.commit([Ensure(row) for row in (*state.keys, *state.erasures)])
-    encryption = make_encryption(settings, ring)
-    assert encryption is not None
-    return KeySealing(encryption.keys)
+    return make_encryption(settings, ring)
+
+
+class DecryptedContents:
+    """Decrypts rows of a backup, for a restore that takes them back to an earlier time, and encrypts the result."""
+
+    def __init__(self, cipher: "RowCipher") -> None:
+        self._cipher = cipher
+
+    def decrypt(self, entity: type[Row], values: dict[str, Any]) -> dict[str, Any]:
+        if not self._cipher.is_concerned(entity):
+            return values
+        try:
+            return dict(self._cipher.decrypt_row(entity.build_unchecked(values)).__dict__)
+        except EncryptionError:  # its key was destroyed: the row stays as it is, and is approximate if it was changed
+            return values
+
+    def encrypt(self, entity: type[Row], values: dict[str, Any]) -> dict[str, Any]:
+        return dict(self._cipher.encrypt_row(entity.build_unchecked(values)).__dict__)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from everhold.errors import EverholdError, StoreBusy
-from everhold.model import BackupTarget
-from everhold.ports.backup_targets import TargetErasure
 from everhold.settings_sections import hide_password
 
 if TYPE_CHECKING:
     from everhold.backups.deps import BackupDeps
+    from everhold.model import BackupTarget
     from everhold.parts import Parts
+    from everhold.ports.backup_targets import TargetErasure
 
 _BUSY = "a backup is running; erase the user again when it has ended"
 
@@ -21,7 +21,10 @@ class KnownTargets:
     def __init__(self, parts: "Parts") -> None:
         self._parts = parts
 
-    def erase_user(self, organization_id: str, user_id: str, key_ids: Sequence[str]) -> list[TargetErasure]:
+    def erase_user(self, organization_id: str, user_id: str, key_ids: Sequence[str]) -> "list[TargetErasure]":
+        from everhold.model import BackupTarget  # few processes erase
+        from everhold.ports.backup_targets import TargetErasure
+
         targets = self._parts.records.scan(BackupTarget, None)
         if not targets:
             return []
@@ -37,9 +40,10 @@ class KnownTargets:
 
 
 def _erase(
-    deps: "BackupDeps", target: BackupTarget, organization_id: str, user_id: str, key_ids: Sequence[str]
-) -> TargetErasure:
+    deps: "BackupDeps", target: "BackupTarget", organization_id: str, user_id: str, key_ids: Sequence[str]
+) -> "TargetErasure":
     from everhold.backups.erasing import erase_from
+    from everhold.ports.backup_targets import TargetErasure
     from everhold.views.backup_deps import open_place
 
     address = hide_password(target.address)

@@ -38,7 +38,7 @@ class ScopedView:
             )
         return self.scope.confine()
 
-    def _note(
+    def _log_call(
         self,
         operation: LoggedOperation,
         request: dict[str, Any],
@@ -49,7 +49,7 @@ class ScopedView:
 
         What a verb writes is logged by the commit that writes it.
         """
-        self._parts.access.note(AccessEvent(self.scope, operation, clock.now(), request, memory_id), read_ids)
+        self._parts.access.add(AccessEvent(self.scope, operation, clock.now(), request, memory_id), read_ids)
 
     def _make_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:
         """Return the operation that adds a line to the access log, for the commit of what the line is about."""
@@ -60,9 +60,9 @@ class ScopedView:
         """Warn about a call that took long. The boundary in `arguments/verbs.py` calls this, for failed calls too."""
         logger.warning("slow call: %s took %.3f s", verb, seconds)
 
-    def _note_failure(self, operation: LoggedOperation, memory_id: object, error: EverholdError) -> None:
+    def _log_failure(self, operation: LoggedOperation, memory_id: object, error: EverholdError) -> None:
         """Log a call that failed. The boundary in `arguments/verbs.py` calls this for every verb with `log_as`."""
         # What has spaces may be a sentence typed where an id belongs, and the log holds no texts.
         is_named = isinstance(memory_id, str) and is_id(memory_id) and " " not in memory_id
         request = {"memory": memory_id} if is_named else {}
-        self._parts.access.note(AccessEvent(self.scope, operation, clock.now(), request, error=type(error).__name__))
+        self._parts.access.add(AccessEvent(self.scope, operation, clock.now(), request, error=type(error).__name__))

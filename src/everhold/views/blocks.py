@@ -68,14 +68,14 @@ class BlockVerbs(ScopedView):
         """Return the block with this id or label; with `as_of`, as it was at that time."""
         records = self._parts.records
         block = require_block(records, self.scope, name)
-        self._note("read", {"block": block.id})
+        self._log_call("read", {"block": block.id})
         return block if as_of is None else history.read_block_at(records, block, as_of)
 
     @log_as("read")
     def blocks(self, *, label: str | None = None, templates: bool = False, limit: PageSize = 50) -> list[Block]:
         """Return the blocks that the scope sees, by label; with `templates`, the templates instead."""
         rows = list_blocks(self._parts.records, self.scope, label=label, templates=templates, limit=limit)
-        self._note("read", {"blocks": len(rows)})
+        self._log_call("read", {"blocks": len(rows)})
         return rows
 
     @log_as("update")
@@ -171,7 +171,7 @@ class BlockVerbs(ScopedView):
         """Return the ids of the agents that a block is attached to."""
         block = require_block(self._parts.records, self.scope, name)
         agents = find_agents(self._parts.records, block)
-        self._note("read", {"block": block.id, "agents": len(agents)})
+        self._log_call("read", {"block": block.id, "agents": len(agents)})
         return agents
 
     @log_as("read")
@@ -181,14 +181,14 @@ class BlockVerbs(ScopedView):
         The number of a revision is the version that the block had.
         """
         block = require_block(self._parts.records, self.scope, name)
-        self._note("read", {"block": block.id, "history": True})
+        self._log_call("read", {"block": block.id, "history": True})
         return history.read_revisions(self._parts.records, block)
 
     @log_as("read")
     def diff_block(self, name: BlockName, from_version: int | None = None, to_version: int | None = None) -> str:
         """Return a unified diff of a block's value between two versions; by default what the last change did."""
         block = require_block(self._parts.records, self.scope, name)
-        self._note("read", {"block": block.id, "diff": True})
+        self._log_call("read", {"block": block.id, "diff": True})
         return history.diff_versions(self._parts.records, block, from_version, to_version)
 
     @log_as("update")
@@ -223,7 +223,7 @@ class BlockVerbs(ScopedView):
                 remedy=Remedy("name one with {} or {}", Argument("agent", "ID"), Argument("user", "ID")),
             )
         blocks = list_prompt_blocks(self._parts.records, self.scope)
-        self._note("read", {"blocks": len(blocks), "rendered": True})
+        self._log_call("read", {"blocks": len(blocks), "rendered": True})
         return render_blocks(blocks, numbered=numbered)
 
     @log_as("delete")
@@ -238,7 +238,7 @@ class BlockVerbs(ScopedView):
         require_unshared(records, self.scope, block)
         rows = count_rows(self._parts, "block", block.organization_id, block.id, hard=hard)
         if preview:
-            self._note("read", {"block": block.id, "preview": sum(rows.values())})
+            self._log_call("read", {"block": block.id, "preview": sum(rows.values())})
             return Deleted(rows, preview=True)
         line = self._make_line("delete", {"block": block.id, "hard": hard})
         deletion.delete(records, "block", block.organization_id, block.id, hard=hard, line=line)

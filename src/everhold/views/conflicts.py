@@ -15,7 +15,7 @@ class ConflictVerbs(ScopedView):
     def conflicts(self, *, limit: PageSize = 50) -> list[MemoryConflict]:
         """Return the listed conflicts between current memories of the scope, latest first."""
         conflicts = list_conflicts(self._parts.records, self.scope, limit)
-        self._note("read", {"conflicts": len(conflicts)})
+        self._log_call("read", {"conflicts": len(conflicts)})
         return conflicts
 
     @log_as("update")

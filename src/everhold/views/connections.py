@@ -59,7 +59,7 @@ class ConnectionVerbs(ScopedView):
         from everhold.ask.sources.lookup import list_connections
 
         rows = list_connections(self._parts.records, self.scope)
-        self._note("read", {"connections": len(rows)})
+        self._log_call("read", {"connections": len(rows)})
         return [summarize_connection(row) for row in rows]
 
     @log_as("update")
@@ -88,7 +88,7 @@ class ConnectionVerbs(ScopedView):
         doomed = find_doomed_connection(deps, self.scope, connection, hard=hard)
         rows = {} if doomed.is_deleted else count_connection_rows(deps, doomed)
         if preview:
-            self._note("read", {"connection": doomed.id, "preview": sum(rows.values())})
+            self._log_call("read", {"connection": doomed.id, "preview": sum(rows.values())})
             return Deleted(rows, preview=True)
         delete_connection(deps, self.scope, doomed, hard=hard)
         if hard:

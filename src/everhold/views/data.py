@@ -52,7 +52,7 @@ class DataVerbs(ScopedView):
         uploaded = [upload_file(deps, self.scope, path, name, report) for path in paths]
         for file in uploaded:
             if not file.is_new:
-                self._note("create", {"source": file.source.id, "known": True})
+                self._log_call("create", {"source": file.source.id, "known": True})
         return uploaded
 
     @log_as("read")
@@ -61,7 +61,7 @@ class DataVerbs(ScopedView):
         from everhold.ask.sources.lookup import list_sources
 
         rows = list_sources(self._parts.records, self.scope, every_version=every_version)[:limit]
-        self._note("read", {"sources": len(rows)})
+        self._log_call("read", {"sources": len(rows)})
         return rows
 
     @log_as("read")
@@ -73,7 +73,7 @@ class DataVerbs(ScopedView):
         records = self._parts.records
         chosen = require_owner(records, self.scope, source) if source is not None else None
         rows = list_tables(records, self.scope, chosen)[:limit]
-        self._note("read", {"tables": len(rows)})
+        self._log_call("read", {"tables": len(rows)})
         return rows
 
     @log_as("read")
@@ -84,7 +84,7 @@ class DataVerbs(ScopedView):
 
         row = require_table(self._parts.records, self.scope, table)
         fields = list_fields(self._parts.records, row.organization_id, [row.id])[row.id]
-        self._note("read", {"table": row.id})
+        self._log_call("read", {"table": row.id})
         return DescribedTable(row, tuple(fields))
 
     @log_as("update")
@@ -129,7 +129,7 @@ class DataVerbs(ScopedView):
             TableFilter(source, table, field, value),
             self._search_rows,
         )
-        self._note("search", {"tables": len(found), "length": len(question)})
+        self._log_call("search", {"tables": len(found), "length": len(question)})
         return found
 
     @log_as("delete")
@@ -145,7 +145,7 @@ class DataVerbs(ScopedView):
         doomed = find_doomed(deps, self.scope, source, hard=hard)
         rows = {} if doomed[0].is_deleted else count_rows(deps, doomed)
         if preview:
-            self._note("read", {"source": doomed[0].id, "preview": sum(rows.values())})
+            self._log_call("read", {"source": doomed[0].id, "preview": sum(rows.values())})
             return Deleted(rows, preview=True)
         delete_sources(deps, self.scope, doomed, hard=hard)
         if hard:
@@ -222,7 +222,7 @@ class DataVerbs(ScopedView):
 
         require_extra()
         result = run_statement(make_data_deps(self._parts), self._parts.data_engine, self.scope, statement, connection)
-        self._note("search", {"rows": result.row_count, "length": len(statement)})
+        self._log_call("search", {"rows": result.row_count, "length": len(statement)})
         return result
 
     def _find_question_tables(self, question: str) -> Sequence[TableMetadata]:

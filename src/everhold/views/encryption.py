@@ -73,7 +73,7 @@ class EncryptionVerbs:
         """Add a line to the log of every organization."""
         for (organization,) in self._parts.records.columns(Organization, None, ("id",)):
             event = AccessEvent(Scope(organization=organization), "update", clock.now(), {"replaced keys": replaced})
-            self._parts.access.note(event)
+            self._parts.access.add(event)
 
 
 def require_decrypt(parts: "Parts", decrypt: bool) -> None:

@@ -36,7 +36,7 @@ class EpisodeVerbs(ScopedView):
         scope, number, deps = self._narrow(only), read_level(level), self._parts.episode_deps
         update_scope(deps, scope)
         page = list_episodes(deps, scope, level=number, after=after, before=before, limit=limit, cursor=cursor)
-        self._note("read", {"episodes": len(page)})
+        self._log_call("read", {"episodes": len(page)})
         return page
 
     @log_as("read")
@@ -47,7 +47,7 @@ class EpisodeVerbs(ScopedView):
         deps = self._parts.episode_deps
         put_back = partial(put_back_messages, self._parts.session_deps)
         details = read_details(deps, require_episode(deps, self.scope, episode_id), put_back)
-        self._note("read", {"messages": len(details.messages)})
+        self._log_call("read", {"messages": len(details.messages)})
         return details
 
     @log_as("read")
@@ -69,7 +69,7 @@ class EpisodeVerbs(ScopedView):
         scope, deps = self._narrow(only), self._parts.episode_deps
         update_scope(deps, scope)
         summary = summarise_span(deps, scope, after, before, budget)
-        self._note("read", {"quotes": len(summary.quotes), "budget": budget})
+        self._log_call("read", {"quotes": len(summary.quotes), "budget": budget})
         return summary
 
 

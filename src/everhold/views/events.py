@@ -24,7 +24,7 @@ class EventVerbs(ScopedView):
         number are no longer kept, the first event is a "gap". The iterator ends when it has caught up; with `follow`
         it waits for further events until the engine is closed.
         """
-        self._note("read", {"events_after": after})
+        self._log_call("read", {"events_after": after})
         return EventStream(EventReader(self._parts.records, self.scope, after, follow=follow))
 
     @log_as("read")
@@ -36,7 +36,7 @@ class EventVerbs(ScopedView):
         reader = EventReader(self._parts.records, self.scope, after, follow=True)
         subscription = Subscription(reader, callback)
         self._parts.add_subscription(subscription)
-        self._note("read", {"events_after": after})
+        self._log_call("read", {"events_after": after})
         return subscription
 
 

@@ -61,7 +61,7 @@ class LearningVerbs(DataVerbs):
         from everhold.ask.learning.verdicts import list_learned
 
         items = list_learned(self._parts.records, self.scope)[:limit]
-        self._note("read", {"learned": len(items)})
+        self._log_call("read", {"learned": len(items)})
         return items
 
     @log_as("delete")

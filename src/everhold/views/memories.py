@@ -17,7 +17,7 @@ from everhold.recall.listing import Listing, count_matching, list_matching_ids, 
 from everhold.recall.pipeline import read_tags
 from everhold.remember import forget, merge, relate, revise, undo
 from everhold.remember.draft import MemoryFields
-from everhold.remember.forget import SHOWN, Forgotten
+from everhold.remember.forget import MAX_SHOWN, Forgotten
 from everhold.remember.lookup import require_memory
 from everhold.remember.merge import Merged
 from everhold.remember.pipeline import BATCH, remember
@@ -28,25 +28,28 @@ from everhold.sessions.messages import find_readable
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
-Item = str | Mapping[str, Any]
+# A text, or the arguments of `remember` by name.
+MemoryItem = str | Mapping[str, Any]
+# Is called with the number of memories that each batch has finished.
 Progress = Callable[[int], None]
 
 
 @check_verbs
 class MemoryVerbs(ScopedView):
-    """The scope's memories, one by one or by a filter."""
+    """The verbs that store, change, forget, link, tag, read and list memories."""
 
     @log_as("create")
     def remember(self, text: Body = "", **fields: Unpack[MemoryFields]) -> Memory:
-        """Store one memory, durably, before returning. A duplicate reinforces the stored memory.
+        """Store one memory and return it. It is stored durably before the call returns.
 
-        `priority` is 1 to 10, `importance` the same as 0 to 1; the other fields are described in docs/remember.md.
+        If the same text is stored already, that memory is reinforced and returned. Pass `priority`, from 1 to 10, or
+        `importance`, from 0 to 1, but not both. docs/remember.md describes the other fields.
         """
         return remember(self._parts.write_deps, self.scope, [{"text": text, **fields} if text else fields])[0]
 
     @log_as("create")
-    def remember_many(self, items: Iterable[Item], *, progress: Progress | None = None) -> list[Memory]:
-        """Store many memories, each a sentence or fields by name. Every 2,048 are one commit."""
+    def remember_many(self, items: Iterable[MemoryItem], *, progress: Progress | None = None) -> list[Memory]:
+        """Store many memories, each a text or a mapping of the arguments of `remember`, in commits of 2,048."""
         memories: list[Memory] = []
         for batch in _split(items):
             memories += remember(self._parts.write_deps, self.scope, batch)
@@ -64,9 +67,10 @@ class MemoryVerbs(ScopedView):
         text: Body | None = None,
         **changes: Unpack[MemoryFields],
     ) -> Memory:
-        """Change what a memory says. What it said before is kept: see `history` and `recall(as_of=…)`.
+        """Change fields of a memory. `history` and `recall(as_of=…)` return its earlier text.
 
-        StaleVersion if the memory is not at `expected_version`. Pass it whenever the new value depends on one you read.
+        Raise StaleVersion if `expected_version` is passed and the memory has another version. Pass it if the new value
+        depends on one that you have read.
         """
         values = changes if text is None else {"text": text, **changes}
         return revise.revise(self._parts.write_deps, self.scope, memory_id, values, reason, expected_version)
@@ -80,7 +84,7 @@ class MemoryVerbs(ScopedView):
         expected_version: int | None = None,
         **fields: Unpack[MemoryFields],
     ) -> Memory:
-        """Store a memory that takes another's place; the other is no longer recalled, but not lost."""
+        """Store a memory that replaces another one. The other is kept, but recall no longer returns it."""
         values = {"text": text, **fields} if text else fields
         return revise.supersede(self._parts.write_deps, self.scope, memory_id, values, expected_version)
 
@@ -98,10 +102,10 @@ class MemoryVerbs(ScopedView):
         with_messages: bool = False,
         expected_version: int | None = None,
     ) -> Memory:
-        """Hide a memory until `undo`; with `hard`, purge it with what was derived from it.
+        """Hide a memory until `undo`. `hard` purges it, and everything that was derived from it.
 
-        If the returned memory has `message_ids`, it was derived from those messages of sessions, which still say it;
-        `with_messages` deletes them, too.
+        If the returned memory has `message_ids`, it was derived from these messages of sessions, which still contain
+        it. `with_messages` deletes them too.
         """
         write_deps, session_deps = self._parts.write_deps, self._parts.session_deps
         memory = forget.forget(write_deps, self.scope, memory_id, hard=hard, expected_version=expected_version)
@@ -121,11 +125,11 @@ class MemoryVerbs(ScopedView):
         progress: Progress | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Forgotten:
-        """Forget every memory that the filters match; with `preview`, only show which those are.
+        """Forget every memory that matches the filters; with `preview`, only return which those are.
 
-        Filters: kind, tags, where, after, before. At least one is needed, unless `everything` says that all memories
-        of the scope are meant; in a view with a session, all that were written in the session. `only="session"` limits
-        the filters to those, too.
+        Filters: kind, tags, where, after, before. Pass at least one filter, or `everything=True` to forget all memories
+        of the scope; in a view with a session, these are the memories of the session. `only="session"` limits filters
+        to the memories of the session.
         """
         scope = self._narrow(only)
         if everything:  # a view with a user and a session reads all of the user's memories, but must not delete them
@@ -137,27 +141,28 @@ class MemoryVerbs(ScopedView):
                 remedy=Remedy("pass a filter, or {} for all memories of the scope", Argument("everything", True)),
             )
         ids = list_matching_ids(self._parts.records, scope, condition)
-        by_id = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
-        shown = tuple(by_id[name] for name in ids[:SHOWN] if name in by_id)
+        first_ids = ids[:MAX_SHOWN]
+        by_id = self._parts.records.get(Memory, self.scope.organization, first_ids)
+        shown = tuple(by_id[memory_id] for memory_id in first_ids if memory_id in by_id)
         derived = forget.find_derived_from(self._parts.write_deps, self.scope.organization, ids) if hard else []
         message_ids = [message_id for memory in shown for message_id in memory.message_ids]
-        told_by = find_readable(self._parts.session_deps, scope, message_ids)
+        messages = find_readable(self._parts.session_deps, scope, message_ids)
         if preview or not ids:
-            self._note("read", {"preview": len(ids)})
-            return Forgotten(len(ids), shown, preview, tuple(derived[:SHOWN]), told_by)
+            self._log_call("read", {"preview": len(ids)})
+            return Forgotten(len(ids), shown, preview, tuple(derived[:MAX_SHOWN]), messages)
         count = forget.forget_all(self._parts.write_deps, scope, ids, hard=hard, progress=progress)
-        return Forgotten(count, shown, False, tuple(derived[:SHOWN]), told_by)
+        return Forgotten(count, shown, False, tuple(derived[:MAX_SHOWN]), messages)
 
     @log_as("update")
     def merge_duplicates(self, *, preview: bool = False) -> Merged:
-        """Merge memories that say the same in nearly the same words; with `preview`, only show which those are.
+        """Merge near-duplicate memories; with `preview`, only return which those are.
 
-        The more important one stays, or the older; it gets the other's tags, aliases and provenance. `undo` takes
-        one such change back.
+        The more important one of two is kept, or the older one if both are equally important. It gets the tags, aliases
+        and provenance of the other. `undo` undoes the merge of one memory.
         """
         merged = merge.merge_duplicates(self._parts.write_deps, self.scope, preview=preview)
         if preview:
-            self._note("read", {"preview": merged.count})
+            self._log_call("read", {"preview": merged.count})
         return merged
 
     @log_as("update")
@@ -169,7 +174,7 @@ class MemoryVerbs(ScopedView):
         *,
         metadata: Mapping[str, Any] | None = None,
     ) -> Relationship:
-        """Link two memories. `metadata` is anything that you want to keep with the link."""
+        """Link two memories. `metadata` is your own data about the link."""
         return relate.relate(
             self._parts.write_deps, self.scope, source_id, target_id, relationship_type, metadata or {}
         )
@@ -182,7 +187,7 @@ class MemoryVerbs(ScopedView):
 
     @log_as("update")
     def untag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:
-        """Remove tags and return those that are left."""
+        """Remove tags and return the remaining tags of the memory."""
         relate.untag(self._parts.write_deps, self.scope, memory_id, tags)
         return self._read_tags(memory_id)
 
@@ -192,9 +197,9 @@ class MemoryVerbs(ScopedView):
 
     @log_as("read")
     def get(self, memory_id: MemoryId) -> Memory:
-        """Return one memory, by its id or by the caller's own key for it."""
+        """Return one memory by its id, or by the key that the caller gave it."""
         memory = require_memory(self._parts.records, self.scope, memory_id)
-        self._note("read", {"memory": memory.id}, [memory.id], memory_id=memory.id)
+        self._log_call("read", {"memory": memory.id}, [memory.id], memory_id=memory.id)
         return memory
 
     @log_as("read")
@@ -208,10 +213,10 @@ class MemoryVerbs(ScopedView):
         namespace: str | Sequence[str] | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Listing:
-        """Return memories by when they were made, newest first. Filters: kind, tags, where, after, before.
+        """Return a page of memories, newest first. Filters: kind, tags, where, after, before.
 
-        `namespace` names one or more namespaces; the default is all. `only="session"` leaves out what was not written
-        in the view's session.
+        `namespace` names one or more namespaces; the default is all. `only="session"` returns only memories of the
+        view's session.
         """
         page = listing(
             self._parts.records,
@@ -221,53 +226,53 @@ class MemoryVerbs(ScopedView):
             cursor=cursor,
             oldest_first=oldest_first,
         )
-        self._note("read", {"listed": len(page)})
+        self._log_call("read", {"listed": len(page)})
         return page
 
     @log_as("read")
     def count(self, *, only: Only | None = None, **filters: Unpack[FilterArguments]) -> int:
-        """Return how many memories of the scope match the filters: kind, tags, where, after, before.
+        """Return the number of memories that match the filters: kind, tags, where, after, before.
 
-        `only="session"` leaves out what was not written in the view's session.
+        `only="session"` counts only memories of the view's session.
         """
         number = count_matching(self._parts.records, self._narrow(only), make_filter(**filters))
-        self._note("read", {"counted": number})
+        self._log_call("read", {"counted": number})
         return number
 
     @log_as("read")
     def history(self, memory_id: MemoryId) -> Sequence[Revision]:
-        """Return what a memory said before each revision, oldest first."""
+        """Return the revisions of a memory, oldest first. Each has the values from before the change."""
         memory = require_memory(self._parts.records, self.scope, memory_id)
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
         revisions = self._parts.records.scan(Revision, self.scope.organization, where, order="revision")
-        self._note("read", {"memory": memory.id, "history": True}, memory_id=memory.id)
+        self._log_call("read", {"memory": memory.id, "history": True}, memory_id=memory.id)
         return revisions
 
     @log_as("read")
     def relations(
         self, memory_id: MemoryId, *, depth: WalkDepth = 1, relationship_type: str | None = None
     ) -> Sequence[Related]:
-        """Return the memories that relationships lead to from this one, nearest first."""
+        """Return the memories that are linked to this one by up to `depth` relationships, nearest first."""
         related = relate.relations(
             self._parts.records, self.scope, memory_id, depth=depth, relationship_type=relationship_type
         )
-        self._note("read", {"related": len(related)}, [item.memory.id for item in related])
+        self._log_call("read", {"related": len(related)}, [item.memory.id for item in related])
         return related
 
     @log_as("read")
     def tags(self) -> dict[str, int]:
-        """Return how many memories have each tag."""
+        """Return the number of memories for each tag."""
         counts = relate.tag_counts(self._parts.records, self.scope)
-        self._note("read", {"tags": len(counts)})
+        self._log_call("read", {"tags": len(counts)})
         return counts
 
     @log_as("read")
     def tags_of(self, memory_ids: Sequence[MemoryId]) -> dict[str, tuple[str, ...]]:
-        """Return the tags of those of these memories that have any."""
+        """Return the tags of each of these memories. Memories without tags are left out."""
         memories = self._parts.records.get(Memory, self.scope.organization, memory_ids)
-        covered_ids = [name for name, memory in memories.items() if self.scope.can_read(memory)]
-        self._note("read", {"tagged": len(covered_ids)})
-        return read_tags(self._parts.records, self.scope.organization, covered_ids)
+        readable_ids = [memory_id for memory_id, memory in memories.items() if self.scope.can_read(memory)]
+        self._log_call("read", {"tagged": len(readable_ids)})
+        return read_tags(self._parts.records, self.scope.organization, readable_ids)
 
     def log(
         self,
@@ -278,13 +283,13 @@ class MemoryVerbs(ScopedView):
         before: datetime | None = None,
         limit: PageSize = 100,
     ) -> Sequence[AccessLog]:
-        """Return lines of the access log about this scope, newest first; pass `before` for older ones."""
+        """Return lines of the access log about this scope, newest first. Pass `before` to read older lines."""
         self._parts.access.flush()
         return read_log(self._parts.records, self.scope, limit, operation, memory_id, after, before)
 
 
-def _split(items: Iterable[Item]) -> Iterator[Sequence[Item]]:
-    """Split into batches of which each is one commit."""
+def _split(items: Iterable[MemoryItem]) -> Iterator[Sequence[MemoryItem]]:
+    """Yield batches of items. Each is one commit."""
     remaining = iter(items)
     while batch := list(islice(remaining, BATCH)):
         yield batch

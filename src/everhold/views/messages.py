@@ -30,19 +30,19 @@ from everhold.remember.message_facts import remember_facts
 from everhold.schema.operations import Op, Where
 from everhold.sessions.archive import put_back_scope_session
 from everhold.sessions.deletion import delete_message, restore_message
-from everhold.sessions.messages import Added, Messages, list_messages
+from everhold.sessions.messages import AddResult, Messages, list_messages
 from everhold.sessions.neighbours import list_recent, read_around, read_neighbours
 from everhold.sessions.pipeline import draft_message, say
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
-_MESSAGES = ("message",)
+_MESSAGE_KINDS = ("message",)
 
 MessageItem = str | Mapping[str, Any]
 
 
 class MessageFields(TypedDict, total=False):
-    """The fields of a message that a caller may set in addition to text and role. None leaves the default."""
+    """The fields that a caller may pass in addition to the text and the role. None means the default."""
 
     content: Body | Sequence[Any] | Mapping[str, Any] | None
     conversation: Identifier | None
@@ -63,37 +63,39 @@ class MessageFields(TypedDict, total=False):
 
 @check_verbs
 class MessageVerbs(ScopedView):
-    """What is said in the session that the scope names."""
+    """The verbs that store, list, search and delete messages."""
 
     @log_as("create")
     def say(self, /, text: Body = "", *, role: str = "user", **fields: Unpack[MessageFields]) -> Message:
-        """Store a message as the next of the scope's session, durably, before returning.
+        """Append a message to the scope's session and return it. It is stored durably before the call returns.
 
-        Fields: content, conversation, model, name, tool_calls, tool_call_id, tool_returns, step_id, otid, group_id,
-        sender_id, references, metadata, id, created_at. A session begins with what is first said in it. `content` is a
-        text, a list of parts or an object, as providers write it; its words are searched. `created_at` is for messages
-        that were said before, which are imported oldest first.
+        The first message creates the session. Fields: content, conversation, model, name, tool_calls, tool_call_id,
+        tool_returns, step_id, otid, group_id, sender_id, references, metadata, id, created_at.
+
+        `content` is a text, a list of parts or an object in the form that model providers use; the words in it can be
+        searched. Pass `created_at` to import earlier messages, oldest first.
         """
         return say(self._parts.session_deps, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
 
     @log_as("create")
-    def add(self, messages: Iterable[MessageItem], *, conversation: Identifier | None = None) -> Added:
-        """Store the turns of a conversation in the scope's session, and the facts that they tell as memories.
+    def add(self, messages: Iterable[MessageItem], *, conversation: Identifier | None = None) -> AddResult:
+        """Append messages to the scope's session, and store the facts that they state as memories.
 
-        A message is a text, said by the user, or the fields of `say` by name. Facts are derived from messages with the
-        role "user". They belong to the user, not to the session, and name their message (`memory.message_id`). If one
-        message is invalid, none is stored. A call that is repeated with the messages' own ids adds nothing.
+        A message is a text, which gets the role "user", or a mapping of the arguments of `say`. Facts are derived only
+        from messages with the role "user". They belong to the user, not to the session, and `memory.message_id` names
+        their message. If one message is invalid, none is stored. Repeating a call whose messages have ids adds nothing.
         """
         session_deps, write_deps = self._parts.session_deps, self._parts.write_deps
-        items = [read_item(item, conversation) for item in messages]
+        items = [read_message_fields(item, conversation) for item in messages]
+        # Each message has a commit of its own, so all are checked before the first one is stored.
         for fields in items:
             draft_message(session_deps, self.scope, fields)
-        said = [say(session_deps, self.scope, fields) for fields in items]
-        return Added(tuple(said), tuple(remember_facts(write_deps, self.scope, said)))
+        stored = [say(session_deps, self.scope, fields) for fields in items]
+        return AddResult(tuple(stored), tuple(remember_facts(write_deps, self.scope, stored)))
 
     @log_as("delete")
     def delete_message(self, message_id: Identifier, *, hard: bool = False) -> Message:
-        """Hide a message until `restore_message`; with `hard`, purge it with the memories derived from it alone."""
+        """Hide a message until `restore_message`. `hard` purges it, and the memories derived from no other message."""
         write_deps = self._parts.write_deps
         message = delete_message(
             self._parts.session_deps, self.scope, message_id, make_message_eraser(write_deps), hard=hard
@@ -117,10 +119,10 @@ class MessageVerbs(ScopedView):
         oldest_first: bool = False,
         around: Identifier | None = None,
     ) -> Messages:
-        """Return the messages of the scope's session, or of one conversation in it, newest first.
+        """Return a page of the messages of the scope's session, or of one conversation in it, newest first.
 
-        `cursor` is that of another page, or the id of a message: those older than it follow, or with `oldest_first`
-        the newer ones. `around` is the id of a message that shall be in the middle of the page.
+        `cursor` comes from another page, or is the id of a message. The page then begins with the next older message;
+        with `oldest_first`, with the next newer one. `around` is the id of the message in the middle of the page.
         """
         if around is None:
             page = list_messages(
@@ -142,7 +144,7 @@ class MessageVerbs(ScopedView):
             )
         else:
             raise InvalidInput("around and cursor are both given", remedy="pass one of them")
-        self._note("read", {"messages": len(page)})
+        self._log_call("read", {"messages": len(page)})
         return page
 
     @log_as("search")
@@ -162,42 +164,43 @@ class MessageVerbs(ScopedView):
     ) -> MessageHits:
         """Return the messages that answer a question, best first, each with its neighbours in its conversation.
 
-        A view with a user finds messages of all the user's sessions, its own session first; `only="session"` searches
-        that session alone, and `conversation` one conversation. The other arguments are those of `recall`. Filters:
+        A view with a user searches all sessions of the user and prefers its own session. `only="session"` searches only
+        that session, and `conversation` only one conversation. The other arguments are those of `recall`. Filters:
         where, after, before.
         """
-        scope, wanted = self._narrow(only), make_filter(**filters, among=_MESSAGES)
+        scope, message_filter = self._narrow(only), make_filter(**filters, among=_MESSAGE_KINDS)
+        # Archived messages are in no index.
         put_back_scope_session(self._parts.session_deps, self.scope)
         if conversation is not None:
-            own = Where("conversation_id", Op.EQ, conversation)
-            wanted = replace(wanted, conditions=(*wanted.conditions, own))
+            in_conversation = Where("conversation_id", Op.EQ, conversation)
+            message_filter = replace(message_filter, conditions=(*message_filter.conditions, in_conversation))
         request = Request(
             query,
             k,
-            wanted,
+            message_filter,
             minimum=minimum,
             cursor=cursor,
             recipe=get_recipe(recipe),
             asked_at=asked_at,
-            among=_MESSAGES,
+            among=_MESSAGE_KINDS,
         )
-        hits = recall(self._parts.find_recall_deps(None), scope, request)
-        self._note("search", {"k": k, "hits": len(hits), "length": len(query)})
+        hits = recall(self._parts.find_recall_deps(), scope, request)
+        self._log_call("search", {"k": k, "hits": len(hits), "length": len(query)})
         return add_neighbours(hits, lambda message: read_neighbours(self._parts.records, scope, message, neighbours))
 
     @log_as("read")
     def recent_messages(self, agent: Identifier | None = None, n: PageSize = 10) -> list[Message]:
         """Return the last `n` messages of all sessions that the scope reads, newest first.
 
-        With `agent`, only those of that agent's sessions. A view with a session and no user reads that session alone.
+        `agent` limits them to the sessions of one agent. A view with a session and no user reads only that session.
         """
         messages = list_recent(self._parts.session_deps, self.scope, agent, n)
-        self._note("read", {"messages": len(messages)})
+        self._log_call("read", {"messages": len(messages)})
         return messages
 
 
-def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:
-    """Return the fields of a message that is a text, or fields by name. UnknownField for one that no message has."""
+def read_message_fields(item: MessageItem, conversation: str | None) -> dict[str, Any]:
+    """Return the fields of a message that was passed as a text or as a mapping. Raise UnknownField for other names."""
     if not isinstance(item, str | Mapping):
         raise InvalidInput(
             f"{format_value(item)} is not a message", value=item, remedy="pass a text, or fields by name"
@@ -207,7 +210,7 @@ def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:
     for name in fields:
         if name not in known:
             raise UnknownField(
-                f"a message's {format_value(name)} cannot be given", value=name, remedy=suggest_name(str(name), known)
+                f"a message has no field {format_value(name)}", value=name, remedy=suggest_name(str(name), known)
             )
     if conversation is not None:
         fields.setdefault("conversation", conversation)

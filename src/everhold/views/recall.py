@@ -77,7 +77,7 @@ class RecallVerbs(ScopedView):
         )  # fmt: skip
         hits = recall_reranked(recall_deps, scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}
-        self._note("search", summary, [hit.record.id for hit in hits if hit.kind == "memory"])
+        self._log_call("search", summary, [hit.record.id for hit in hits if hit.kind == "memory"])
         return hits
 
     @log_as("search")
@@ -121,7 +121,7 @@ class RecallVerbs(ScopedView):
         )
         section = assemble(providers, budget, self._parts.count_tokens)
         summary = {"k": k, "budget": budget, "hits": len(section.memories), "length": len(question)}
-        self._note("search", summary, [memory.id for memory in section.memories])
+        self._log_call("search", summary, [memory.id for memory in section.memories])
         return section
 
     @log_as("search")
@@ -164,7 +164,7 @@ class RecallVerbs(ScopedView):
             superseded=include_superseded,
         )
         explanation = why_not(recall_deps, self._narrow(only), memory, request)
-        self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
+        self._log_call("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
         return explanation
 
     @log_as("search")
@@ -183,13 +183,13 @@ class RecallVerbs(ScopedView):
         """
         from everhold.recall.timeline import make_timeline
 
-        scope, recall_deps = self._narrow(only), self._parts.find_recall_deps(None)
+        scope, recall_deps = self._narrow(only), self._parts.find_recall_deps()
         conditions, included = make_filter(**filters), check_include(include)
         request = Request(
             question, MAX_JUDGED, conditions, minimum=0, include=included, asked_at=asked_at, superseded=True
         )
         periods = make_timeline(recall(recall_deps, scope, request))
-        self._note(
+        self._log_call(
             "search", {"periods": len(periods), "length": len(question)}, [period.memory.id for period in periods]
         )
         return periods
@@ -205,12 +205,12 @@ class RecallVerbs(ScopedView):
         """
         from everhold.recall.overview import find_named, order_by_weight
 
-        scope, recall_deps = self._narrow(only), self._parts.find_recall_deps(None)
+        scope, recall_deps = self._narrow(only), self._parts.find_recall_deps()
         named = Request(about, MAX_OVERVIEW_ITEMS, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
         by_name = find_named(recall(recall_deps, scope, named), about)
         tagged = named._replace(filter=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
         chosen = order_by_weight([*by_name, *(hit.memory for hit in recall(recall_deps, scope, tagged))])[:k]
-        self._note("search", {"overview": len(chosen), "length": len(about)}, [memory.id for memory in chosen])
+        self._log_call("search", {"overview": len(chosen), "length": len(about)}, [memory.id for memory in chosen])
         return chosen
 
     def _choose_recall_deps(self, model: str | None, vector: QueryVector | None) -> tuple[RecallDeps, Vector | None]:

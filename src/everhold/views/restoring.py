@@ -1,13 +1,14 @@
 """Restore and verify backups."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from everhold import settings
-from everhold.backups.between import RowsBetween
+from everhold.backups.between import PlainContents, RowsBetween
 from everhold.backups.files import get_file, read_file
 from everhold.backups.history import History, TargetState
 from everhold.backups.manifest import BackedUpFile, Manifest
@@ -23,15 +24,17 @@ from everhold.backups.verification import (
 )
 from everhold.errors import EverholdError, InvalidInput, NotFound, StoreDamaged
 from everhold.exchange.restoring import RestoredRows, restore_rows
-from everhold.model import UserErasure
+from everhold.model import Memory, UserErasure
+from everhold.ports.feed_start import begin_feed
 from everhold.ports.records import Records
 from everhold.ports.stored_files import StoredFiles
 from everhold.progress import ReportProgress, StepCounter
+from everhold.remember.draft import compute_content_hash
 from everhold.schema.operations import Ensure
 from everhold.settings import Settings
 from everhold.stores import open_store
 from everhold.tenancy.erasure import is_subject
-from everhold.views.backup_deps import open_history, open_objects
+from everhold.views.backup_deps import DecryptedContents, make_backup_encryption, open_history, open_objects
 from everhold.views.backup_files import EngineFiles
 from everhold.views.data_deps import make_private_folder
 
@@ -57,7 +60,8 @@ class Restored:
 
     `reached` is the time, and `sequence` the number of the change feed, that the store now stands at. `rows` are the
     rows that were added, by table. `existing_rows` were there already, `erased_rows` were left out because their users
-    were erased since. `notes` say how exactly a time between two backups was reached.
+    were erased since. For a time between two backups, `exact_rows` are as they were then, `approximate_rows` are the
+    others by table, and `notes` say the same in words.
     """
 
     backup: str
@@ -68,6 +72,8 @@ class Restored:
     existing_rows: int = 0
     erased_rows: int = 0
     is_encrypted: bool = False
+    exact_rows: int | None = None
+    approximate_rows: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -84,7 +90,9 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
     reader: BackupReader | RowsBetween = BackupReader(manifest, objects)
     if later is not None and request.as_of is not None:
         after = BackupReader(later, open_objects(history, later, state, into))
-        reader = RowsBetween(BackupReader(manifest, objects), after, request.as_of)
+        encryption = make_backup_encryption(state, into, later)
+        contents = PlainContents() if encryption is None else DecryptedContents(encryption.cipher)
+        reader = RowsBetween(BackupReader(manifest, objects), after, request.as_of, _hash_memory, contents)
     with ExitStack() as opened:
         records = _open_records(into, opened)
         # A copy of the target may be older than an erasure that the store itself knows.
@@ -94,24 +102,37 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
         written = restore_rows(records, selected, add=request.add, report=report)
         if not request.add:
             _add_keys(records, state, request)
+            begin_feed(records)
         files = _restore_files(EngineFiles(into, records), objects, selected.select_files(), report)
     dark = sum(reader.unreadable.values())
     restored = _summarize(manifest, written, files, selected.left_out + dark)
     if isinstance(reader, RowsBetween):
-        return replace(restored, reached=reader.at, notes=_explain_time(reader))
+        return replace(
+            restored,
+            reached=reader.at,
+            exact_rows=reader.taken.exact,
+            approximate_rows=reader.approximate,
+            notes=_explain_time(reader),
+        )
     return restored
 
 
 def _explain_time(reader: RowsBetween) -> tuple[str, ...]:
     """Return how exactly a time between two backups was reached."""
     earlier, later, taken = reader.earlier.manifest, reader.later.manifest, reader.taken
-    notes = [f"{taken.exact:,} rows are as they were at {reader.at.isoformat()}"]
-    if taken.earlier:
-        notes.append(f"{taken.earlier:,} rows changed or were deleted later; they are as of {earlier.at.isoformat()}")
+    notes = [f"{taken.exact:,} rows are exactly as they were at {reader.at.isoformat()}"]
+    if taken.read_later:
+        notes.append(f"{taken.read_later:,} more are, except for how often they were read, and when last")
     if taken.later:
-        notes.append(f"{taken.later:,} rows were added before and changed later; they are as of {later.at.isoformat()}")
-    notes.append(f"the access log and the change feed end at {earlier.at.isoformat()}")
+        notes.append(f"{taken.later:,} rows are approximate: as of {later.at.isoformat()}, without what is known since")
+    if taken.earlier:
+        notes.append(f"{taken.earlier:,} rows are approximate: as of {earlier.at.isoformat()}")
+    notes.append(f"the change feed ends at {earlier.at.isoformat()}")
     return tuple(notes)
+
+
+def _hash_memory(values: Mapping[str, Any]) -> bytes:
+    return compute_content_hash(Memory.build_unchecked(dict(values)))
 
 
 def _summarize(manifest: Manifest, written: RestoredRows, files: int, erased: int) -> Restored:

@@ -176,7 +176,7 @@ class Run(ScopedView):
         """Return all steps of the run in order, with the memories derived in each; a fork has those that it shares."""
         execution = require_run(self._parts.records, self.scope, self.id)
         steps = load_history(self._parts.records, execution, with_memories=True)
-        self._note("read", {"run": self.id, "steps": len(steps)})
+        self._log_call("read", {"run": self.id, "steps": len(steps)})
         return steps
 
     @log_as("read")
@@ -188,7 +188,7 @@ class Run(ScopedView):
         zone = choose_zone(records, self.scope, timezone, self._parts.settings.timezone)
         execution = require_run(records, self.scope, self.id)
         steps = load_history(records, execution, with_memories=True)
-        self._note("read", {"run": self.id, "steps": len(steps)})
+        self._log_call("read", {"run": self.id, "steps": len(steps)})
         return tell_story(execution, steps, zone)
 
     @log_as("read")
@@ -197,7 +197,7 @@ class Run(ScopedView):
         records = self._parts.records
         runs = [require_run(records, self.scope, run_id) for run_id in (self.id, other_run)]
         first, second = (load_history(records, execution) for execution in runs)
-        self._note("read", {"run": self.id, "other": other_run})
+        self._log_call("read", {"run": self.id, "other": other_run})
         return compare_runs(runs[0], first, runs[1], second)
 
     @log_as("search")
@@ -206,9 +206,9 @@ class Run(ScopedView):
         records = self._parts.records
         cycle = require_cycle(records, require_run(records, self.scope, self.id), cycle_index)
         request = Request(query, k, as_of=cycle.created_at)
-        hits = recall(self._parts.find_recall_deps(None), self.scope, request)
+        hits = recall(self._parts.find_recall_deps(), self.scope, request)
         summary = {"k": k, "hits": len(hits), "length": len(query), "run": self.id}
-        self._note("search", summary, [hit.record.id for hit in hits])
+        self._log_call("search", summary, [hit.record.id for hit in hits])
         return hits
 
     def step(self, function: Callable[P, R]) -> Callable[P, R]:

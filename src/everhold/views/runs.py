@@ -77,7 +77,7 @@ class RunVerbs(ScopedView):
         from everhold.views.run import make_run_deps
 
         execution = resume_run(make_run_deps(self._parts), self.scope, run_id)
-        self._note("read", {"run": execution.id})
+        self._log_call("read", {"run": execution.id})
         return self._open(execution)
 
     @log_as("read")
@@ -86,7 +86,7 @@ class RunVerbs(ScopedView):
         from everhold.runs.deps import require_run
 
         execution = require_run(self._parts.records, self.scope, run_id)
-        self._note("read", {"run": run_id})
+        self._log_call("read", {"run": run_id})
         return self._open(execution)
 
     @log_as("read")
@@ -97,7 +97,7 @@ class RunVerbs(ScopedView):
 
         statuses = () if status is None else (status,)
         rows = list_runs(make_run_deps(self._parts), self.scope, statuses=statuses, limit=limit)
-        self._note("read", {"runs": len(rows)})
+        self._log_call("read", {"runs": len(rows)})
         return rows
 
     @log_as("delete")
@@ -113,7 +113,7 @@ class RunVerbs(ScopedView):
         organization = execution.organization_id
         rows = count_rows(self._parts, "run", organization, run_id, hard=hard)
         if preview:
-            self._note("read", {"run": run_id, "preview": sum(rows.values())})
+            self._log_call("read", {"run": run_id, "preview": sum(rows.values())})
             return Deleted(rows, preview=True)
         line = self._make_line("delete", {"run": run_id, "hard": hard})
         deletion.delete(records, "run", organization, run_id, hard=hard, line=line)
@@ -140,10 +140,10 @@ class RunVerbs(ScopedView):
         from everhold.runs.procedures import read_procedure
 
         request = Request(task, k, make_filter(kind="procedural"), minimum=minimum, recipe=MEANING)
-        hits = recall(self._parts.find_recall_deps(None), self.scope, request)
+        hits = recall(self._parts.find_recall_deps(), self.scope, request)
         procedures = [procedure for hit in hits if (procedure := read_procedure(hit.memory, hit.score)) is not None]
         summary = {"k": k, "procedures": len(procedures), "length": len(task)}
-        self._note("search", summary, [procedure.memory.id for procedure in procedures])
+        self._log_call("search", summary, [procedure.memory.id for procedure in procedures])
         return procedures
 
     @log_as("search")
@@ -168,7 +168,7 @@ class RunVerbs(ScopedView):
         request = Request(query, k, minimum=minimum, namespaces=namespaces)
         is_fallback = False
         try:
-            hits = recall(self._parts.find_recall_deps(None), self.scope, request)
+            hits = recall(self._parts.find_recall_deps(), self.scope, request)
             scored: list[tuple[Memory, float | None]] = [(hit.memory, hit.score) for hit in hits]
         except ModelError:
             is_fallback = True
@@ -176,7 +176,7 @@ class RunVerbs(ScopedView):
         steps = find_recent_results(make_run_deps(self._parts), self.scope, results)
         merged = merge_results(scored, steps, is_fallback=is_fallback)
         summary = {"k": k, "hits": len(scored), "results": len(steps), "length": len(query)}
-        self._note("search", summary, [memory.id for memory, _ in scored])
+        self._log_call("search", summary, [memory.id for memory, _ in scored])
         return merged
 
     def _open(self, execution: "everhold.Execution") -> "everhold.Run":

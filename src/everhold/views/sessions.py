@@ -53,21 +53,21 @@ class SessionVerbs(ScopedView):
         """Return the working memory of the scope's session: its topic, its context and the last messages in it."""
         session_deps = self._parts.session_deps
         working = select_own_history(session_deps, self.scope, read_working_memory(session_deps, self.scope))
-        self._note("read", {"messages": len(working.history)})
+        self._log_call("read", {"messages": len(working.history)})
         return working
 
     @log_as("read")
     def sessions(self, *, limit: PageSize = 50) -> list[Session]:
         """Return the scope's sessions, most recently active first."""
         rows = list_sessions(self._parts.session_deps, self.scope, limit=limit)
-        self._note("read", {"sessions": len(rows)})
+        self._log_call("read", {"sessions": len(rows)})
         return rows
 
     @log_as("read")
     def conversations(self, *, limit: PageSize = 50) -> list[Conversation]:
         """Return the conversations of the scope's session, most recently started first."""
         rows = list_conversations(self._parts.session_deps, self.scope, limit=limit)
-        self._note("read", {"conversations": len(rows)})
+        self._log_call("read", {"conversations": len(rows)})
         return rows
 
     @log_as("update")
@@ -126,7 +126,7 @@ class SessionVerbs(ScopedView):
         organization = session.organization_id
         rows = count_rows(self._parts, "session", organization, session.id, hard=hard)
         if preview:
-            self._note("read", {"preview": sum(rows.values())})
+            self._log_call("read", {"preview": sum(rows.values())})
             return Deleted(rows, preview=True)
         line = self._make_line("delete", {"hard": hard})
         delete_rows(self._parts, "session", organization, session.id, hard=hard, line=line)

@@ -30,7 +30,7 @@ class StateVerbs(ScopedView):
         from everhold.agents.states import find_state
 
         state = find_state(self._parts.records, self.scope)
-        self._note("read", {"states": 0 if state is None else 1})
+        self._log_call("read", {"states": 0 if state is None else 1})
         return state
 
     @log_as("update")

@@ -101,7 +101,7 @@ class ToolVerbs(ScopedView):
         from everhold.tools import pipeline
 
         tool = pipeline.require_tool(self._parts.records, self.scope, name)
-        self._note("read", {"tool": tool.id})
+        self._log_call("read", {"tool": tool.id})
         return tool
 
     @log_as("read")
@@ -123,7 +123,7 @@ class ToolVerbs(ScopedView):
 
         chosen = (agent or self.scope.agent) if attached else None
         page = pipeline.list_tools(self._parts.records, self.scope, agent=chosen, tag=tag, limit=limit, cursor=cursor)
-        self._note("read", {"tools": len(page)})
+        self._log_call("read", {"tools": len(page)})
         return page
 
     @log_as("read")
@@ -138,7 +138,7 @@ class ToolVerbs(ScopedView):
 
         row = pipeline.require_tool(self._parts.records, self.scope, tool)
         completed = check_arguments(row.name, row.json_schema, parse_arguments(arguments))
-        self._note("read", {"tool": row.id, "arguments": len(completed)})
+        self._log_call("read", {"tool": row.id, "arguments": len(completed)})
         return completed
 
     @log_as("update")
@@ -178,7 +178,7 @@ class ToolVerbs(ScopedView):
         pipeline.require_own_tool(records, self.scope, row)
         rows = {} if row.is_deleted else deletion.count_rows_under(records, "tool", organization, row.id)
         if preview:
-            self._note("read", {"preview": sum(rows.values())})
+            self._log_call("read", {"preview": sum(rows.values())})
             return Deleted(rows, preview=True)
         line = self._make_line("delete", {"tool": row.id, "hard": hard})
         deletion.delete(records, "tool", organization, row.id, hard=hard, line=line)

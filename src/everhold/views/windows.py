@@ -72,7 +72,7 @@ class WindowVerbs(ScopedView):
         )
         window = build_window(source, WindowRequest(question, budget, strategy, system), self._parts.count_tokens)
         summary = {"strategy": strategy, "budget": budget, "messages": len(window.messages), "k": k}
-        self._note("search", summary, [memory.id for memory in window.memories])
+        self._log_call("search", summary, [memory.id for memory in window.memories])
         return window
 
     def _count_messages(self, session: Session) -> int:
@@ -85,7 +85,7 @@ class WindowVerbs(ScopedView):
         self, only: Only | None, included: tuple[str, ...], k: int, minimum: float | None, question: str
     ) -> list[Memory | Message]:
         request = Request(question, k, minimum=minimum, include=included, among=("memory", "message"))
-        hits = recall(self._parts.find_recall_deps(None), self._narrow(only), request)
+        hits = recall(self._parts.find_recall_deps(), self._narrow(only), request)
         return [hit.record for hit in hits if isinstance(hit.record, Memory | Message)]
 
     def _summarise_before(self, session: Session, conversation: str | None, first: Message, budget: int) -> str:

@@ -84,7 +84,7 @@ class WorkspaceFolder(ScopedView):
 
         with self._open() as area:
             content = read_file(area, path)
-        self._note("read", {"workspace": self.id, "files": 1})
+        self._log_call("read", {"workspace": self.id, "files": 1})
         return content
 
     @log_as("read")
@@ -93,7 +93,7 @@ class WorkspaceFolder(ScopedView):
         from everhold.workspaces.files import list_files
 
         rows = list_files(self._parts.workspace_deps, self._reread(), under=under, limit=limit)
-        self._note("read", {"workspace": self.id, "files": len(rows)})
+        self._log_call("read", {"workspace": self.id, "files": len(rows)})
         return rows
 
     @log_as("delete")
@@ -128,7 +128,7 @@ class WorkspaceFolder(ScopedView):
         require_cycle(self._parts.workspace_deps, self.scope, cycle)
         with self._open() as area:
             scanned, _ = scan_files(area, cycle)
-        self._note("read", {"workspace": self.id, "refused": len(scanned.refused)})
+        self._log_call("read", {"workspace": self.id, "refused": len(scanned.refused)})
         return scanned
 
     @log_as("create")
@@ -147,7 +147,7 @@ class WorkspaceFolder(ScopedView):
         from everhold.workspaces.snapshots import list_snapshots
 
         rows = list_snapshots(self._parts.workspace_deps, self._reread(), limit)
-        self._note("read", {"workspace": self.id, "snapshots": len(rows)})
+        self._log_call("read", {"workspace": self.id, "snapshots": len(rows)})
         return rows
 
     @log_as("read")
@@ -156,7 +156,7 @@ class WorkspaceFolder(ScopedView):
         from everhold.workspaces.snapshots import load_manifest
 
         manifest = load_manifest(self._parts.workspace_deps, self._require_snapshot(snapshot))
-        self._note("read", {"workspace": self.id, "files": len(manifest)})
+        self._log_call("read", {"workspace": self.id, "files": len(manifest)})
         return {path: entry._asdict() for path, entry in sorted(manifest.items())}
 
     @log_as("read")
@@ -180,7 +180,7 @@ class WorkspaceFolder(ScopedView):
             with self._open() as area:
                 new = make_manifest(scan_files(area)[1])
         differences = compare_files(old, new, self._load)
-        self._note("read", {"workspace": self.id, "files": len(differences)})
+        self._log_call("read", {"workspace": self.id, "files": len(differences)})
         return differences
 
     @log_as("update")
@@ -216,7 +216,7 @@ class WorkspaceFolder(ScopedView):
 
         with self._open() as area:
             verified = verify_workspace(area)
-        self._note("read", {"workspace": self.id, "problems": len(verified.problems)})
+        self._log_call("read", {"workspace": self.id, "problems": len(verified.problems)})
         return verified
 
     @log_as("export")
@@ -232,7 +232,7 @@ class WorkspaceFolder(ScopedView):
             with self._open() as area:
                 manifest = make_manifest(scan_files(area)[1])
         export_files(Path(target), manifest, self._load, overwrite=overwrite)
-        self._note("export", {"workspace": self.id, "files": len(manifest)})
+        self._log_call("export", {"workspace": self.id, "files": len(manifest)})
         return len(manifest)
 
     @log_as("import")
@@ -258,7 +258,7 @@ class WorkspaceFolder(ScopedView):
 
         self._reread()
         collected = collect_garbage(self._parts.workspace_deps, self.scope.organization, min_age=timedelta(hours=1))
-        self._note("delete", {"workspace": self.id, "contents": collected.contents})
+        self._log_call("delete", {"workspace": self.id, "contents": collected.contents})
         return collected
 
     def _open(self) -> "AbstractContextManager[WorkArea]":

@@ -39,7 +39,7 @@ class WorkspaceVerbs(ScopedView):
 
         limits = {"max_bytes": max_bytes, "max_file_bytes": max_file_bytes, "max_files": max_files}
         row = open_workspace(self._parts.workspace_deps, self.scope, name, limits, create=create)
-        self._note("read", {"workspace": row.id})
+        self._log_call("read", {"workspace": row.id})
         return WorkspaceFolder(self._parts, self.scope, row)
 
     @log_as("read")
@@ -48,7 +48,7 @@ class WorkspaceVerbs(ScopedView):
         from everhold.workspaces.lifecycle import list_workspaces
 
         rows = list_workspaces(self._parts.workspace_deps, self.scope, limit=limit)
-        self._note("read", {"workspaces": len(rows)})
+        self._log_call("read", {"workspaces": len(rows)})
         return rows
 
     @log_as("delete")
@@ -65,7 +65,7 @@ class WorkspaceVerbs(ScopedView):
             raise make_workspace_not_found(name)
         rows = {} if row.is_deleted else deletion.count_rows_under(records, _KIND, row.organization_id, row.id)
         if preview:
-            self._note("read", {"preview": sum(rows.values())})
+            self._log_call("read", {"preview": sum(rows.values())})
             return Deleted(rows, preview=True)
         line = self._make_line("delete", {"workspace": row.id})
         deletion.delete(records, _KIND, row.organization_id, row.id, hard=hard, line=line)

@@ -1,7 +1,11 @@
-"""Which hosts a database may be on. A name is resolved once: the connection goes to the address that was checked."""
+"""Check which hosts a database may be on.
+
+A name is resolved only once, and the connection goes to the address that was checked. If the driver resolved the name
+again, its owner could answer with the address of an internal server.
+"""
 
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, NamedTuple
 
@@ -9,8 +13,9 @@ from everhold.adapters.data_engine.child import QueryFailure
 from everhold.ports.databases import ALL_PUBLIC
 
 LOCALHOST: Final = "localhost"
+# The prefix of IPv6 addresses that a NAT64 gateway translates to the IPv4 address in their last 32 bits (RFC 6052).
 _NAT64: Final = ip_network("64:ff9b::/96")
-_Address = IPv4Address | IPv6Address
+_IpAddress = IPv4Address | IPv6Address
 
 
 class ResolvedHost(NamedTuple):
@@ -20,59 +25,63 @@ class ResolvedHost(NamedTuple):
     address: str
 
 
-def resolve_host(host: str, port: int, allowed: Collection[str]) -> ResolvedHost:
-    """Return the first address of a host, if it may be connected to.
+def resolve_host(host: str, port: int, allowed_hosts: Collection[str]) -> ResolvedHost:
+    """Return the first address of a host.
 
-    Raise QueryFailure of kind "unreachable" if there is no such host, and of kind "host" if it is not allowed.
+    Raise QueryFailure of kind "unreachable" if the host has no address, and of kind "host" if it is not allowed.
     """
     try:
-        listed = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise QueryFailure("unreachable", f"no address of the host {host!r} was found") from error
-    family, *_, place = listed[0]
-    address = ip_address(str(place[0]).partition("%")[0])
-    if not is_allowed(host, address, allowed):
+    family, *_, socket_address = infos[0]
+    text = str(socket_address[0])
+    if not is_allowed(host, ip_address(text.partition("%")[0]), allowed_hosts):  # "%" begins the zone of fe80::1%eth0
         raise QueryFailure("host", host)
-    return ResolvedHost(family, str(place[0]))
+    return ResolvedHost(family, text)
 
 
-def require_local(path: str, allowed: Collection[str]) -> None:
-    """Raise QueryFailure of kind "host" unless sockets of this machine are allowed."""
-    if LOCALHOST not in {entry.lower() for entry in allowed}:
-        raise QueryFailure("host", path)
+def require_local(socket_path: str, allowed_hosts: Collection[str]) -> None:
+    """Raise QueryFailure of kind "host" if "localhost", which includes Unix sockets, is not allowed."""
+    if LOCALHOST not in {entry.lower() for entry in allowed_hosts}:
+        raise QueryFailure("host", socket_path)
 
 
-def is_allowed(host: str, address: _Address, allowed: Collection[str]) -> bool:
-    """Return whether a list of hosts has this host, by its name, its address, a network of it or "public"."""
-    meant = list(_list_meant(address))
-    for entry in allowed:
+def is_allowed(host: str, address: _IpAddress, allowed_hosts: Collection[str]) -> bool:
+    """Return whether a list of allowed hosts includes this host and its address.
+
+    An entry is the name of a host, an address, a network such as "10.0.0.0/8", "localhost", or "public" for every
+    address of the public internet.
+    """
+    address = _unwrap_ipv4(address)
+    for entry in allowed_hosts:
         name = entry.lower().rstrip(".")
         if name == ALL_PUBLIC:
-            if all(each.is_global and not each.is_multicast for each in meant):
+            # Python counts multicast addresses as global.
+            if address.is_global and not address.is_multicast:
                 return True
         elif name == LOCALHOST:
-            if all(each.is_loopback for each in meant):
+            if address.is_loopback:
                 return True
-        elif name == host.lower().rstrip(".") or _is_in_network(meant, name):
+        elif name == host.lower().rstrip(".") or _is_in_network(address, name):
             return True
     return False
 
 
-def _list_meant(address: _Address) -> Iterator[_Address]:
-    """Yield an address, or the IPv4 address that it stands for: a router may deliver to that one."""
+def _unwrap_ipv4(address: _IpAddress) -> _IpAddress:
+    """Return the IPv4 address inside an IPv6 address, because a router may deliver to it; otherwise the address."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if address in _NAT64:
             inner = IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
-            yield inner
-            return
-    yield address
+            return inner
+    return address
 
 
-def _is_in_network(addresses: Collection[_Address], entry: str) -> bool:
+def _is_in_network(address: _IpAddress, entry: str) -> bool:
     try:
         network = ip_network(entry, strict=False)
     except ValueError:
-        return False  # a name
-    return all(address.version == network.version and address in network for address in addresses)
+        return False  # the entry is a name
+    return address.version == network.version and address in network

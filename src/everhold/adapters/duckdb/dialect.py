@@ -38,5 +38,5 @@ DUCKDB = Dialect(
     differs="IS DISTINCT FROM",
     generated="BIGINT",
     among="IN (SELECT unnest(?))",
-    has_no_rules=True,
+    has_constraints=False,
 )

@@ -103,7 +103,7 @@ class DuckdbRecords(SqlRecords):
         """Return the rows of a query in DuckDB's own SQL."""
         return self._fetch(sql, values)
 
-    def find_rows_in(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
+    def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
         """Return every row whose values of these columns are among `keys`, including deleted rows. None equals None."""
         codec = self.compiler.codec(ENTITIES[table.name])
         conditions, joins, bound = [], [], []

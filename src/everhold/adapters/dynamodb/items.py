@@ -7,7 +7,8 @@
     by1 … by5  the values of some of the catalog's lookups, followed by `s`. These are keys of local secondary indexes;
        other indexes cannot be read consistently
 
-A guard enforces a unique rule: an item whose key is the rule and the values, and which names the row that has them.
+A guard enforces a unique rule: an item whose key consists of the rule and the values. Its attributes `of` and `at` are
+the key, `p` and `s`, of the row that has them.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Finds rows in the table: by key, by guard, by an index, or by reading a whole partition."""
+"""Read rows from the DynamoDB table: by key, by guard, through an index, or by reading a whole partition."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,12 +26,18 @@ from everhold.schema.operations import Condition, Op, Where
 from everhold.schema.rows import Key
 from everhold.schema.table import TENANT, Table
 
-# How many values of a list are queried one by one; for more, the range that contains them all is read.
-_FEW = 40
+# Up to this many values of a list are queried one by one. For more, one query reads the range that contains them all.
+_MAX_SEPARATE_QUERIES = 40
+
+# A sort key after every number: `encode_value` writes a number as "=" and 20 digits.
+_AFTER_NUMBERS = "=" + "9" * 20
 
 
 class _Stages:
-    """The outcomes of commits of several transactions. The head is read only when a staged item is found."""
+    """Looks up whether a commit that takes several transactions has succeeded.
+
+    Most reads meet no staged item, so the head is read only when there is one.
+    """
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -44,42 +50,46 @@ class _Stages:
         return self._stage.outcome if self._stage is not None and self._stage.name == name else None
 
 
-class Finder:
-    """Finds rows. They may include rows that do not meet the conditions; the caller checks them.
+class RowReader:
+    """Reads rows from the table. The result may include rows that do not meet the conditions: the caller checks them.
 
-    A row whose blob is missing or damaged raises an error, or is reported to `unreadable` if that is set.
+    A row whose blob is missing or damaged raises an error. With `report_unreadable`, it is passed to that function
+    and left out.
     """
 
-    def __init__(self, dynamo: Dynamo, blobs: Blobs, unreadable: Callable[[str], None] | None = None) -> None:
+    def __init__(self, dynamo: Dynamo, blobs: Blobs, report_unreadable: Callable[[str], None] | None = None) -> None:
         self._dynamo = dynamo
         self._blobs = blobs
-        self._unreadable = unreadable
+        self._report_unreadable = report_unreadable
 
-    # items
+    # rows of items
 
     def _read_row(self, layout: Layout, item: Item, stages: _Stages) -> Row | None:
-        visible = self._resolve(item, stages)
+        visible = self._resolve_stage(item, stages)
         blob = get_blob(visible)
         if visible is None or blob is None:
             return None if visible is None else layout.decode(visible)
         try:
             content = self._blobs.get(*blob)
         except NotFound:  # a commit may have replaced the row and deleted its blob
-            changed = self._dynamo.get(get_item_key(item))
-            if changed == item:
+            current_item = self._dynamo.get(get_item_key(item))
+            if current_item == item:
                 raise
-            return None if changed is None else self._read_row(layout, changed, stages)
+            return None if current_item is None else self._read_row(layout, current_item, stages)
+        # The first line of a blob is the name of the commit that wrote it.
         return layout.decode({**visible, "row": {"S": content.decode().partition("\n")[2]}})
 
-    def _resolve(self, item: Item, stages: _Stages) -> Item | None:
+    def _resolve_stage(self, item: Item, stages: _Stages) -> Item | None:
+        """Return what readers see of an item; None if they see no item."""
         while "stage" in item:
             outcome = stages.read_outcome(item["stage"]["S"])
             if outcome is not None:
                 return choose_version(item, is_committed=outcome == "done")
-            settled = self._dynamo.get(get_item_key(item))
-            if settled is None:
+            # The commit's items have been settled since this one was read, so read it again.
+            current_item = self._dynamo.get(get_item_key(item))
+            if current_item is None:
                 return None
-            item = settled
+            item = current_item
         return item
 
     def _read_rows(self, layout: Layout, items: Iterable[Item]) -> Iterator[Row]:
@@ -88,9 +98,9 @@ class Finder:
             try:
                 row = self._read_row(layout, item, stages)
             except (NotFound, StoreDamaged) as error:
-                if self._unreadable is None:
+                if self._report_unreadable is None:
                     raise
-                self._unreadable(f"{layout.table.name} {get_item_key(item).s}: {error}")
+                self._report_unreadable(f"{layout.table.name} {get_item_key(item).s}: {error}")
                 continue
             if row is not None:
                 yield row
@@ -98,11 +108,11 @@ class Finder:
     def get(self, layout: Layout, item_keys: Sequence[ItemKey]) -> Iterator[Row]:
         return self._read_rows(layout, self._dynamo.get_many(item_keys))
 
-    def find_rows_in(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> Iterable[Row]:
-        """Return the rows whose values of these columns are among `keys`, and perhaps others.
+    def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> Iterable[Row]:
+        """Return the rows whose values of these columns are among `keys`, and possibly others.
 
-        If the columns are exactly those of a unique rule, rows to which the rule does not apply may be missing: they
-        cannot break it.
+        If the columns are those of a unique rule, its guards are read, and rows to which the rule does not apply are
+        missing. The caller checks the rule, which those rows cannot violate.
         """
         layout = LAYOUTS[table.name]
         queries = [dict(zip(columns, key, strict=True)) for key in keys]
@@ -114,12 +124,13 @@ class Finder:
         return self._find_by_values(table, queries)
 
     def _read_guards(self, guards: Sequence[ItemKey]) -> list[ItemKey]:
-        """Return the keys of the rows that these guards name."""
+        """Return the keys of the rows that these guards name, in their attributes `of` and `at`."""
         stages = _Stages(self._dynamo)
-        visible = (self._resolve(item, stages) for item in self._dynamo.get_many(guards))
+        visible = (self._resolve_stage(item, stages) for item in self._dynamo.get_many(guards))
         return [ItemKey(item["of"]["S"], item["at"]["S"]) for item in visible if item is not None]
 
     def _find_by_values(self, table: Table, queries: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+        """Yield the rows with the values of any query: one IN condition per column also admits mixed values."""
         by_organization: dict[str | None, list[Mapping[str, Any]]] = {}
         for values in queries:
             by_organization.setdefault(values.get(TENANT), []).append(values)
@@ -133,7 +144,10 @@ class Finder:
     def find(
         self, table: Table, organization_id: str | None, where: Sequence[Condition], *, indexed: bool = True
     ) -> Iterator[Row]:
-        """Yield every row that meets the conditions, and perhaps others. `indexed` says whether indexes may be used."""
+        """Yield every row that meets the conditions, and possibly others.
+
+        Pass `indexed=False` while the indexes may lag behind a commit: the whole partition is then read.
+        """
         layout = LAYOUTS[table.name]
         return self._read_rows(layout, self._read_items(layout, organization_id, where, indexed))
 
@@ -155,17 +169,18 @@ class Finder:
     ) -> Iterable[Item]:
         partition = layout.partition({TENANT: organization_id})
         values = _collect_values(where)
-        first = layout.sort_key_columns[0]
-        if first in values:
-            return self._read_by_key(layout, partition, values[first])
+        first_column = layout.sort_key_columns[0]
+        if first_column in values:
+            return self._read_by_key(layout, partition, values[first_column])
         lookup = self._choose_lookup(layout, values) if indexed else None
         return self._dynamo.query(partition) if lookup is None else self._query_prefixes(partition, *lookup)
 
-    def _choose_lookup(self, layout: Layout, known: Mapping[str, Sequence[Any]]) -> tuple[str, list[str]] | None:
-        """Return an index on a column with few known values, and the prefixes of its entries for them."""
+    def _choose_lookup(self, layout: Layout, known_values: Mapping[str, Sequence[Any]]) -> tuple[str, list[str]] | None:
+        """Return the name of an index whose first column has few known values, and a key prefix for each value."""
         for index, columns in layout.lookups.items():
-            values = known.get(columns[0])
-            if values is not None and len(values) <= _FEW and None not in values:
+            values = known_values.get(columns[0])
+            # An index leaves out rows without a value in its first column.
+            if values is not None and len(values) <= _MAX_SEPARATE_QUERIES and None not in values:
                 return index, [f"{encode_value(value)}#" for value in values]
         return None
 
@@ -173,9 +188,11 @@ class Finder:
         texts = sorted({encode_value(value) for value in values if value is not None})
         if len(layout.sort_key_columns) == 1:
             return self._dynamo.get_many([ItemKey(partition, text) for text in texts])
-        if len(texts) <= _FEW:
+        if len(texts) <= _MAX_SEPARATE_QUERIES:
             return self._query_prefixes(partition, None, [f"{text}#" for text in texts])
-        last = max(f"{text}$" for text in texts)  # "$" comes after "#", but some characters come before both
+        # In a sort key "#" follows the first value, and "$" is the character after "#". The last text need not have the
+        # last key: "a!" comes after "a", but the key "a!#" comes before "a#".
+        last = max(f"{text}$" for text in texts)
         return self._dynamo.query(partition, between=(texts[0], last))
 
     def _query_prefixes(self, partition: str, index: str | None, prefixes: Iterable[str]) -> Iterator[Item]:
@@ -183,6 +200,7 @@ class Finder:
             yield from self._dynamo.query(partition, index=index, prefix=prefix)
 
     def _read_numbered(self, layout: Layout, organization_id: str | None, where: Sequence[Condition]) -> Iterator[Item]:
+        """Yield items of a table with generated numbers, from the partition of the lowest possible number on."""
         table = layout.table
         assert table.generated is not None
         numbers = _collect_values(where).get(table.generated)
@@ -193,19 +211,19 @@ class Finder:
         lookup = self._choose_lookup(layout, _collect_values(where))
         bounds = [condition for condition in where if isinstance(condition, Where) and condition.op in (Op.GT, Op.GE)]
         after = max((bound.value for bound in bounds if bound.field == table.generated), default=0)
-        after = max(after, 0)
+        after = max(after, 0)  # no number is negative, and a negative one has no partition
         last = read_head(self._dynamo).generated.get(table.name, 0)
-        begin = layout.partition({table.generated: after})
-        has_begun = False
+        first_partition = layout.partition({table.generated: after})
+        is_reached = False
         for partition in list_partitions(table, last):
-            has_begun = has_begun or partition == begin
-            if not has_begun:
+            is_reached = is_reached or partition == first_partition
+            if not is_reached:
                 continue
             if lookup is not None:
                 yield from self._query_prefixes(partition, *lookup)
                 continue
-            if partition == begin and after > 0:
-                yield from self._dynamo.query(partition, between=(encode_key([after]), "=" + "9" * 20))
+            if partition == first_partition and after > 0:
+                yield from self._dynamo.query(partition, between=(encode_key([after]), _AFTER_NUMBERS))
             elif organization_id is not None:
                 yield from self._query_prefixes(partition, INDEXES[0], [f"{encode_value(organization_id)}#"])
             else:
@@ -213,7 +231,7 @@ class Finder:
 
 
 def _collect_values(where: Sequence[Condition]) -> dict[str, Sequence[Any]]:
-    """Return the possible values of each field that a condition compares with = or IN."""
+    """Return, for each field that a condition compares with = or IN, the values that it may have."""
     values: dict[str, Sequence[Any]] = {}
     for condition in where:
         if not isinstance(condition, Where):

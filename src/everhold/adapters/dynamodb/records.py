@@ -12,7 +12,7 @@ from everhold.adapters.dynamodb.client import Dynamo, DynamoOptions, Overtaken
 from everhold.adapters.dynamodb.commit import Writer
 from everhold.adapters.dynamodb.head import Head, read_head
 from everhold.adapters.dynamodb.items import LAYOUTS
-from everhold.adapters.dynamodb.reading import Finder
+from everhold.adapters.dynamodb.reading import RowReader
 from everhold.errors import EverholdError, SchemaTooNew, StoreBusy, StoreError
 from everhold.interrupts import uninterrupted
 from everhold.model import Outbox, SchemaVersion
@@ -72,7 +72,7 @@ class DynamoRecords(ReadRecords):
         self.options = options
         self._dynamo = Dynamo(options, client)
         self._blobs = blobs
-        self._finder = Finder(self._dynamo, blobs)
+        self._reader = RowReader(self._dynamo, blobs)
         self._writer = Writer(self._dynamo, blobs)
         self._last_seen = _SeenHead(Head(-1, {}, (), None))
         self.prepare()
@@ -81,7 +81,7 @@ class DynamoRecords(ReadRecords):
         """Create the table if it does not exist and bring it to the current schema."""
         if not self._dynamo.has_table():
             self._dynamo.create_table()
-        versions = [cast("SchemaVersion", row) for row in self._finder.find(get_table(SchemaVersion), None, ())]
+        versions = [cast("SchemaVersion", row) for row in self._reader.find(get_table(SchemaVersion), None, ())]
         newest = max((row.version for row in versions if row.version < 1000), default=0)
         if newest > CURRENT:
             raise SchemaTooNew(
@@ -103,16 +103,16 @@ class DynamoRecords(ReadRecords):
         row_ids = [row_id for row_id in dict.fromkeys(ids) if table.tenant != "id" or row_id == organization_id]
         keys = [layout.make_key((organization_id, row_id) if TENANT in table.key else (row_id,)) for row_id in row_ids]
         if len(keys) > 1:
-            rows = self._read_consistently(lambda _: self._finder.get(layout, keys))
+            rows = self._read_consistently(lambda _: self._reader.get(layout, keys))
         else:  # one item is always read as of one moment
-            rows = list(self._finder.get(layout, keys))
+            rows = list(self._reader.get(layout, keys))
         own = (row for row in rows if table.tenant is None or row.__dict__[table.tenant] == organization_id)
         return {row.__dict__["id"]: cast("E", row) for row in own if deleted or is_live(table, row)}
 
     def _read_superset(self, table: Table, organization_id: str | None, where: Sequence[Condition]) -> list[Row]:
         self._require_open()
         return self._read_consistently(
-            lambda head: self._finder.find(table, organization_id, where, indexed=not head.indexes_lag)
+            lambda head: self._reader.find(table, organization_id, where, indexed=not head.indexes_lag)
         )
 
     def _read_consistently(self, read: Callable[[Head], Iterable[Row]]) -> list[Row]:
@@ -140,10 +140,10 @@ class DynamoRecords(ReadRecords):
         return head
 
     def _read_rows(self, table: Table) -> Iterator[Row]:
-        return self._finder.find(table, None, ())
+        return self._reader.find(table, None, ())
 
     def find_rows(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
-        return Prefetch(self._finder).find_rows(table, values)
+        return Prefetch(self._reader).find_rows(table, values)
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
         self._require_open()
@@ -154,7 +154,7 @@ class DynamoRecords(ReadRecords):
         while position < last and len(lines) < limit:
             end = min(position + limit - len(lines), last)
             keys = [LAYOUTS[table.name].make_key((number,)) for number in range(position + 1, end + 1)]
-            rows = [cast("Outbox", row) for row in self._finder.get(LAYOUTS[table.name], keys)]
+            rows = [cast("Outbox", row) for row in self._reader.get(LAYOUTS[table.name], keys)]
             lines += sorted(rows, key=lambda line: line.sequence)
             position = end
         return Feed(lines, position if lines or position > after else after)
@@ -199,7 +199,7 @@ class DynamoRecords(ReadRecords):
 
     def _read_all_tables(self) -> dict[str, list[Row]]:
         tables = [get_table(entity) for entity in list_snapshot_entities()]
-        return {table.name: list(self._finder.find(table, None, (), indexed=False)) for table in tables}
+        return {table.name: list(self._reader.find(table, None, (), indexed=False)) for table in tables}
 
     # writing
 
@@ -240,7 +240,7 @@ class DynamoRecords(ReadRecords):
 
     def _plan_and_write(self, seen: Head, operations: Sequence[Operation]) -> None:
         generated = dict(seen.generated)
-        reader = Prefetch(self._finder)
+        reader = Prefetch(self._reader)
         reader.predict(operations)
 
         def generate_number(table: Table) -> int:
@@ -280,11 +280,11 @@ class DynamoRecords(ReadRecords):
     def find_problems(self) -> list[str]:
         self._require_open()
         unreadable: list[str] = []
-        finder = Finder(self._dynamo, self._blobs, unreadable.append)
+        reader = RowReader(self._dynamo, self._blobs, unreadable.append)
         broken = [
             problem
             for table in TABLES.values()
-            for problem in find_problems_in_batches(finder, table, finder.find(table, None, ()))
+            for problem in find_problems_in_batches(reader, table, reader.find(table, None, ()))
         ]
         return [*dict.fromkeys(unreadable), *broken]
 

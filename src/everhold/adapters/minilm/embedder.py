@@ -188,8 +188,13 @@ def _find_model(configured: Path | None, *, data: Path, cache: Path) -> _ModelFi
 def _load_model(files: _ModelFiles, threads: int) -> _LoadedModel:
     """Load the graph and the tokenizer, and begin to verify the large files."""
     folder, private, built = files
+    switch_telemetry_off()
+    import onnxruntime  # noqa: F401  # needs the interpreter's lock, as the tokenizer does: the session comes first
+
+    # The session is created without the interpreter's lock, so the tokenizer is loaded meanwhile.
+    tokenizer = BackgroundValue("everhold-tokenizer", partial(_load_tokenizer, folder))
     if private is None:
-        return _LoadedModel(_create_session(built, threads), _load_tokenizer(folder), ModelVerification([]))
+        return _LoadedModel(_create_session(built, threads), tokenizer.wait(), ModelVerification([]))
     session, opened = _load_unchanged(built, threads)
     receipts, tensors, cached = weights.Receipts(private), folder / weights.TENSORS, graph.find_cache_files(private)
     checks = [
@@ -202,7 +207,7 @@ def _load_model(files: _ModelFiles, threads: int) -> _LoadedModel:
             lambda: receipts.discard(tensors),
         ),
     ]
-    return _LoadedModel(session, _load_tokenizer(folder), ModelVerification(checks))
+    return _LoadedModel(session, tokenizer.wait(), ModelVerification(checks))
 
 
 _REBUILD = "open the store again to build it from the weights, then embed what was stored since this process began"
@@ -229,7 +234,6 @@ def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime
 
 
 def _create_session(built: graph.BuiltGraph, threads: int) -> "onnxruntime.InferenceSession":
-    switch_telemetry_off()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from everhold.adapters.minilm.weights import Fingerprint
 from everhold.background import BackgroundThread
 from everhold.errors import ModelDamaged
 from everhold.interrupts import GuardedEvent
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ _PATIENCE = 120.0
 _verified: set[tuple[Fingerprint, str]] = set()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class FileCheck(Value):
     """An open file, the sha256 that it must have, and the remedy if it has another.
 

@@ -23,20 +23,23 @@ from everhold.schema.sql import quote, quote_names
 from everhold.schema.statements import Compiler, SqlStatement
 from everhold.schema.table import TENANT, Kind, Reference
 
-# The number of rows from which COPY is worth its extra round trips, even over a network.
+# From this number of rows on, COPY is faster in spite of its extra round trips, even over a network.
 MIN_ROWS = 50
-_ORDER = {entity: position for position, entity in enumerate(CATALOG)}
-_HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-_END = struct.pack(">h", -1)
-_ABSENT = struct.pack(">i", -1)
+# Parents come before the rows that refer to them.
+_TABLE_ORDER = {entity: position for position, entity in enumerate(CATALOG)}
+# Parts of the binary format of COPY.
+_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+_TRAILER = struct.pack(">h", -1)
+_NULL = struct.pack(">i", -1)
 _LENGTH, _COUNT, _INTEGER, _REAL = (struct.Struct(form) for form in (">i", ">h", ">q", ">d"))
-_MILLENNIUM = clock.micros(datetime(2000, 1, 1, tzinfo=UTC))
+# PostgreSQL counts microseconds from this moment.
+_EPOCH = clock.micros(datetime(2000, 1, 1, tzinfo=UTC))
 _ENCODE: Mapping[Kind, Callable[[Any], bytes]] = {
     Kind.TEXT: str.encode,
     Kind.INTEGER: _INTEGER.pack,
     Kind.REAL: _REAL.pack,
     Kind.BOOLEAN: lambda value: b"\x01" if value else b"\x00",
-    Kind.TIME: lambda value: _INTEGER.pack(clock.micros(value) - _MILLENNIUM),
+    Kind.TIME: lambda value: _INTEGER.pack(clock.micros(value) - _EPOCH),
     Kind.JSON: lambda text: b"\x01" + text.encode(),
     Kind.BYTES: bytes,
     Kind.VECTOR: bytes,
@@ -63,18 +66,21 @@ def load(connection: psycopg.Connection[tuple[Any, ...]], bulk: Bulk) -> None:
 
 
 def collect_bulks(operations: Sequence[Operation], compiler: Compiler) -> list[Part] | None:
-    """Return the operations as COPYs and the statements between them; None if there are few rows, or order matters."""
+    """Return the operations as COPYs and the statements between them.
+
+    Return None if there are too few rows, or if a row refers to one that is added after it.
+    """
     if len(operations) < MIN_ROWS:
         return None
     parts: list[Part] = []
-    for adding, run in groupby(operations, key=lambda operation: isinstance(operation, Put)):
-        if adding:
-            rows = [operation.row for operation in run if isinstance(operation, Put)]
+    for is_insert, group in groupby(operations, key=lambda operation: isinstance(operation, Put)):
+        if is_insert:
+            rows = [operation.row for operation in group if isinstance(operation, Put)]
             if _refers_ahead(rows):
                 return None
             parts += _group_rows(rows, compiler)
         else:
-            parts.append([statement for operation in run for statement in compiler.compile(operation)])
+            parts.append([statement for operation in group for statement in compiler.compile(operation)])
     return parts if any(isinstance(part, Bulk) for part in parts) else None
 
 
@@ -82,7 +88,7 @@ def _group_rows(rows: Sequence[Row], compiler: Compiler) -> Iterator[Part]:
     by_entity: dict[type[Row], list[Row]] = {}
     for row in rows:
         by_entity.setdefault(type(row), []).append(row)
-    for entity in sorted(by_entity, key=_ORDER.__getitem__):
+    for entity in sorted(by_entity, key=_TABLE_ORDER.__getitem__):
         group = by_entity[entity]
         if len(group) < MIN_ROWS:
             yield [statement for row in group for statement in compiler.compile(Put(row))]
@@ -91,18 +97,18 @@ def _group_rows(rows: Sequence[Row], compiler: Compiler) -> Iterator[Part]:
 
 
 def _encode_bulk(codec: Codec[Any], rows: Sequence[Row]) -> Bulk:
-    kinds = [_ENCODE[codec.table.by_name[name].kind] for name in codec.written_columns]
-    count = _COUNT.pack(len(kinds))
-    data = [_HEAD]
+    encoders = [_ENCODE[codec.table.by_name[name].kind] for name in codec.written_columns]
+    count = _COUNT.pack(len(encoders))
+    data = [_HEADER]
     for row in rows:
         data.append(count)
-        for encode, value in zip(kinds, codec.encode(row), strict=True):
+        for encode, value in zip(encoders, codec.encode(row), strict=True):
             if value is None:
-                data.append(_ABSENT)
+                data.append(_NULL)
             else:
                 content = encode(value)
                 data += (_LENGTH.pack(len(content)), content)
-    data.append(_END)
+    data.append(_TRAILER)
     sql = f"COPY {quote(codec.table.name)} ({quote_names(codec.written_columns)}) FROM STDIN (FORMAT binary)"
     return Bulk(codec.table.name, sql, b"".join(data), len(rows))
 
@@ -118,9 +124,9 @@ def _refers_ahead(rows: Sequence[Row]) -> bool:
     positions: dict[tuple[str, tuple[str, ...]], dict[tuple[Any, ...], int]] = {target: {} for target in targets}
     for position, row in enumerate(rows):
         table = get_table(type(row)).name
-        for (name, columns), known in positions.items():
+        for (name, columns), position_by_values in positions.items():
             if name == table:
-                known[_get_values(row, columns)] = position
+                position_by_values[_get_values(row, columns)] = position
     organizations = {row.__dict__["id"]: position for position, row in enumerate(rows) if _is_organization(row)}
     return any(
         _find_position(row, reference, positions, organizations) >= position

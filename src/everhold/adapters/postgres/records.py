@@ -58,18 +58,20 @@ from everhold.schema.sql import quote, quote_names
 from everhold.schema.sql_records import COMMIT_LIMIT
 from everhold.schema.statements import SqlStatement
 
+# Identifies a transaction, so that its outcome can be looked up after a lost connection.
 _TICKET = f"SELECT pg_current_xact_id()::text, ({INCARNATION})"
 _FIRST_ANALYSIS = 400  # rows in a new database after which its tables are analysed for the planner
-_ASK_AGAIN = 0.1
+_POLL_SECONDS = 0.1  # between two questions about the outcome of a transaction
 _DERIVED_TABLES = ("revisions", "changes", "messages", "episodes", "jobs")
 _HOT_TABLES = ("memories", "chunks", "memory_tags", "memory_relationships", "memory_access_logs", "outbox")
 
-# Errors of the server, or of an encoder that got a value of the wrong type.
-_REFUSED = (AlreadyExists, BrokenReference, InvalidInput, struct.error, AttributeError, TypeError, ValueError)
+# Errors of invalid rows: from the server, or from an encoder that got a value of the wrong type.
+_ROW_ERRORS = (AlreadyExists, BrokenReference, InvalidInput, struct.error, AttributeError, TypeError, ValueError)
 
 logger = logging.getLogger(__name__)
 
-_Sent = tuple[psycopg.Cursor[tuple[Any, ...]], SqlStatement]
+# A statement that was sent, and the cursor with its result.
+_SentStatement = tuple[psycopg.Cursor[tuple[Any, ...]], SqlStatement]
 
 
 class PostgresRecords(PostgresReading):
@@ -79,9 +81,9 @@ class PostgresRecords(PostgresReading):
         super().__init__()
         self.options = options
         self.writes = 0
-        """The number of commits that were tried, successful or not. A replica compares it to know if it may lag."""
+        """The number of attempted commits. A replica may lag behind if this has changed since it was read."""
         self.role = ""
-        """The role that the engine signs in as."""
+        """The database role of the connections."""
         self._counting = threading.Lock()
         with translate_errors(options):
             self._details = retry_transient("prepare the schema", self._prepare, options)
@@ -96,16 +98,16 @@ class PostgresRecords(PostgresReading):
                 with connect(self.options.owner) as owner:
                     prepare(owner, self.options, role)
             require_isolation(connection, self.options)
-            [(vector, unknown)] = connection.execute(
+            [(pgvector_version, is_unanalysed)] = connection.execute(
                 """SELECT extversion, (SELECT reltuples < 0 FROM pg_class WHERE oid = 'memories'::regclass)
                 FROM pg_extension WHERE extname = 'vector'"""
             ).fetchall()
-            self._analyse_after = _FIRST_ANALYSIS if unknown else None
-            server = connection.info.parameter_status("server_version") or ""
-            parted = "memories, chunks and the access log" if is_partitioned(connection) else "none"
-        apart = f"in force for role {role}" if self.options.row_security else "off"
-        described = {"database": self.options.place, "postgresql": server, "pgvector": vector}
-        return {**described, "row security": apart, "partitions": parted}
+            self._analyse_after = _FIRST_ANALYSIS if is_unanalysed else None
+            server_version = connection.info.parameter_status("server_version") or ""
+            partitions = "memories, chunks and the access log" if is_partitioned(connection) else "none"
+        row_security = f"in force for role {role}" if self.options.row_security else "off"
+        versions = {"postgresql": server_version, "pgvector": pgvector_version}
+        return {"database": self.options.place, **versions, "row security": row_security, "partitions": partitions}
 
     @property
     def traits(self) -> Traits:
@@ -123,11 +125,11 @@ class PostgresRecords(PostgresReading):
 
     def commit(self, operations: Sequence[Operation]) -> None:
         check_size(operations, COMMIT_LIMIT)
-        fit, refusal = _split_at_invalid(operations)
+        valid, refusal = _split_at_invalid(operations)
         if self.options.row_security:
-            self._write([list(compile_with_access(fit, self.compiler))], fit, refusal)
-        elif refusal is not None or not self._write_in_bulk(fit):
-            self._write([list(self.compile_statements(fit))], fit, refusal)
+            self._write([list(compile_with_access(valid, self.compiler))], valid, refusal)
+        elif refusal is not None or not self._write_in_bulk(valid):
+            self._write([list(self.compile_statements(valid))], valid, refusal)
 
     def _write_in_bulk(self, operations: Sequence[Operation]) -> bool:
         """Write the rows with COPY and return whether it worked. If not, nothing is written."""
@@ -135,7 +137,7 @@ class PostgresRecords(PostgresReading):
             parts = collect_bulks(operations, self.compiler)
             if parts is not None:
                 self._write(parts, operations)
-        except _REFUSED:
+        except _ROW_ERRORS:  # single statements then give the error of the first invalid row
             return False
         return parts is not None
 
@@ -145,7 +147,10 @@ class PostgresRecords(PostgresReading):
     def _write(
         self, parts: Sequence[Part], operations: Sequence[Operation], refusal: InvalidInput | None = None
     ) -> None:
-        """Commit the parts. With `refusal`, run them for their own errors, then roll back and raise the refusal."""
+        """Commit the parts. With `refusal`, the error of a later operation, run them and roll back.
+
+        An error of the parts is raised first, because their operations come first; otherwise `refusal` is raised.
+        """
         if self.options.read_only:
             raise StoreReadOnly(
                 f"{self.options.place} was opened read-only", remedy="open it without read_only to write"
@@ -167,11 +172,11 @@ class PostgresRecords(PostgresReading):
     def _attempt(self, parts: Sequence[Part], refusal: InvalidInput | None) -> Ticket | None:
         """Commit and return None; if the connection is lost during COMMIT, return the ticket to look up the outcome."""
         with uninterrupted, self._pool.connection() as connection:
-            sent: list[_Sent] = []
+            sent: list[_SentStatement] = []
             try:
                 ticket = self._send(connection, parts, sent)
             except (psycopg.Error, UnicodeEncodeError):
-                _require_valid_results(sent)  # the first operation that failed gives the error
+                _require_valid_results(sent)  # an earlier statement may have failed without an error of the server
                 raise
             _require_valid_results(sent)
             if refusal is not None:
@@ -183,13 +188,15 @@ class PostgresRecords(PostgresReading):
                 if not connection.closed:
                     raise
                 return Ticket(int(xid), incarnation)
-        left = self._analyse_after  # read once: another thread may set it to None at any moment
-        if left is not None:
-            left -= sum(part.rows if isinstance(part, Bulk) else len(part) for part in parts)
-            self._analyse_after = left if left >= 0 else None
+        rows_left = self._analyse_after  # read once: another thread may set it to None at any moment
+        if rows_left is not None:
+            rows_left -= sum(part.rows if isinstance(part, Bulk) else len(part) for part in parts)
+            self._analyse_after = rows_left if rows_left >= 0 else None
         return None
 
-    def _send(self, connection: PostgresConnection, parts: Sequence[Part], sent: list[_Sent]) -> psycopg.Cursor[Any]:
+    def _send(
+        self, connection: PostgresConnection, parts: Sequence[Part], sent: list[_SentStatement]
+    ) -> psycopg.Cursor[Any]:
         """Send everything except the COMMIT. Return the cursor with the transaction's id and the server's incarnation.
 
         A pooler keeps its clients through a restart of the server, so the incarnation is read in the transaction.
@@ -210,7 +217,9 @@ class PostgresRecords(PostgresReading):
                     sent.extend(self._send_statements(connection, part))
         return ticket
 
-    def _send_statements(self, connection: PostgresConnection, batch: Sequence[SqlStatement]) -> Iterator[_Sent]:
+    def _send_statements(
+        self, connection: PostgresConnection, batch: Sequence[SqlStatement]
+    ) -> Iterator[_SentStatement]:
         """Send statements and yield each with its cursor.
 
         In a new database the planner assumes that every table is empty, and would check each reference by a scan over
@@ -219,10 +228,11 @@ class PostgresRecords(PostgresReading):
         for position, statement in enumerate(batch):
             if position == self._analyse_after:
                 connection.execute(f"ANALYZE (SKIP_LOCKED) {quote_names(_HOT_TABLES)}".encode())
-            returned = connection.execute(statement.sql.encode(), statement.values, binary=statement.check is not None)
-            yield returned, statement
+            cursor = connection.execute(statement.sql.encode(), statement.values, binary=statement.check is not None)
+            yield cursor, statement
 
     def _was_committed(self, ticket: Ticket, operations: Sequence[Operation]) -> bool:
+        """Ask the server for the outcome of a transaction whose connection was lost, until it is decided."""
         deadline = time.monotonic() + self.options.connect_seconds + self.options.query_seconds
         outcome = TransactionOutcome.IN_PROGRESS
         while outcome is TransactionOutcome.IN_PROGRESS and time.monotonic() < deadline:
@@ -236,7 +246,7 @@ class PostgresRecords(PostgresReading):
                 if not is_transient(error):
                     raise _make_unknown_error(self.options) from error
             if outcome is TransactionOutcome.IN_PROGRESS:
-                time.sleep(_ASK_AGAIN)
+                time.sleep(_POLL_SECONDS)
         if outcome in (TransactionOutcome.IN_PROGRESS, TransactionOutcome.UNKNOWN):
             raise _make_unknown_error(self.options)
         logger.warning("a connection was lost during COMMIT; the transaction is %s", outcome.name.lower())
@@ -246,7 +256,7 @@ class PostgresRecords(PostgresReading):
     def read_snapshot(self) -> Iterator[PostgresSnapshot]:
         if self._pool.closed:
             raise StoreUnavailable(f"{self.options.place} has been closed", remedy="open it again")
-        # A statement of a backup may run longer than others, and holds no locks.
+        # No time limit: reading a whole table for a backup takes long, and holds no locks that others wait for.
         with translate_errors(self.options):
             connection = connect(replace(self.options, query_seconds=0))
         try:
@@ -290,8 +300,10 @@ class PostgresRecords(PostgresReading):
 
 
 def _split_at_invalid(operations: Sequence[Operation]) -> tuple[Sequence[Operation], InvalidInput | None]:
-    """Return the operations before the first invalid one, and its error. Checked here, because the server checks the
-    values of an UPDATE only if the row exists."""
+    """Return the operations before the first invalid one, and the error of that one.
+
+    They are checked here, because the server checks the values of an UPDATE only if the row exists.
+    """
     for position, operation in enumerate(operations):
         try:
             check_operation(operation)
@@ -300,7 +312,7 @@ def _split_at_invalid(operations: Sequence[Operation]) -> tuple[Sequence[Operati
     return operations, None
 
 
-def _require_valid_results(sent: Sequence[_Sent]) -> None:
+def _require_valid_results(sent: Sequence[_SentStatement]) -> None:
     """Raise the error of the first statement that changed no row, or left a row that breaks a rule."""
     for cursor, statement in sent:
         if statement.stale and cursor.rowcount == 0:

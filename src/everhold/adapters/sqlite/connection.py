@@ -4,7 +4,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -25,7 +25,7 @@ from everhold.errors import (
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.catalog import TABLES
 from everhold.schema.sql import name_index
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 T = TypeVar("T")
 C = TypeVar("C", bound=sqlite3.Connection)
@@ -36,7 +36,7 @@ _FIRST_PAUSE = 0.005
 _MAX_PAUSE = 0.05
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class SqliteOptions(Value):
     """How a file is opened. `busy_seconds` is how long a writer waits for others before StoreBusy.
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from everhold.adapters.sqlite.connection import SqliteOptions, translate_errors
@@ -13,6 +14,9 @@ from everhold.schema.snapshots import ChangedRows, RowBatch
 from everhold.schema.sql import quote, quote_names
 
 _BATCH = 1000
+# Rows that are fetched at once. More of them do not stay in the processor's cache until they are packed.
+_FETCHED = 200
+_drop_last = itemgetter(slice(None, -1))
 _LAST_NUMBER = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'outbox'"
 
 
@@ -61,9 +65,12 @@ class SqliteSnapshot:
 
     def _read_batches(self, entity: type[Row], where: str, values: Sequence[Any]) -> Iterator[RowBatch]:
         table = get_table(entity)
-        number = quote(name_row_number(table))
-        sql = f"SELECT {quote_names(table.names)}, {number} FROM {quote(table.name)}{where}"
+        number = name_row_number(table)
+        names = table.names if number in table.by_name else (*table.names, number)
+        sql = f"SELECT {quote_names(names)} FROM {quote(table.name)}{where}"
+        get_number = itemgetter(names.index(number))
         with translate_errors(self._options):
             cursor = self._reader.execute(sql, values)
-            while rows := cursor.fetchmany(_BATCH):
-                yield RowBatch([row[:-1] for row in rows], [row[-1] for row in rows])
+            while rows := cursor.fetchmany(_FETCHED):
+                numbers = [*map(get_number, rows)]
+                yield RowBatch(rows if names is table.names else [*map(_drop_last, rows)], numbers)

@@ -1,8 +1,9 @@
-"""Index files: written whole under a name of their own, made valid by a note that is replaced at once.
+"""The files of a vector index: two data files and a manifest.
 
-The note (JSON) names the two data files of its generation, with their sizes and digests, and says how far the feed had
-been followed. Whatever does not agree with it in every byte is not read: usearch would follow a damaged graph
-anywhere. Everything here can be deleted at any time and is rebuilt from the records.
+Each save writes data files with new names (a generation) and then replaces the manifest, a JSON file, atomically. The
+manifest has the sizes and digests of the data files and the position in the change feed. Data files that differ from it
+in any byte are not read, because usearch checks nothing: a damaged graph makes it read arbitrary memory. All files can
+be deleted at any time; the index is then built again from the records.
 """
 
 import hashlib
@@ -19,20 +20,25 @@ from everhold.errors import InvalidInput
 from everhold.files import write_private
 
 FORMAT = 1
-_LEFT_OVER_SECONDS = 3600
+# A process that was killed may leave data files that no manifest names. They are deleted at this age, because younger
+# ones may belong to a process that is saving.
+_ORPHAN_SECONDS = 3600
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far the feed has been followed, and whose line stood there: another store's feed has another."""
+    """How far an index has followed the change feed: the number of its last line, and the entity of that line.
+
+    The entity tells stores apart. In the feed of another store, the line with this number is about another entity.
+    """
 
     sequence: int
     entity_id: str | None
 
 
 @dataclass(frozen=True)
-class Note:
-    """What is said beside the data files of one generation."""
+class IndexManifest:
+    """The data files of one generation. `exact` says which kind of search the index is built for."""
 
     generation: str
     model: str
@@ -47,7 +53,7 @@ class Note:
 
 
 class IndexFiles:
-    """The files of one place."""
+    """The files of one index space in a folder."""
 
     def __init__(self, folder: Path, index_space: IndexSpace) -> None:
         self._folder = folder
@@ -55,70 +61,76 @@ class IndexFiles:
         self._name = index_space.file_name
 
     @property
-    def note_path(self) -> Path:
+    def manifest_path(self) -> Path:
         return self._folder / f"{self._name}.json"
 
-    def data_paths(self, generation: str) -> tuple[Path, Path]:
-        """Return the paths of the vectors and of their owners."""
+    def make_data_paths(self, generation: str) -> tuple[Path, Path]:
+        """Return the paths of the file with the vectors and of the file with their owners."""
         return self._folder / f"{self._name}.{generation}.usearch", self._folder / f"{self._name}.{generation}.owners"
 
     def open(self) -> tuple[Base, Position] | None:
-        """Map the index that was saved last; None if there is none or it is damaged."""
-        note = self._note()
-        if note is None:
+        """Map the index that was saved last, and return it with its position; None if it is missing or damaged."""
+        manifest = self._read_manifest()
+        if manifest is None:
             return None
-        paths = self.data_paths(note.generation)
+        paths = self.make_data_paths(manifest.generation)
         try:
-            whole = [path.stat().st_size for path in paths] == note.sizes
-            if not whole or [_digest(path) for path in paths] != note.digests:
+            # Sizes are compared first, because digests of large files take long.
+            if [path.stat().st_size for path in paths] != manifest.sizes:
                 return None
-            return self._map_files(note), Position(note.sequence, note.entity_id)
+            if [_compute_digest(path) for path in paths] != manifest.digests:
+                return None
+            return self._map_files(manifest), Position(manifest.sequence, manifest.entity_id)
         except (OSError, RuntimeError):
             return None
 
-    def _map_files(self, note: Note) -> Base:
-        vectors, owners = self.data_paths(note.generation)
-        shape = EXACT if note.exact else GRAPH
-        index = make_empty_index(shape, note.dimensions)
-        index.view(vectors)
+    def _map_files(self, manifest: IndexManifest) -> Base:
+        vectors_path, owners_path = self.make_data_paths(manifest.generation)
+        shape = EXACT if manifest.exact else GRAPH
+        index = make_empty_index(shape, manifest.dimensions)
+        index.view(vectors_path)
         index.expansion_search = shape.expansion_search
-        return Base(shape, index, Owners.map_file(owners), note.generation)
+        return Base(shape, index, Owners.map_file(owners_path), manifest.generation)
 
     def load_for_change(self, base: Base) -> Any:
-        """Load a saved index into memory, where it may be changed; None if its files are gone."""
+        """Load a saved index into memory, because a mapped one cannot be changed; None if its files are gone."""
         if base.generation is None:
             return None
         index = make_empty_index(base.shape, self._space.dimensions)
         try:
-            index.load(self.data_paths(base.generation)[0])
+            index.load(self.make_data_paths(base.generation)[0])
         except (OSError, RuntimeError):
             return None
         index.expansion_add, index.expansion_search = base.shape.expansion_add, base.shape.expansion_search
         return index
 
     def save(self, base: Base, position: Position) -> Base:
-        """Save an index and return it mapped from its files. If it cannot be saved, return it as it is."""
-        before = self._note()
+        """Save an index and return it mapped from its files.
+
+        If it cannot be saved, return it as it is: it is derived data and still answers from memory.
+        """
+        previous = self._read_manifest()
         generation = clock.make_id("idx")
-        paths = self.data_paths(generation)
+        vectors_path, owners_path = self.make_data_paths(generation)
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _create(paths[0])  # usearch would make a file that others can read
-            base.index.save(paths[0])
-            write_private(paths[1], bytes(base.owners.content), overwrite=False)
-            note = self._describe(base, position, generation)
-            self._replace_note(note)
-            self._sweep({before.generation} if before else set(), generation)
-            return self._map_files(note)
+            _create_private(vectors_path)  # otherwise usearch creates a file that other users can read
+            base.index.save(vectors_path)
+            write_private(owners_path, bytes(base.owners.content), overwrite=False)
+            manifest = self._describe(base, position, generation)
+            # From here on, readers open the new generation.
+            self._replace_manifest(manifest)
+            self._delete_old_files({previous.generation} if previous else set(), generation)
+            return self._map_files(manifest)
         except (OSError, RuntimeError, InvalidInput):
-            for path in paths:
+            for path in (vectors_path, owners_path):
                 with suppress(OSError):
                     path.unlink()
             return base
 
-    def _describe(self, base: Base, position: Position, generation: str) -> Note:
-        paths = self.data_paths(generation)
-        return Note(
+    def _describe(self, base: Base, position: Position, generation: str) -> IndexManifest:
+        paths = self.make_data_paths(generation)
+        return IndexManifest(
             generation=generation,
             model=self._space.space.model,
             dimensions=self._space.dimensions,
@@ -127,35 +139,36 @@ class IndexFiles:
             sequence=position.sequence,
             entity_id=position.entity_id,
             sizes=[path.stat().st_size for path in paths],
-            digests=[_digest(path) for path in paths],
+            digests=[_compute_digest(path) for path in paths],
         )
 
-    def _note(self) -> Note | None:
+    def _read_manifest(self) -> IndexManifest | None:
+        """Return the manifest; None if it is missing, damaged, or of another format or model."""
         try:
-            note = Note(**json.loads(self.note_path.read_bytes()))
+            manifest = IndexManifest(**json.loads(self.manifest_path.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
-        mine = (note.format, note.model, note.dimensions) == (FORMAT, self._space.space.model, self._space.dimensions)
-        return note if mine else None
+        expected = (FORMAT, self._space.space.model, self._space.dimensions)
+        return manifest if (manifest.format, manifest.model, manifest.dimensions) == expected else None
 
-    def _replace_note(self, note: Note) -> None:
-        write_private(self.note_path, json.dumps(asdict(note)).encode(), overwrite=True)
+    def _replace_manifest(self, manifest: IndexManifest) -> None:
+        write_private(self.manifest_path, json.dumps(asdict(manifest)).encode(), overwrite=True)
 
-    def _sweep(self, replaced: set[str], generation: str) -> None:
-        """Remove the previous generation, and files that killed writers have left."""
+    def _delete_old_files(self, replaced: set[str], current: str) -> None:
+        """Delete the data files of replaced generations, and those that killed processes have left."""
         for path in self._folder.glob(f"{self._name}.*.*"):
-            named = path.name.split(".")[1]
-            with suppress(OSError):  # another process may be quicker
+            generation = path.name.split(".")[1]
+            with suppress(OSError):  # another process may have deleted the file already
                 age = clock.now().timestamp() - path.stat().st_mtime
-                if named != generation and (named in replaced or age > _LEFT_OVER_SECONDS):
+                if generation != current and (generation in replaced or age > _ORPHAN_SECONDS):
                     path.unlink()
 
 
-def _create(path: Path) -> None:
+def _create_private(path: Path) -> None:
     """Create an empty file that only its owner can read."""
     write_private(path, b"", overwrite=False)
 
 
-def _digest(path: Path) -> str:
+def _compute_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

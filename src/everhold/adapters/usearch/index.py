@@ -91,7 +91,7 @@ class SpaceIndex:
             saved = self._files.open()
             if saved is not None and self._continues_from(saved[1]):
                 self._use(*saved)
-        if self._follower is None or self._follower.was_absent or not self._follow():
+        if self._follower is None or self._follower.has_lost_place or not self._follow():
             self._rebuild()
 
     def _rebuild(self) -> None:

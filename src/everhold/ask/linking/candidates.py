@@ -223,7 +223,7 @@ def _make_value(start: int, end: int, match: ValueMatch, factor: float, weight: 
     raw = match.value.raw
     # Spaces around a stored value are not part of what it says.
     value = raw.strip() if isinstance(raw, str) else raw if isinstance(raw, int | float) else str(raw)
-    score = factor * match.likeness
+    score = factor * match.similarity
     return Mention(start, end, VALUE, score, weight, column=match.value.ref, value=value, why=match.why)
 
 

@@ -1,4 +1,7 @@
-"""The files of UnifiedMemoryReasoningAgent beside its sessions: error patterns, digital twins and memories."""
+"""Import the files of UnifiedMemoryReasoningAgent except sessions: error patterns, digital twins and memories.
+
+Each `detect_…` function returns how likely a file is of its kind, from 0 to 1. The most likely kind is chosen.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +11,7 @@ from everhold.importers.values import describe
 from everhold.json_streams import JsonStream
 from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
 
-_USUAL = compute_importance(DEFAULT_PRIORITY)
+_DEFAULT_IMPORTANCE = compute_importance(DEFAULT_PRIORITY)
 
 
 def detect_patterns(sample: Sample) -> float:
@@ -25,18 +28,18 @@ def read_patterns(opened: ImportInput) -> Iterator[SourceItem]:
         for name in stream.iterate_members():
             if name == "patterns" and stream.peek() == "{":
                 for pattern in stream.iterate_members():
-                    yield _describe_error("patterns", f"patterns {pattern!r:.80}", pattern, stream.read_value())
+                    yield _draft_error("patterns", f"patterns {pattern!r:.80}", pattern, stream.read_value())
             elif name == "history" and stream.peek() == "[":
                 for index in stream.iterate_items():
                     item = stream.read_value()
                     error_type = item.get("error_type") if isinstance(item, dict) else None
-                    yield _describe_error("history", f"history[{index}]", error_type, item)
+                    yield _draft_error("history", f"history[{index}]", error_type, item)
             else:
                 stream.skip_value()
         stream.require_end()
 
 
-def _describe_error(origin: str, place: str, error_type: Any, item: Any) -> SourceItem:
+def _draft_error(origin: str, place: str, error_type: Any, item: Any) -> SourceItem:
     if not isinstance(item, dict) or not (item.get("pattern") or item.get("solution")):
         return BadRow(origin, place, "the entry has neither a pattern nor a solution", item, "memory")
     text = (
@@ -44,7 +47,7 @@ def _describe_error(origin: str, place: str, error_type: Any, item: Any) -> Sour
     )
     is_pattern = origin == "patterns"
     values = {
-        # The id is the key by which the voice gateway finds the pattern of a type of error.
+        # The voice gateway finds the pattern of a type of error by this id.
         "id": f"error-pattern:{error_type}"[:255] if is_pattern else None,
         "kind": "procedural" if is_pattern else "observation",
         "text": text,
@@ -63,7 +66,7 @@ def detect_twins(sample: Sample) -> float:
 
 
 def read_twins(opened: ImportInput) -> Iterator[SourceItem]:
-    """Yield a twin as part of its user's metadata, and as one memory so that it is found."""
+    """Yield each twin twice: in its user's metadata, and as a memory that recall can find."""
     with opened.files.open_json() as stream:
         for user in stream.iterate_members():
             twin, place = stream.read_value(), f"{user!r:.80}"
@@ -71,23 +74,24 @@ def read_twins(opened: ImportInput) -> Iterator[SourceItem]:
                 yield BadRow("twins", place, "the twin is not an object", twin, "user")
                 continue
             yield RowDraft("user", "twins", place, {"user": user, "metadata": {"digital_twin": twin}})
-            at = twin.get("last_updated") or twin.get("updated_at") or twin.get("timestamp")
+            updated_at = twin.get("last_updated") or twin.get("updated_at") or twin.get("timestamp")
             values = {"user": user, "kind": "core", "content": twin, "text": describe(twin), "tags": ["digital twin"]}
             if values["text"]:
-                yield RowDraft("memory", "twins", place, {**values, "created_at": at})
+                yield RowDraft("memory", "twins", place, {**values, "created_at": updated_at})
         stream.require_end()
 
 
 def detect_memories(sample: Sample) -> float:
     items = _find_memories(sample.outline)
-    known = {"strength", "forgotten", "freshness_score"}
+    typical_fields = {"strength", "forgotten", "freshness_score"}
     is_known = bool(items) and all(
-        isinstance(item, dict) and "content" in item and known & item.keys() for item in items[:3]
+        isinstance(item, dict) and "content" in item and typical_fields & item.keys() for item in items[:3]
     )
     return 0.85 if is_known else 0.0
 
 
 def _find_memories(outline: Any) -> list[Any]:
+    """Return the memories at the beginning of a file, in any of the forms that `_read_memories` reads."""
     if isinstance(outline, dict):
         outline = outline.get("memories") or (outline.get("data") or {}).get("memories") or outline
         if isinstance(outline, dict):
@@ -102,26 +106,26 @@ def read_memories(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_memories(stream: JsonStream) -> Iterator[SourceItem]:
-    """Yield the memories of a reply: a list, an object that has them under "memories", or one that has them by id."""
+    """Yield memories from a list, from an object with a list or an object "memories", or from an object by id."""
     if stream.peek() == "[":
         for index in stream.iterate_items():
-            yield _describe_memory(f"memories[{index}]", stream.read_value())
+            yield _draft_memory(f"memories[{index}]", stream.read_value())
         return
     for name in stream.iterate_members():
         if (name == "data" and stream.peek() == "{") or (name == "memories" and stream.peek() == "["):
             yield from _read_memories(stream)
         elif name == "memories" and stream.peek() == "{":
             for memory_id in stream.iterate_members():
-                yield _describe_memory(f"memories {memory_id!r:.80}", stream.read_value(), memory_id)
+                yield _draft_memory(f"memories {memory_id!r:.80}", stream.read_value(), memory_id)
         elif stream.peek() == "{":
             value = stream.read_value()
             if "content" in value:
-                yield _describe_memory(f"memories {name!r:.80}", value, name)
+                yield _draft_memory(f"memories {name!r:.80}", value, name)
         else:
             stream.skip_value()
 
 
-def _describe_memory(place: str, item: Any, memory_id: str | None = None) -> SourceItem:
+def _draft_memory(place: str, item: Any, memory_id: str | None = None) -> SourceItem:
     if not isinstance(item, dict):
         return BadRow("memories", place, "the memory is not an object", item, "memory")
     if item.get("forgotten"):
@@ -140,12 +144,12 @@ def _choose_values(item: Mapping[str, Any], memory_id: str | None) -> dict[str, 
         "kind": item.get("type") or ("observation" if strength is None else "interaction"),
         "tags": [] if strength is None else ["unified"],
         "source_agent": item.get("source"),
-        # A new memory had a strength of 1, and here it has the default importance.
-        "importance": max(0.0, min(1.0, strength * _USUAL)) if isinstance(strength, int | float) else None,
+        # The strength of a new memory is 1 in the old system. That is the default importance here.
+        "importance": max(0.0, min(1.0, strength * _DEFAULT_IMPORTANCE)) if isinstance(strength, int | float) else None,
         "created_at": item.get("created_at") or item.get("timestamp"),
     }
 
 
 ERROR_PATTERNS = ImportSource("error-patterns", "error_patterns.json", detect_patterns, read_patterns)
 DIGITAL_TWINS = ImportSource("digital-twins", "digital_twin_store.json", detect_twins, read_twins)
-MEMORIES = ImportSource("unified", "memories of the unified agent, as it replied them", detect_memories, read_memories)
+MEMORIES = ImportSource("unified", "a reply of the unified agent with its memories", detect_memories, read_memories)

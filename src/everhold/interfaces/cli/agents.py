@@ -17,7 +17,7 @@ from everhold.interfaces.shared.times import format_local
 from everhold.schema.codec import encode_json
 
 app = typer.Typer(help="Agents of an organization; --agent names one.")
-states = typer.Typer(help="What an agent stores between calls; --agent and --session name it.")
+states = typer.Typer(help="The state of an agent between calls; --agent and --session select it.")
 
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse if it is at another version.")]
 Line = Annotated[str | None, typer.Option(metavar="TEXT")]

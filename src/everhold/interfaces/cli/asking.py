@@ -22,7 +22,7 @@ from everhold.interfaces.cli.question_group import QuestionGroup
 
 app = typer.Typer()
 questions = typer.Typer(
-    cls=QuestionGroup, help="Ask uploaded data in plain language, and say whether answers are right."
+    cls=QuestionGroup, help="Ask questions about data in plain language, and say whether the answers are right."
 )
 _MAX_ROWS = 20
 _MAX_TEXT = 60

@@ -11,7 +11,11 @@ from everhold import Everhold, Restored
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
-from everhold.interfaces.cli.interrupts import explain_backup, explain_restore, explain_verification
+from everhold.interfaces.cli.interrupts import (
+    explain_interrupted_backup,
+    explain_interrupted_restore,
+    explain_interrupted_verification,
+)
 from everhold.interfaces.shared.times import format_local_with_zone
 
 app = typer.Typer()
@@ -43,7 +47,7 @@ def backup(
     """Back up the store to a folder or an fsspec address; only what changed is stored."""
     if call.settings.storage.startswith("memory:"):
         raise InvalidInput("a store in memory is empty when this command opens it", remedy="call engine.backup()")
-    with call.watch(explain_backup) as report:
+    with call.track_steps(explain_interrupted_backup) as report:
         result = call.engine.backup(
             target,
             keep_last=keep_last,
@@ -95,11 +99,11 @@ def restore(
     user: Annotated[str | None, typer.Option(metavar="ID", help="Restore one user only.")] = None,
     add: Annotated[bool, typer.Option("--add", help="Add what is missing to a store in use.")] = False,
 ) -> CommandResult:
-    """Restore a backup into an empty store of any kind: the one that --store names."""
+    """Restore a backup into the empty store that --store names. It may be of another kind."""
     if call.settings.storage.startswith("memory:"):
         raise InvalidInput("a store in memory is gone when this command ends", remedy="name a store that lasts")
     moment = call.parse_moment("--as-of", as_of)
-    with call.watch(explain_restore) as report:
+    with call.track_steps(explain_interrupted_restore) as report:
         restored = Everhold.restore_backup(
             target,
             call.store,
@@ -140,7 +144,7 @@ def verify(
     backup: Annotated[str | None, typer.Argument(metavar="BACKUP", help="Default: the latest.")] = None,
 ) -> CommandResult:
     """Check a backup: read every file, restore it into a scratch store, compare."""
-    with call.watch(explain_verification) as report:
+    with call.track_steps(explain_interrupted_verification) as report:
         result = Everhold.verify_backup(target, backup, store=call.store, progress=report)
     lines = [show.render_text(f"backup {result.id}: {result.objects:,} objects, {_format_size(result.bytes)}")]
     if result.intact:

@@ -18,24 +18,29 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from everhold import Everhold, settings
-from everhold.engine import make_search_view
+from everhold import settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
-from everhold.interfaces.shared.times import Direction, parse_time
+from everhold.interfaces.cli.text_lists import TextList, find_output_width
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
+from everhold.opening import begin_opening
 from everhold.progress import ReportProgress, StepCounter
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from everhold import Answer, EarlierQuestion, View
+    from everhold import Answer, EarlierQuestion, Everhold, View
     from everhold.interfaces.cli.interrupts import Explain
+    from everhold.interfaces.shared.times import Direction
     from everhold.views.recall import RecallVerbs
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+# Rich treats any output as a terminal if one of these variables is set.
+_FORCING_COLOUR = ("FORCE_COLOR", "TTY_COMPATIBLE")
+
+
+@value_class
 class CommandResult(Value):
     """What a command found or did: a JSON document, what a terminal shows, and the exit code."""
 
@@ -84,12 +89,15 @@ class Call:
             raise InvalidInput.from_sentence(f"--timezone: {error}", self._timezone) from None
 
     @cached_property
-    def engine(self) -> Everhold:
+    def engine(self) -> "Everhold":
         """The engine on the store. Only commands with `creates_store` create it: others may be in the wrong folder."""
         source = settings.find_storage_source(self.store)
         place = self.settings.storage.rpartition("/")[2]
         try:
-            engine = Everhold.open(self.store, create=self.creates_store, interface=self.interface)
+            opening = begin_opening(self.store, create=self.creates_store, interface=self.interface)
+            from everhold.engine import finish_opening  # while the model loads
+
+            engine = finish_opening(opening)
         except (StoreError, InvalidSettings, StoreMissing) as error:
             if source is not None and place in error.fact:
                 error.fact += f" (named by {source})"
@@ -105,11 +113,18 @@ class Call:
     @cached_property
     def search_view(self) -> "RecallVerbs":
         """The verbs of `view` that search. A command that needs no others starts faster with these."""
-        return make_search_view(self.engine, self.scope)
+        engine = self.engine
+        from everhold.engine import make_search_view
 
-    def parse_moment(self, option: str, text: str | None, durations: Direction | None = None) -> datetime | None:
+        return make_search_view(engine, self.scope)
+
+    def parse_moment(self, option: str, text: str | None, durations: "Direction | None" = None) -> datetime | None:
         """Return the moment that an option names, or None if the option was not passed."""
-        return None if text is None else parse_time(text, self.zone, option, durations=durations)
+        if text is None:
+            return None
+        from everhold.interfaces.shared.times import parse_time  # most commands are given no time
+
+        return parse_time(text, self.zone, option, durations=durations)
 
     def note_organization(self) -> None:
         """Print a note if the organization does not exist, which explains an empty result."""
@@ -141,11 +156,11 @@ class Call:
             yield StepCounter(show, step, total).add
 
     @contextmanager
-    def watch(self, explain: "Explain", *, is_quiet: bool = False) -> Iterator[ReportProgress]:
+    def track_steps(self, explain: "Explain", *, is_quiet: bool = False) -> Iterator[ReportProgress]:
         """Show the steps of long work that Ctrl-C ends between two batches; `explain` says what was kept then."""
-        from everhold.interfaces.cli.interrupts import watch_steps
+        from everhold.interfaces.cli.interrupts import track_steps
 
-        with watch_steps(explain, is_quiet=is_quiet or self.as_json) as report:
+        with track_steps(explain, is_quiet=is_quiet or self.as_json) as report:
             yield report
 
 
@@ -163,16 +178,41 @@ shell_line: ContextVar[ShellLine | None] = ContextVar("shell_line", default=None
 
 Store = Annotated[
     str | None,
-    typer.Option(metavar="PATH|URL|FILE.yaml", help="Default: what the settings say.", rich_help_panel="Where"),
+    typer.Option(
+        metavar="PATH|URL|FILE.yaml",
+        help="The store. Default: that of the settings.",
+        rich_help_panel="Store and scope",
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.", rich_help_panel="How")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an unexpected error arose.", rich_help_panel="How")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print a JSON document instead of a table.", rich_help_panel="Output")
+]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an unexpected error.", rich_help_panel="Output")
+]
 Zone = Annotated[
     str | None,
-    typer.Option(help="The zone of times without one, and of times shown.", metavar="ZONE", rich_help_panel="How"),
+    typer.Option(
+        help="The time zone of times that you pass without one, and of times in the output.",
+        metavar="ZONE",
+        rich_help_panel="Output",
+    ),
 ]
-Organization = Annotated[str, typer.Option("--org", metavar="ID", rich_help_panel="Where")]
-Dimension = Annotated[str | None, typer.Option(metavar="ID", rich_help_panel="Where")]
+Organization = Annotated[
+    str, typer.Option("--org", metavar="ID", help="Use this organization.", rich_help_panel="Store and scope")
+]
+Project = Annotated[
+    str | None, typer.Option(metavar="ID", help="Use data of this project.", rich_help_panel="Store and scope")
+]
+User = Annotated[
+    str | None, typer.Option(metavar="ID", help="Use data of this user.", rich_help_panel="Store and scope")
+]
+Agent = Annotated[
+    str | None, typer.Option(metavar="ID", help="Use data of this agent.", rich_help_panel="Store and scope")
+]
+Session = Annotated[
+    str | None, typer.Option(metavar="ID", help="Use data of this session.", rich_help_panel="Store and scope")
+]
 
 
 def make_store_call(*, store: Store = None, as_json: Json = False, debug: Debug = False) -> Call:
@@ -189,10 +229,10 @@ def make_scoped_call(
     *,
     store: Store = None,
     organization: Organization = "default",
-    project: Dimension = None,
-    user: Dimension = None,
-    agent: Dimension = None,
-    session: Dimension = None,
+    project: Project = None,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
     timezone: Zone = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -265,6 +305,15 @@ def _print_result(call: Call, result: CommandResult) -> None:
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
         print(encode_json(result.document, ascii_only=not utf8))
     elif result.shown is not None:
-        from rich.console import Console
+        _print_shown(result.shown)
 
-        Console(highlight=False, emoji=False).print(result.shown)
+
+def _print_shown(shown: "RenderableType") -> None:
+    """Print what a person reads. Rich is imported for colours on a terminal, and for tables."""
+    is_coloured = sys.stdout.isatty() or any(settings.read_variable(name) for name in _FORCING_COLOUR)
+    if isinstance(shown, TextList) and not is_coloured:
+        print(shown.make_text(find_output_width(settings.read_variable("COLUMNS"))), end="")
+        return
+    from rich.console import Console
+
+    Console(highlight=False, emoji=False).print(shown)

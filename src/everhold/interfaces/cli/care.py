@@ -22,14 +22,14 @@ from everhold.files import create_text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_call_without_store, make_store_call
 from everhold.interfaces.cli.ids import resolve_id
-from everhold.interfaces.cli.interrupts import explain_export, explain_move
+from everhold.interfaces.cli.interrupts import explain_interrupted_export, explain_interrupted_move
 from everhold.interfaces.shared.times import format_local
 from everhold.model import AccessLog
 from everhold.settings import FILE, Settings
 from everhold.settings import load as load_settings
 
-_MOST_SOURCES = 1000
-_SHOWN_SOURCES = 5
+_MAX_SOURCES = 1000
+_MAX_NAMED_SOURCES = 5
 
 app = typer.Typer()
 model = typer.Typer(help="The embedding model.")
@@ -38,20 +38,25 @@ model = typer.Typer(help="The embedding model.")
 @command(app, "log")
 def log(
     call: Call,
-    operation: Annotated[str | None, typer.Option(metavar="create|read|update|delete|search")] = None,
-    memory: Annotated[str | None, typer.Option(metavar="ID", help="Only about this memory.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="TIME")] = None,
-    before: Annotated[str | None, typer.Option(metavar="TIME")] = None,
+    operation: Annotated[
+        str | None, typer.Option(metavar="create|read|update|delete|search", help="Only lines of this operation.")
+    ] = None,
+    memory: Annotated[str | None, typer.Option(metavar="ID", help="Only lines about this memory.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="TIME", help="Only lines of this time or later.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="TIME", help="Only lines before this time.")] = None,
     limit: Annotated[int, typer.Option(metavar="N", help="The maximum number of lines.", min=1)] = 100,
     verify: Annotated[bool, typer.Option("--verify", help="Check that no line was changed, removed or added.")] = False,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Sign the log as it is now, after restoring a backup.")
+        bool,
+        typer.Option("--accept", help="Accept and sign the log as it is now, for example after a backup was restored."),
     ] = False,
 ) -> CommandResult:
     """Show the access log, newest first."""
     if verify or accept:
         organization = call.scope["organization"]
-        return _show_check(call.engine.accept_log(organization) if accept else call.engine.verify_log(organization))
+        return _render_verification(
+            call.engine.accept_log(organization) if accept else call.engine.verify_log(organization)
+        )
     lines = call.view.log(
         operation=operation,
         memory_id=None if memory is None else resolve_id(call, memory),
@@ -65,8 +70,8 @@ def log(
         table.add_row(
             format_local(line.timestamp, call.zone), line.operation, show.render_text(who), _describe_line(line)
         )
-    shown: RenderableType = table if lines else Text("no lines of the log match", style="dim")
-    return CommandResult({"lines": lines}, shown)
+    output: RenderableType = table if lines else Text("no lines of the log match", style="dim")
+    return CommandResult({"lines": lines}, output)
 
 
 def _describe_line(line: AccessLog) -> Text:
@@ -78,10 +83,10 @@ def _describe_line(line: AccessLog) -> Text:
     return description
 
 
-def _show_check(check: Verification) -> CommandResult:
-    how = "checked without a key" if check.signed is None else f"signed up to line {check.signed:,}"
+def _render_verification(check: Verification) -> CommandResult:
+    coverage = "checked without a key" if check.signed is None else f"signed up to line {check.signed:,}"
     if check.intact:
-        text = Text(f"the log is intact: {check.lines:,} lines, {how}", style="green")
+        text = Text(f"the log is intact: {check.lines:,} lines, {coverage}", style="green")
     else:
         place = "" if check.broken_at is None else f" at line {check.broken_at}"
         text = Text(f"the log is broken{place}: {check.reason}", style="bold red")
@@ -106,7 +111,9 @@ def doctor(call: Call) -> CommandResult:
     return CommandResult(report, Group(*parts), 1 if report.problems else 0)
 
 
-Organization = Annotated[str, typer.Option("--org", metavar="ID", rich_help_panel="Where")]
+Organization = Annotated[
+    str, typer.Option("--org", metavar="ID", help="Use this organization.", rich_help_panel="Store and scope")
+]
 
 
 @command(app, "export", make_store_call)
@@ -122,43 +129,41 @@ def export(
     """Export an organization to a file."""
     if str(file) == "-":
         return _export_to_standard_output(call, organization, decrypt)
-    with call.watch(partial(explain_export, file)) as report:
+    with call.track_steps(partial(explain_interrupted_export, file)) as report:
         count = call.engine.export(
             file, organization=organization, overwrite=overwrite, decrypt=decrypt, progress=report
         )
-    names = _list_uploaded(call, organization)
+    names = _list_source_names(call, organization)
     note = [Text(_explain_left_out(names), style="yellow")] if names else []
-    shown = Group(show.render_text(f"exported {count:,} rows to {file}"), *note)
-    return CommandResult({"file": file, "rows": count, "without_files": names}, shown)
+    output = Group(show.render_text(f"exported {count:,} rows to {file}"), *note)
+    return CommandResult({"file": file, "rows": count, "without_files": names}, output)
 
 
-def _list_uploaded(call: Call, organization: str) -> list[str]:
-    return [source.name for source in call.engine.scope(organization=organization).sources(limit=_MOST_SOURCES)]
+def _list_source_names(call: Call, organization: str) -> list[str]:
+    return [source.name for source in call.engine.scope(organization=organization).sources(limit=_MAX_SOURCES)]
 
 
 def _explain_left_out(names: Sequence[str]) -> str:
-    """Say which files are not in a bundle."""
-    shown = ", ".join(names[:_SHOWN_SOURCES])
-    rest = len(names) - _SHOWN_SOURCES
-    listed = f"{shown} and {rest:,} others" if rest > 0 else shown
-    return f"not in the bundle: the data of {listed}; upload the files again after the import, or use `everhold move`"
+    """Return the sentence that names the uploaded files whose data is not in a bundle."""
+    first_names = ", ".join(names[:_MAX_NAMED_SOURCES])
+    rest = len(names) - _MAX_NAMED_SOURCES
+    listing = f"{first_names} and {rest:,} others" if rest > 0 else first_names
+    return f"not in the bundle: the data of {listing}; upload the files again after the import, or use `everhold move`"
 
 
 def _export_to_standard_output(call: Call, organization: str, decrypt: bool) -> CommandResult:
     """Write the export and nothing else to standard output."""
     if call.as_json:
-        raise InvalidInput(
-            "export - writes the bundle to standard output, where --json writes, too", remedy="leave --json out"
-        )
+        raise InvalidInput("export - and --json both write to standard output", remedy="leave out --json")
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n", write_through=True)
     try:
         # The bar and the rows would share the terminal if neither is redirected.
-        with call.watch(partial(explain_export, Path("-")), is_quiet=sys.stdout.isatty()) as report:
+        with call.track_steps(partial(explain_interrupted_export, Path("-")), is_quiet=sys.stdout.isatty()) as report:
             call.engine.export(out, organization=organization, decrypt=decrypt, progress=report)
-        if names := _list_uploaded(call, organization):
+        if names := _list_source_names(call, organization):
             print(_explain_left_out(names), file=sys.stderr)
     except FileError:
-        # The interpreter would try to write the rest again when it ends, and report that instead.
+        # Otherwise the interpreter writes the rest of the buffer when it exits, and prints the error of that attempt.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
     finally:
@@ -175,45 +180,45 @@ def init(
 ) -> CommandResult:
     """Write a settings file that explains every setting."""
     if file.suffix not in (".yaml", ".yml"):
-        raise InvalidInput(f"{file} does not end in .yaml, by which a settings file is known", remedy="name it so")
+        raise InvalidInput(f"settings files must end in .yaml or .yml; got {str(file)!r}", remedy="rename the file")
     if call.store is not None and Path(call.store).suffix in (".yaml", ".yml"):
         raise InvalidInput(
-            f"--store {call.store} is a settings file and no store", remedy=f"write `everhold init {call.store}`"
+            f"--store {call.store} is a settings file, not a store", remedy=f"write `everhold init {call.store}`"
         )
     text = resources.files("everhold.interfaces.cli").joinpath(FILE).read_text("utf-8")
     if call.store is not None:
         text = text.replace(f"storage: {Settings().storage}\n", f"storage: {json.dumps(call.store)}\n")
-    with create_text(file, overwrite=overwrite) as out:  # only its owner may read it: an address may hold a password
+    with create_text(file, overwrite=overwrite) as out:  # readable by its owner only: an address may contain a password
         out.write(text)
     return CommandResult({"file": file}, show.render_text(f"wrote {file}; `everhold --help` lists what to do next"))
 
 
-Place = "PATH|URL|FILE.yaml"
+_STORE_METAVAR = "PATH|URL|FILE.yaml"
 
 
 @command(app, "move", make_call_without_store)
 def move(
     call: Call,
-    source: Annotated[str, typer.Option("--from", metavar=Place, help="The store that is copied.")],
-    target: Annotated[str, typer.Option("--to", metavar=Place, help="The empty store that it is copied into.")],
+    source: Annotated[str, typer.Option("--from", metavar=_STORE_METAVAR, help="The store to copy.")],
+    target: Annotated[str, typer.Option("--to", metavar=_STORE_METAVAR, help="The empty store to copy it into.")],
 ) -> CommandResult:
     """Copy a store into another and verify the copy."""
-    for option, place in (("--from", source), ("--to", target)):
-        if load_settings(place).storage.startswith("memory:"):
-            raise InvalidInput(f"{option} {place} is gone when this command ends", remedy="name a store that lasts")
-    with call.watch(explain_move) as report:
-        moved = Everhold.move(source, target, report)
+    for option, address in (("--from", source), ("--to", target)):
+        if load_settings(address).storage.startswith("memory:"):
+            raise InvalidInput(f"{option} {address} exists only while this command runs", remedy="name another store")
+    with call.track_steps(explain_interrupted_move) as report:
+        result = Everhold.move(source, target, report)
     table = show.make_table("table", "rows", "hash, the same in both")
-    for name, copied in moved.tables.items():
+    for name, copied in result.tables.items():
         if copied.rows:
             table.add_row(name, f"{copied.rows:,}", copied.hash[:16])
     document = {
-        "copied": moved.copied,
-        "rows": moved.rows,
-        "tables": {name: table._asdict() for name, table in moved.tables.items()},
+        "copied": result.copied,
+        "rows": result.rows,
+        "tables": {name: table._asdict() for name, table in result.tables.items()},
     }
-    ending = show.render_text(f"copied {moved.copied:,} of {moved.rows:,} rows; every table is the same in both stores")
-    return CommandResult(document, Group(table, ending))
+    summary = f"copied {result.copied:,} of {result.rows:,} rows; every table is the same in both stores"
+    return CommandResult(document, Group(table, show.render_text(summary)))
 
 
 @command(app, "version", make_store_call)
@@ -233,5 +238,5 @@ def drop_model(call: Call, name: Annotated[str, typer.Argument(metavar="MODEL")]
 def install(call: Call) -> CommandResult:
     """Fetch and verify the default embedding model."""
     errors = Console(stderr=True, highlight=False, quiet=call.as_json)
-    place = Everhold.install_model(errors.print, target=call.store)
-    return CommandResult({"folder": place}, show.render_text(place))
+    folder = Everhold.install_model(errors.print, target=call.store)
+    return CommandResult({"folder": folder}, show.render_text(folder))

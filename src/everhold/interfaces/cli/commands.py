@@ -45,12 +45,14 @@ def _show_log(context: typer.Context, count: int) -> None:
 @app.callback()
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
     verbose: Annotated[
         int, typer.Option("--verbose", "-v", count=True, help="Show the log on standard error; -vv shows more.")
     ] = 0,
 ) -> None:
-    """Without a command there is nothing to do."""
+    """Handle the options that come before a command."""
     _show_log(context, verbose)
 
 
@@ -62,7 +64,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "get": "Show a memory with all its fields.",
         "list": "Show memories, the newest first.",
         "count": "Count memories.",
-        "revise": "Change a memory; its history is kept. 'never' removes a time.",
+        "revise": "Change a memory; its history is kept. The time 'never' removes a date.",
         "supersede": "Replace a memory with a new one.",
         "history": "Show the earlier versions of a memory.",
     },
@@ -75,7 +77,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "overview": "Show the memories about a person, a thing or a tag, most important first.",
     },
     "contexts": {
-        "context": "Build a prompt section: pinned and core memories, the session, recalled memories.",
+        "context": "Build a section of a prompt from pinned, core and recalled memories and the session.",
     },
     "windows": {
         "window": "Build the prompt for the next turn of a session, within a number of tokens.",
@@ -88,7 +90,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "merge": "Merge near-duplicate memories.",
     },
     "conflicts": {
-        "conflicts": "List memories that contradict each other and that maintenance left to a person.",
+        "conflicts": "List contradictions between memories that maintenance left for you to resolve.",
         "resolve": "End a conflict between two memories.",
     },
     "links": {
@@ -112,7 +114,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "connect": "Connect a database, and show its tables; questions then run there, read-only.",
         "connections": "Show the connected databases.",
         "refresh-connection": "Read the tables of a connected database again, and show what has changed.",
-        "delete-connection": "Delete a connection with what is known of its tables; --restore brings it back.",
+        "delete-connection": "Delete a connection with the descriptions of its tables; --restore brings it back.",
     },
     "shell": {
         "shell": "Open a shell: type a sentence to store it, ?question to recall.",
@@ -129,7 +131,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "backups": {
         "backup": "Back up the store to a folder or an fsspec address; only what changed is stored.",
         "backups": "Show the backups at a folder or an address.",
-        "restore": "Restore a backup into an empty store of any kind: the one that --store names.",
+        "restore": "Restore a backup into the empty store that --store names. It may be of another kind.",
         "verify": "Check a backup: read every file, restore it into a scratch store, compare.",
     },
     "care": {
@@ -145,8 +147,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "maintenance": {
         "maintain": "Run maintenance jobs, such as purging expired memories.",
-        "runs": "Show the latest runs of maintenance.",
-        "undo-run": "Undo all that a run of maintenance changed in memories.",
+        "runs": "List the latest maintenance runs.",
+        "undo-run": "Undo the changes that a maintenance run made to memories.",
     },
 }
 
@@ -156,13 +158,17 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "user": ("accounts", "users", "Users of an organization."),
     "project": ("accounts", "projects", "Projects of an organization."),
     "agent": ("agents", "app", "Agents of an organization; --agent names one."),
-    "state": ("agents", "states", "What an agent stores between calls; --agent and --session name it."),
+    "state": ("agents", "states", "The state of an agent between calls; --agent and --session select it."),
     "session": ("sessions", "app", "Sessions and their messages; --session names one."),
     "messages": ("messages", "group", "Single messages of a session."),
     "block": ("blocks", "app", "Core memory: texts that are always part of an agent's prompt."),
     "episodes": ("episodes", "app", "Summaries of what was said, by topic, session and period."),
     "tool": ("tools", "app", "Tools that agents can call; --agent names an agent."),
-    "ask": ("learning", "questions", "Ask uploaded data in plain language, and say whether answers are right."),
+    "ask": (
+        "learning",
+        "questions",
+        "Ask questions about data in plain language, and say whether the answers are right.",
+    ),
     "run": ("runs", "app", "Runs of agents and programs, and their cycles."),
     "workspace": ("workspaces", "app", "Workspaces: files in a folder, with snapshots."),
     "views": ("sql_views", "app", "SQL views with the table names of other memory systems, for existing reports."),
@@ -198,13 +204,35 @@ def make_root() -> TyperGroup:
 
 def _load_command(module: str, name: str) -> Any:
     registered = {command.name: command for command in _import_app(module, "app").registered_commands}
-    return get_command_from_info(registered[name], pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode)
+    command = get_command_from_info(
+        registered[name], pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode
+    )
+    _skip_absent_options(command)
+    return command
 
 
 def _load_group(module: str, variable: str, name: str) -> Any:
     group = get_group(_import_app(module, variable))
     group.name = name
+    for command in group.commands.values():
+        _skip_absent_options(command)
     return group
+
+
+def _skip_absent_options(command: Any) -> None:
+    """Let a command leave options alone that are not passed and have no default.
+
+    Typer builds a validator of Pydantic for each of them, which takes as long as all else that is done to parse.
+    """
+    for parameter in command.params:
+        if not parameter.required and parameter.callback is None:
+            parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+
+
+def _process_value(parameter: Any, process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    if value is None:
+        return () if parameter.multiple or parameter.nargs == -1 else None  # as Typer would return
+    return process(context, value)
 
 
 def _import_app(module: str, variable: str) -> typer.Typer:

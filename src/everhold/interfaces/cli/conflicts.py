@@ -21,7 +21,7 @@ def list_conflicts(
     call: Call,
     limit: Annotated[int, typer.Option(metavar="N", help="The maximum number of conflicts.", min=1)] = 50,
 ) -> CommandResult:
-    """List memories that contradict each other and that maintenance left to a person."""
+    """List contradictions between memories that maintenance left for you to resolve."""
     conflicts = call.view.conflicts(limit=limit)
     if not conflicts:
         return CommandResult({"conflicts": []}, Text("no conflicts"))

@@ -107,7 +107,7 @@ def delete_connection(
     preview: Annotated[bool, typer.Option("--preview", help="Only count what would be deleted.")] = False,
     restore: Annotated[bool, typer.Option("--restore", help="Restore it instead.")] = False,
 ) -> CommandResult:
-    """Delete a connection with what is known of its tables; --restore brings it back."""
+    """Delete a connection with the descriptions of its tables; --restore brings it back."""
     if restore:
         connection = call.view.restore_connection(name)
         return CommandResult(connection, show.render_text(f"restored {connection.name}"))

@@ -25,7 +25,7 @@ def context(
     *,
     filters: dict[str, Any],
 ) -> CommandResult:  # fmt: skip
-    """Build a prompt section: pinned and core memories, the session, recalled memories."""
+    """Build a section of a prompt from pinned, core and recalled memories and the session."""
     section = call.view.context(
         question,
         budget=budget,

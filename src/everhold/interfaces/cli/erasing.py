@@ -10,7 +10,7 @@ from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
 from everhold.interfaces.cli.deleting import Preview, Yes
 from everhold.interfaces.cli.inputs import confirm
-from everhold.interfaces.cli.interrupts import explain_erasure
+from everhold.interfaces.cli.interrupts import explain_interrupted_erasure
 
 app = typer.Typer()
 
@@ -19,7 +19,9 @@ app = typer.Typer()
 def erase(
     call: Call,
     user: Annotated[str, typer.Argument(metavar="USER")],
-    organization: Annotated[str, typer.Option("--org", metavar="ID", rich_help_panel="Where")] = "default",
+    organization: Annotated[
+        str, typer.Option("--org", metavar="ID", help="Use this organization.", rich_help_panel="Store and scope")
+    ] = "default",
     yes: Yes = False,
     preview: Preview = False,
 ) -> CommandResult:
@@ -31,7 +33,7 @@ def erase(
         Console(stderr=True, highlight=False).print(_make_rows(affected))
         if not confirm(f"Erase {user} everywhere, for good?"):
             return CommandResult({"erased": False}, show.render_text("nothing was erased"), 1)
-    with call.watch(explain_erasure) as report:
+    with call.track_steps(explain_interrupted_erasure) as report:
         proof = call.engine.erase(user, organization=organization, progress=report)
     return CommandResult(_describe(proof), _show_proof(proof), 0 if proof.is_complete else 1)
 

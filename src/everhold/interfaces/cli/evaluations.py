@@ -149,9 +149,9 @@ def fit_answers(
     scopes = small_scopes.cut_lives(lives)
     count = sum(len(life.questions) for life in (*lives, *scopes))
     with open_temporary(call) as engine, call.progress("asking", count) as progress:
-        examples = answer_fitting.gather(engine, lives, progress)
-        among_few = answer_fitting.gather(engine, scopes, progress)
-    fitted = answer_fitting.fit(examples, among_few)
+        examples = answer_fitting.collect_examples(engine, lives, progress)
+        among_few = answer_fitting.collect_examples(engine, scopes, progress)
+    fitted = answer_fitting.fit_weights(examples, among_few)
     return CommandResult(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
 
 

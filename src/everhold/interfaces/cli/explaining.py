@@ -7,9 +7,9 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from everhold.interfaces.cli import show
+from everhold.interfaces.cli import memory_lists, show
 from everhold.interfaces.cli.call import Call, CommandResult, command
-from everhold.interfaces.cli.groups import Included, OnlySession, read_filters
+from everhold.interfaces.cli.groups import ALL_TAGS, ANY_KIND, Included, OnlySession, read_filters
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
 from everhold.interfaces.shared.documents import add_tags
 from everhold.interfaces.shared.inputs import parse_where
@@ -26,12 +26,14 @@ def explain_absence(
     call: Call,
     name: MemoryName,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
-    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many hits are asked for.")] = 10,
-    kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="May be repeated: any of them.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated: all of them.")] = None,
-    where: Annotated[list[str] | None, typer.Option(metavar="FIELD=VALUE|JSON", help="As in recall.")] = None,
-    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Answer with what was known then.")] = None,
-    minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="As in recall.")] = None,
+    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="The maximum number of hits.")] = 10,
+    kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help=ANY_KIND)] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help=ALL_TAGS)] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="FIELD=VALUE|JSON", help="A condition, as in `recall`.")
+    ] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Answer with what was known at this time.")] = None,
+    minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="The lowest score of a hit, 0 to 1.")] = None,
     recipe: Annotated[str, typer.Option(metavar="NAME", help="hybrid, meaning or words.")] = "hybrid",
     only: OnlySession = None,
 ) -> CommandResult:
@@ -74,13 +76,13 @@ def show_overview(
     filters: dict[str, Any] = {"only": only}
     memories = call.view.overview(about, k=k, include=include or (), **filters)
     tags = call.view.tags_of([memory.id for memory in memories])
-    shown = show.make_memories_table(memories, call.zone, tags, call.scope, empty=show.NOTHING_FOUND)
+    shown = memory_lists.make_memory_list(memories, call.zone, tags, call.scope, empty=memory_lists.NOTHING_FOUND)
     return CommandResult({"memories": add_tags(memories, tags)}, shown)
 
 
 def _show_periods(call: Call, periods: Sequence[Period]) -> RenderableType:
     if not periods:
-        return Text(show.NOTHING_FOUND, style="dim")
+        return Text(memory_lists.NOTHING_FOUND, style="dim")
     rows = show.make_table("from", "until", "memory")
     for memory, since, until in periods:
         end = "today" if until is None else format_local(until, call.zone)
@@ -90,7 +92,7 @@ def _show_periods(call: Call, periods: Sequence[Period]) -> RenderableType:
 
 def _render_explanation(call: Call, found: WhyNot) -> RenderableType:
     heading = show.render_text(f"{found.memory.id}: {'; '.join(found.reasons)}", style="bold")
-    parts: list[RenderableType] = [heading, show.render_memory(found.memory, call.zone)]
+    parts: list[RenderableType] = [heading, memory_lists.render_memory(found.memory, call.zone)]
     if found.score is not None and found.place is not None:
         parts.append(Text(f"score {found.score:.3f} · place {found.place:,}"))
     if found.winner is not None and not found.returned:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from everhold import Memory, Message
 from everhold.errors import InvalidInput, NotFound
-from everhold.interfaces.cli import show
+from everhold.interfaces.cli import memory_lists, show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.groups import ExpectedVersion, read_filters
 from everhold.interfaces.cli.ids import OptionalMemoryName, resolve_id
@@ -140,14 +140,14 @@ def _make_table(call: Call, affected: Affected) -> Group:
     hidden = affected.count - len(affected.memories)
     rest: list[RenderableType] = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
     if affected.derived:
-        derived = show.make_memories_table(affected.derived, call.zone, {}, call.scope)
+        derived = memory_lists.make_memory_list(affected.derived, call.zone, {}, call.scope)
         rest += [Text("derived from these, and gone with them:"), derived]
     if affected.messages:
         ids = " ".join(message.id for message in affected.messages)
         rest.append(
             show.render_text(f"read from messages that still say it; `everhold messages delete {ids}` deletes them")
         )
-    return Group(show.make_memories_table(affected.memories, call.zone, affected.tags, call.scope), *rest)
+    return Group(memory_lists.make_memory_list(affected.memories, call.zone, affected.tags, call.scope), *rest)
 
 
 @command(app, "undo")

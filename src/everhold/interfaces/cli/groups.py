@@ -2,26 +2,30 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from everhold.interfaces.cli.call import Call
 from everhold.interfaces.shared.inputs import parse_object, parse_where
-from everhold.interfaces.shared.times import Direction
 from everhold.model.memory import KINDS, Reach
 
+if TYPE_CHECKING:
+    from everhold.interfaces.shared.times import Direction
+
 FOREVER = "never"
+ANY_KIND = "Only this kind. Repeat it for several kinds, of which a memory must have one."
+ALL_TAGS = "Only with this tag. Repeat it for several tags, of which a memory must have all."
 Included = Annotated[
     list[str] | None,
     typer.Option(
         metavar="REACH",
-        help="Also shared memories: user, agent, session, project or organization.",
+        help="Also memories that are shared with the user, agent, session, project or organization.",
         autocompletion=lambda: list(Reach.__args__),
     ),
 ]
 Namespaces = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="A namespace of memories. May be repeated: any of them.")
+    list[str] | None, typer.Option(metavar="NAME", help="Only memories of this namespace. Repeat it for more.")
 ]
 
 
@@ -36,47 +40,70 @@ def suggest_kinds(filters: Mapping[str, Any]) -> str:
     return f"; did you mean --kind {' --kind '.join(nearest)}?" if nearest else ""
 
 
-Kind = Annotated[str | None, typer.Option(metavar="KIND", help="What sort of memory: fact, preference, plan …",
+Kind = Annotated[str | None, typer.Option(metavar="KIND", help="The kind of memory: fact, preference, plan …",
                                           autocompletion=list_kinds)]  # fmt: skip
-Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A word to find it by; may be repeated.")]
-Share = Annotated[float | None, typer.Option(metavar="0–1")]
-Moment = Annotated[str | None, typer.Option(metavar="TIME")]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag of the memory. Repeat it for more.")
+]
+Namespace = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Its namespace: short-term, long-term or your own.")
+]
+Key = Annotated[str | None, typer.Option(metavar="KEY", help="Your own name for the memory, unique in its scope.")]
+Priority = Annotated[int | None, typer.Option(metavar="1–10", help="Its importance, from 1 (lowest) to 10 (highest).")]
+Importance = Annotated[
+    float | None, typer.Option(metavar="0–1", help="Its importance from 0 to 1, instead of --priority.")
+]
+Expires = Annotated[str | None, typer.Option(metavar="TIME", help="When the memory expires, such as 7d.")]
+OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When the event happened.")]
+Aliases = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Another name by which questions may call it. Repeat it for more."),
+]
+Pinned = Annotated[
+    bool | None, typer.Option("--pinned/--not-pinned", help="Whether every context includes the memory.")
+]
+Confidence = Annotated[float | None, typer.Option(metavar="0–1", help="How certain the memory is.")]
+ValidFrom = Annotated[str | None, typer.Option(metavar="TIME", help="When the memory begins to be true.")]
+ValidTo = Annotated[str | None, typer.Option(metavar="TIME", help="When the memory stops being true.")]
+Speaker = Annotated[str | None, typer.Option(metavar="WORD", help="Who said it.")]
+SourceAgent = Annotated[str | None, typer.Option(metavar="WORD", help="The agent that supplied it.")]
+Content = Annotated[str | None, typer.Option(metavar="JSON", help="Structured content: a JSON object.")]
+Provenance = Annotated[str | None, typer.Option(metavar="JSON", help="Where it comes from: a JSON object.")]
+Metadata = Annotated[str | None, typer.Option(metavar="JSON", help="Fields of your own: a JSON object.")]
 Object = Annotated[str | None, typer.Option(metavar="JSON")]
 Word = Annotated[str | None, typer.Option(metavar="WORD")]
 OnlySession = Annotated[
     str | None,
     typer.Option(
         metavar="session",
-        help="Only memories of the --session, not all of the --user.",
+        help="Search only the --session instead of all data of the --user.",
         autocompletion=lambda: ["session"],
     ),
 ]
-ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse if the memory is at another version.")]
+ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Fail if the memory has another version.")]
 
 
 def read_memory_fields(
     call: Call,
     kind: Kind = None,
-    namespace: Annotated[str | None, typer.Option(metavar="NAME", help="short-term, long-term or your own.")] = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="Your own name for it.")] = None,
-    priority: Annotated[int | None, typer.Option(metavar="1–10", help="The higher, the more important.")] = None,
-    importance: Annotated[
-        float | None, typer.Option(metavar="0–1", help="The priority as a number from 0 to 1.")
-    ] = None,
-    confidence: Share = None,
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it expires, such as 7d.")] = None,
-    valid_from: Moment = None,
-    valid_to: Moment = None,
-    at: Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")] = None,
-    speaker: Word = None,
-    source_agent: Word = None,
-    alias: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Another name; may be repeated.")] = None,
-    pinned: Annotated[bool | None, typer.Option("--pinned/--not-pinned", help="Always part of the context.")] = None,
-    content: Object = None,
-    provenance: Object = None,
-    metadata: Object = None,
+    namespace: Namespace = None,
+    key: Key = None,
+    priority: Priority = None,
+    importance: Importance = None,
+    confidence: Confidence = None,
+    expires: Expires = None,
+    valid_from: ValidFrom = None,
+    valid_to: ValidTo = None,
+    at: OccurredAt = None,
+    speaker: Speaker = None,
+    source_agent: SourceAgent = None,
+    alias: Aliases = None,
+    pinned: Pinned = None,
+    content: Content = None,
+    provenance: Provenance = None,
+    metadata: Metadata = None,
 ) -> dict[str, Any]:
-    """Return the fields that were passed; a time of `never` is None."""
+    """Return the fields that were passed. The time `never` means None."""
     moments: dict[str, tuple[str, str | None, Direction | None]] = {
         "expires_at": ("--expires", expires, "ahead"),
         "valid_from": ("--valid-from", valid_from, None),
@@ -91,46 +118,47 @@ def read_memory_fields(
         **{name: value for name, value in others.items() if value is not None},
         **{name: None if moment[1] == FOREVER else call.parse_moment(*moment)
            for name, moment in moments.items() if moment[1] is not None},
-        **{name: parse_object(written, f"--{name}") for name, written in objects.items() if written is not None},
+        **{name: parse_object(text, f"--{name}") for name, text in objects.items() if text is not None},
     }  # fmt: skip
 
 
 def read_identity(
     call: Call,
     tag: Tags = None,
-    own_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Your own id for it.")] = None,
+    own_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Your own id for the memory.")] = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Your key for this write: a second call with it adds nothing.")
+        str | None,
+        typer.Option(metavar="KEY", help="Your key for this write: a second call with this key adds nothing."),
     ] = None,
-    created_at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was made, for imports.")] = None,
+    created_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When the memory was first stored, for imports.")
+    ] = None,
 ) -> dict[str, Any]:
     """Return the fields that only a new memory takes."""
-    made_at = call.parse_moment("--created-at", created_at)
-    given = {"tags": tag or None, "id": own_id, "idempotency_key": idempotency_key, "created_at": made_at}
-    return {name: value for name, value in given.items() if value is not None}
+    moment = call.parse_moment("--created-at", created_at)
+    fields = {"tags": tag or None, "id": own_id, "idempotency_key": idempotency_key, "created_at": moment}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def read_filters(
     call: Call,
-    kind: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help="May be repeated: any of them.", autocompletion=list_kinds)
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated: all of them.")] = None,
+    kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help=ANY_KIND, autocompletion=list_kinds)] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help=ALL_TAGS)] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FIELD=VALUE|JSON",
-            help="Also != < <= > >= and ~ (contains), such as metadata.city=Paris; or JSON with and, or, not.",
+            help="A condition: metadata.city=Paris, with = != < <= > >= or ~ (contains); or JSON with and, or, not.",
         ),
     ] = None,
     after: Annotated[
-        str | None, typer.Option(metavar="TIME", help="At that time or later, such as 'yesterday'.")
+        str | None, typer.Option(metavar="TIME", help="Stored at this time or later, such as 'yesterday'.")
     ] = None,
-    before: Annotated[str | None, typer.Option(metavar="TIME", help="Before that time.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="TIME", help="Stored before this time.")] = None,
     only: OnlySession = None,
 ) -> dict[str, Any]:
     """Return the filters that were passed, as the verbs take them."""
-    given = {
+    filters = {
         "kind": kind or None,
         "tags": tag or None,
         "where": parse_where(where, call.zone, "--where") if where else None,
@@ -138,4 +166,4 @@ def read_filters(
         "before": call.parse_moment("--before", before, "ago"),
         "only": only,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in filters.items() if value is not None}

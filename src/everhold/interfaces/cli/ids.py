@@ -1,18 +1,18 @@
 """Memories by what a user types for them: an id, the beginning of an id, a key, or a number of the last table."""
 
-import re
 from typing import Annotated
 
 import typer
 
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli.call import Call
+from everhold.text.lazy_pattern import lazy_pattern
 
 _HELP = "A memory's id or its first characters, or your own key for it."
 MemoryName = Annotated[str, typer.Argument(metavar="ID", help=_HELP)]
 OptionalMemoryName = Annotated[str | None, typer.Argument(metavar="ID", help=_HELP)]
 MIN_PREFIX_LENGTH = 4
-_GENERATED_ID = re.compile(r"mem_[0-9a-z]{26}")
+_GENERATED_ID = lazy_pattern(r"mem_[0-9a-z]{26}")
 _AFTER_EVERY_CHARACTER = "\U0010ffff"
 _MAX_CANDIDATES = 5
 

@@ -11,7 +11,7 @@ from everhold import ImportResult
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
-from everhold.interfaces.cli.interrupts import explain_import
+from everhold.interfaces.cli.interrupts import explain_interrupted_import
 
 app = typer.Typer()
 
@@ -28,10 +28,16 @@ PathArgument = Annotated[
 ]
 Organization = Annotated[
     str | None,
-    typer.Option("--org", metavar="ID", help="Default: the bundle's own, or default.", rich_help_panel="Where"),
+    typer.Option(
+        "--org",
+        metavar="ID",
+        help="Import into this organization. Default: that of the bundle, or default.",
+        rich_help_panel="Store and scope",
+    ),
 ]
 User = Annotated[
-    str | None, typer.Option(metavar="ID", help="Whose the memories and sessions become.", rich_help_panel="Where")
+    str | None,
+    typer.Option(metavar="ID", help="Give the memories and sessions to this user.", rich_help_panel="Store and scope"),
 ]
 System = Annotated[
     str | None, typer.Option("--from", metavar="SYSTEM", help="The system; by default, the content tells.")
@@ -62,7 +68,7 @@ def import_file(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing quarantine file.")] = False,
 ) -> CommandResult:
     """Import an export, the data of another system, a list of memories, or a text."""
-    with call.watch(explain_import) as report:
+    with call.track_steps(explain_interrupted_import) as report:
         loaded = call.engine.load(
             file,
             organization=organization,

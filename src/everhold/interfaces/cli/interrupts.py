@@ -22,7 +22,7 @@ _STOPPING = "stopping after this batch; Ctrl-C again stops at once"
 
 
 @contextmanager
-def watch_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]:
+def track_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]:
     """Yield a function that shows each step and, after Ctrl-C, raises what `explain` returns.
 
     The work calls it after each batch, so what it has reported is stored. A second Ctrl-C ends the work at once. A
@@ -80,7 +80,7 @@ def catch_stop_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def explain_import(steps: Steps) -> Interrupted:
+def explain_interrupted_import(steps: Steps) -> Interrupted:
     """Return what an interrupted import has added to the store."""
     importing = steps.get("importing")
     if importing is None or not importing.done:
@@ -91,14 +91,14 @@ def explain_import(steps: Steps) -> Interrupted:
     return Interrupted(f"{_count(importing)} {unit} were imported and are kept", _CONTINUE)
 
 
-def explain_export(file: Path, steps: Steps) -> Interrupted:
+def explain_interrupted_export(file: Path, steps: Steps) -> Interrupted:
     """Return what an interrupted export has written: a file appears only when it is complete."""
     if str(file) == "-" or file.is_fifo() or file.is_char_device():
         return Interrupted("the export is incomplete and cannot be imported", _START_AGAIN)
     return Interrupted(f"{file} was not {'changed' if file.exists() else 'written'}", _START_AGAIN)
 
 
-def explain_move(steps: Steps) -> Interrupted:
+def explain_interrupted_move(steps: Steps) -> Interrupted:
     """Return what an interrupted move has copied."""
     if "copying" not in steps:
         return Interrupted("nothing was copied", _START_AGAIN)
@@ -107,7 +107,7 @@ def explain_move(steps: Steps) -> Interrupted:
     return Interrupted(f"{_count(steps['copying'])} rows were copied and are kept", _CONTINUE)
 
 
-def explain_maintenance(steps: Steps) -> Interrupted:
+def explain_interrupted_maintenance(steps: Steps) -> Interrupted:
     """Return what interrupted maintenance jobs have done."""
     *finished, last = steps.values() if steps else (None,)
     done = [job.step for job in finished]
@@ -115,7 +115,7 @@ def explain_maintenance(steps: Steps) -> Interrupted:
     return Interrupted(f"the work of {', '.join(done)} is kept" if done else "no job has done anything", _CONTINUE)
 
 
-def explain_undo_run(steps: Steps) -> Interrupted:
+def explain_interrupted_undo_run(steps: Steps) -> Interrupted:
     """Return what an interrupted undo of a run has undone."""
     undoing = steps.get("undoing")
     if undoing is None or not undoing.done:
@@ -123,24 +123,24 @@ def explain_undo_run(steps: Steps) -> Interrupted:
     return Interrupted(f"{_count(undoing)} changes were undone", _CONTINUE)
 
 
-def explain_rotation(steps: Steps) -> Interrupted:
+def explain_interrupted_rotation(steps: Steps) -> Interrupted:
     """Return what an interrupted rotation of keys has done: old and new keys can both be read."""
     encrypting = steps.get("encrypting")
     rows = encrypting.done if encrypting is not None else 0
     return Interrupted(f"{rows:,} rows were encrypted again, and everything can still be read", _CONTINUE)
 
 
-def explain_erasure(steps: Steps) -> Interrupted:
+def explain_interrupted_erasure(steps: Steps) -> Interrupted:
     """Return what an interrupted erasure has done."""
     return Interrupted("the erasure has begun and is not complete", _CONTINUE)
 
 
-def explain_backup(steps: Steps) -> Interrupted:
+def explain_interrupted_backup(steps: Steps) -> Interrupted:
     """Return what an interrupted backup has left: a backup exists when it is complete."""
     return Interrupted("no backup was made; earlier backups are unchanged", _START_AGAIN)
 
 
-def explain_restore(steps: Steps) -> Interrupted:
+def explain_interrupted_restore(steps: Steps) -> Interrupted:
     """Return what an interrupted restore has written."""
     restoring = steps.get("restoring")
     if restoring is None or not restoring.done:
@@ -150,7 +150,7 @@ def explain_restore(steps: Steps) -> Interrupted:
     return Interrupted(f"{_count(restoring)} rows were restored and are kept", _CONTINUE)
 
 
-def explain_verification(steps: Steps) -> Interrupted:
+def explain_interrupted_verification(steps: Steps) -> Interrupted:
     """Return what an interrupted check of a backup has found."""
     return Interrupted("the backup was not checked to its end; nothing was changed", _START_AGAIN)
 

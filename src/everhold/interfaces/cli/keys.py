@@ -10,7 +10,7 @@ from rich.text import Text
 from everhold import Everhold, KeyReport
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_call_without_store, make_store_call
-from everhold.interfaces.cli.interrupts import explain_rotation
+from everhold.interfaces.cli.interrupts import explain_interrupted_rotation
 from everhold.interfaces.shared.times import format_local
 
 app = typer.Typer(help="Encryption: which fields are encrypted, and with which keys.")
@@ -65,7 +65,7 @@ def rotate_keys(
     ] = False,
 ) -> CommandResult:
     """Replace the data keys and encrypt every row again; also after a change of the master key."""
-    with call.watch(explain_rotation) as report:
+    with call.track_steps(explain_interrupted_rotation) as report:
         rotated = call.engine.rotate_keys(master_only=master_only, progress=report)
     text = (
         f"wrapped {rotated.wrapped:,} keys by {rotated.fingerprint}, replaced {rotated.replaced:,}, "

@@ -6,7 +6,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from everhold.interfaces.cli import show
+from everhold.interfaces.cli import memory_lists, show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
 from everhold.interfaces.shared.documents import add_tags
@@ -59,7 +59,9 @@ def show_relations(
         outward = relation.relationship.target_memory_id == relation.memory.id
         arrow = f"{'→' if outward else '←'} {relation.relationship.relationship_type}"
         table.add_row(
-            str(relation.depth), arrow, show.render_memory(relation.memory, call.zone, tags.get(relation.memory.id, ()))
+            str(relation.depth),
+            arrow,
+            memory_lists.render_memory(relation.memory, call.zone, tags.get(relation.memory.id, ())),
         )
     documents = [
         {"memory": memory, "relationship": relation.relationship, "depth": relation.depth}

@@ -1,4 +1,4 @@
-"""Commands that maintain the store, list the runs of maintenance and undo one."""
+"""Commands that run maintenance jobs, list maintenance runs and undo one."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +13,18 @@ from everhold import MaintenanceReport, MaintenanceRun, clock
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
-from everhold.interfaces.cli.interrupts import catch_stop_signals, explain_maintenance, explain_undo_run
+from everhold.interfaces.cli.interrupts import (
+    catch_stop_signals,
+    explain_interrupted_maintenance,
+    explain_interrupted_undo_run,
+)
 from everhold.interfaces.shared.documents import Line, document, encode_json
 from everhold.interfaces.shared.times import format_local, parse_duration
 from everhold.maintenance_jobs import JOBS
 
 app = typer.Typer()
-_JOBS = [job.name for job in JOBS]
-_SLICE_SECONDS = 0.2  # how soon a waiting command notices a signal
+_JOB_NAMES = [job.name for job in JOBS]
+_POLL_SECONDS = 0.2  # between two checks for a signal while the command waits
 
 
 @command(app, "maintain", make_store_call)
@@ -28,25 +32,28 @@ def maintain(
     call: Call,
     jobs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[JOB]...", help=f"Run only these jobs: {', '.join(_JOBS)}."),
+        typer.Argument(metavar="[JOB]...", help=f"Run only these jobs: {', '.join(_JOB_NAMES)}."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what each job would do.")] = False,
     every: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Run again and again, for example every 1h, until stopped.")
+        str | None, typer.Option(metavar="DURATION", help="Repeat at this interval, for example 1h, until stopped.")
     ] = None,
 ) -> CommandResult:
     """Run maintenance jobs, such as purging expired memories."""
     if every is not None:
         if dry_run:
-            raise InvalidInput("--dry-run and --every are both there", remedy="leave out one of them")
+            raise InvalidInput("--dry-run and --every exclude each other", remedy="leave out one of them")
         return _maintain_repeatedly(call, jobs or None, parse_duration(every, "--every"))
-    with call.watch(explain_maintenance) as show_progress:
+    with call.track_steps(explain_interrupted_maintenance) as show_progress:
         report = call.engine.maintain(jobs or None, dry_run=dry_run, progress=show_progress)
     return _render_report(report)
 
 
 def _maintain_repeatedly(call: Call, jobs: Sequence[str] | None, every: timedelta) -> CommandResult:
-    """Run maintenance and wait in turns, a line for each run, until Ctrl-C or SIGTERM ends a run after its batch."""
+    """Run maintenance at an interval, and print a line for each run.
+
+    Ctrl-C or SIGTERM ends this at once while it waits, and after the current batch while a job runs.
+    """
     with catch_stop_signals() as is_stopped:
         while not is_stopped():
             due = time.monotonic() + every.total_seconds()
@@ -58,13 +65,14 @@ def _maintain_repeatedly(call: Call, jobs: Sequence[str] | None, every: timedelt
 
 def _wait_until(due: float, is_stopped: Callable[[], bool]) -> None:
     while not is_stopped() and (remaining := due - time.monotonic()) > 0:
-        time.sleep(min(_SLICE_SECONDS, remaining))
+        time.sleep(min(_POLL_SECONDS, remaining))
 
 
 def _format_line(call: Call, report: MaintenanceReport) -> str:
-    done = [f"{job.name}: {_describe_counts(job.counts)}" for job in report.jobs if job.counts]
-    others = [f"{job.name} {job.outcome}" for job in report.jobs if job.outcome != "done"]
-    return f"{format_local(clock.now(), call.zone)}  {report.run_id}  {'; '.join([*done, *others]) or 'nothing to do'}"
+    counts = [f"{job.name}: {_describe_counts(job.counts)}" for job in report.jobs if job.counts]
+    outcomes = [f"{job.name} {job.outcome}" for job in report.jobs if job.outcome != "done"]
+    summary = "; ".join([*counts, *outcomes]) or "nothing to do"
+    return f"{format_local(clock.now(), call.zone)}  {report.run_id}  {summary}"
 
 
 def _render_report(report: MaintenanceReport) -> CommandResult:
@@ -73,29 +81,31 @@ def _render_report(report: MaintenanceReport) -> CommandResult:
         counts, left = _describe_counts(job.counts), _describe_counts(job.left)
         table.add_row(job.name, job.outcome, counts, left, f"{job.seconds:.1f}")
     errors = [show.render_text(f"{failed.name} failed: {failed.error}", style="bold red") for failed in report.failed]
-    run = [] if report.run_id is None else [show.render_text(f"run {report.run_id}", style="dim")]
-    return CommandResult(report, Group(table, *errors, *run), 1 if report.failed else 0)
+    run_line = [] if report.run_id is None else [show.render_text(f"run {report.run_id}", style="dim")]
+    return CommandResult(report, Group(table, *errors, *run_line), 1 if report.failed else 0)
 
 
 @command(app, "runs", make_store_call)
-def runs(
+def list_runs(
     call: Call,
     limit: Annotated[int, typer.Option(metavar="N", help="The maximum number of runs.", min=1)] = 20,
 ) -> CommandResult:
-    """Show the latest runs of maintenance."""
+    """List the latest maintenance runs."""
     latest = call.engine.runs(limit=limit)
     table = show.make_table("run", "began", "did", "state")
     for run in latest:
-        done = {job: _describe_counts(report["counts"]) for job, report in run.jobs.items() if report["counts"]}
-        did = "; ".join(f"{job}: {counts}" for job, counts in done.items()) or "–"
-        table.add_row(run.id, format_local(run.started_at, call.zone), did, _describe_state(run))
+        reports = {job: report["counts"] for job, report in run.jobs.items() if report["counts"]}
+        summary = "; ".join(f"{job}: {_describe_counts(counts)}" for job, counts in reports.items()) or "–"
+        table.add_row(run.id, format_local(run.started_at, call.zone), summary, _describe_state(run))
     return CommandResult({"runs": latest}, table if latest else Text("maintenance has not run yet"))
 
 
 @command(app, "undo-run", make_store_call)
-def undo_run(call: Call, run: Annotated[str, typer.Argument(metavar="RUN")]) -> CommandResult:
-    """Undo all that a run of maintenance changed in memories."""
-    with call.watch(explain_undo_run) as show_progress:
+def undo_run(
+    call: Call, run: Annotated[str, typer.Argument(metavar="RUN", help="The id of a run; `everhold runs` lists them.")]
+) -> CommandResult:
+    """Undo the changes that a maintenance run made to memories."""
+    with call.track_steps(explain_interrupted_undo_run) as show_progress:
         undone = call.engine.undo_run(run, progress=show_progress)
     lines = [f"undid {undone.count:,} change{'' if undone.count == 1 else 's'}"]
     lines += [f"skipped a {skipped.change.kind}: {skipped.reason}" for skipped in undone.skipped]
@@ -103,12 +113,14 @@ def undo_run(call: Call, run: Annotated[str, typer.Argument(metavar="RUN")]) -> 
 
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items()) or "–"
+    return ", ".join(f"{count:,} {unit}" for unit, count in counts.items()) or "–"
 
 
 def _describe_state(run: MaintenanceRun) -> str:
     """Return whether a run was undone or interrupted, or else the outcomes of its jobs other than `done`."""
     if run.undone_at is not None:
         return "undone"
-    others = [f"{job} {report['outcome']}" for job, report in run.jobs.items() if report["outcome"] != "done"]
-    return "interrupted" if run.finished_at is None else ", ".join(others) or "done"
+    if run.finished_at is None:
+        return "interrupted"
+    outcomes = [f"{job} {report['outcome']}" for job, report in run.jobs.items() if report["outcome"] != "done"]
+    return ", ".join(outcomes) or "done"

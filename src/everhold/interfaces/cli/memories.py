@@ -25,7 +25,7 @@ Among = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND",
-        help="What to search: memory, message. May be repeated.",
+        help="What to search: memory or message. Repeat it for both.",
         autocompletion=lambda: list(SEARCHABLE),
     ),
 ]
@@ -34,7 +34,10 @@ Among = Annotated[
 @command(app, "remember", creates_store=True, fields=read_memory_fields, own=read_identity)
 def remember(
     call: Call,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT…", help="- reads lines of standard input.")] = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT…", help="The texts; - reads one from each line of standard input."),
+    ] = None,
     *,
     fields: dict[str, Any],
     own: dict[str, Any],
@@ -62,8 +65,8 @@ def remember(
 def recall(
     call: Call,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
-    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many hits.")] = 10,
-    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Answer with what was known then.")] = None,
+    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="The maximum number of hits.")] = 10,
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Answer with what was known at this time.")] = None,
     minimum: Annotated[
         float | None,
         typer.Option(metavar="SCORE", help="The lowest score of a hit, 0 to 1; 0 shows the nearest."),
@@ -106,7 +109,7 @@ def get(call: Call, name: MemoryName) -> CommandResult:
 @command(app, "list", filters=read_filters)
 def list_memories(
     call: Call,
-    limit: Annotated[int, typer.Option(metavar="N", help="How many at once.")] = 50,
+    limit: Annotated[int, typer.Option(metavar="N", help="The maximum number of memories.")] = 50,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Show the oldest first.")] = False,
     namespace: Namespaces = None,
@@ -135,12 +138,14 @@ def revise(
     call: Call,
     name: MemoryName,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The new text.")] = None,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why it changes; kept in the history.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The reason for the change. The history keeps it.")
+    ] = None,
     expected_version: ExpectedVersion = None,
     *,
     fields: dict[str, Any],
 ) -> CommandResult:
-    """Change a memory; its history is kept. 'never' removes a time."""
+    """Change a memory; its history is kept. The time 'never' removes a date."""
     changes = fields if text is None else {"text": text, **fields}
     if not changes:
         raise InvalidInput("there is nothing to change", remedy="give a text or an option such as --priority")

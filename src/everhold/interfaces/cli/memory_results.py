@@ -1,24 +1,26 @@
 """The results of the commands on memories, as documents and as tables.
 
-Commands import this module after they have opened the store: it is imported while the embedding model loads.
+Commands import this module after they have opened the store: it is imported while the embedding model loads. What needs
+Rich is imported where it is used, because the commands that only list memories print without it.
 """
 
-from collections.abc import Sequence
-
-from rich.console import Group, RenderableType
-from rich.text import Text
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from everhold import Memory, Revision
-from everhold.interfaces.cli import show
+from everhold.interfaces.cli import memory_lists
 from everhold.interfaces.cli.call import Call, CommandResult
-from everhold.interfaces.shared.documents import add_tags
+from everhold.interfaces.cli.text_lists import TextList, make_note, stack
 from everhold.interfaces.shared.times import format_local
 from everhold.recall.hit import Hits
 from everhold.recall.listing import Listing
 from everhold.recall.recipe import get_recipe
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 _MAX_SHOWN = 50
-_NOTHING_RELEVANT = f"{show.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
+_NOTHING_RELEVANT = f"{memory_lists.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
 
 
 def show_memories(
@@ -26,66 +28,81 @@ def show_memories(
 ) -> CommandResult:
     """Return memories with their tags; the table shows the first of very many, with numbers if `numbered`."""
     tags = call.view.tags_of([memory.id for memory in memories])
-    parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
+    parts: list[RenderableType] = [make_note(heading, "bold")] if heading else []
     rows = memories[:_MAX_SHOWN]
-    parts.append(show.make_memories_table(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
+    parts.append(memory_lists.make_memory_list(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
     if len(memories) > _MAX_SHOWN and heading:
-        parts.append(Text(f"… and {len(memories) - _MAX_SHOWN:,} more; --json shows all", style="dim"))
-    return CommandResult({"memories": add_tags(memories, tags)}, Group(*parts))
+        parts.append(make_note(f"… and {len(memories) - _MAX_SHOWN:,} more; --json shows all"))
+    return CommandResult({"memories": _make_documents(memories, tags)}, stack(parts))
+
+
+def _make_documents(memories: Sequence[Memory], tags: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Return memories as documents with their tags."""
+    if not memories:
+        return []
+    from everhold.interfaces.shared.documents import add_tags  # most recalls have no pinned memories
+
+    return add_tags(memories, tags)
 
 
 def show_hits(call: Call, hits: Hits, minimum: float | None, recipe: str, hint: str, *, explain: bool) -> CommandResult:
     """Return hits with the pinned memories. `hint` follows the note that there are none."""
     is_limited = minimum or (minimum is None and get_recipe(recipe).minimum)
-    empty = (_NOTHING_RELEVANT if is_limited else show.NOTHING_FOUND) + hint
+    empty = (_NOTHING_RELEVANT if is_limited else memory_lists.NOTHING_FOUND) + hint
     pinned = hits.pinned
     tags = call.view.tags_of([memory.id for memory in pinned]) if pinned else {}
-    parts: list[RenderableType] = [show.make_hits_table(hits, call.zone, call.scope, empty=empty)]
+    parts: list[RenderableType] = [memory_lists.make_hit_list(hits, call.zone, call.scope, empty=empty)]
     if explain and hits:
-        parts += [Text(), show.make_why_table(hits, call.zone)]
+        from everhold.interfaces.cli import show
+
+        parts += [make_note(""), show.make_why_table(hits, call.zone)]
     if hits.approximate:
-        parts.append(Text("approximate: the scope is too large for an exact search", style="dim"))
+        parts.append(make_note("approximate: the scope is too large for an exact search"))
     if hits.cursor:
         parts.append(render_cursor(hits.cursor))
     if pinned:
-        parts += [Text("\npinned", style="bold"), show.make_memories_table(pinned, call.zone, tags, call.scope)]
+        parts += [make_note("\npinned", "bold"), memory_lists.make_memory_list(pinned, call.zone, tags, call.scope)]
     document = {
         "hits": hits.hits,
-        "pinned": add_tags(pinned, tags),
+        "pinned": _make_documents(pinned, tags),
         "cursor": hits.cursor,
         "approximate": hits.approximate,
     }
-    return CommandResult(document, Group(*parts))
+    return CommandResult(document, stack(parts))
 
 
-def render_cursor(cursor: str) -> Text:
-    return Text(f"next page: --cursor {cursor}", style="dim", overflow="fold")
+def render_cursor(cursor: str) -> TextList:
+    return make_note(f"next page: --cursor {cursor}")
 
 
 def show_memory(call: Call, memory: Memory) -> CommandResult:
     """Return a memory with all its fields."""
+    from everhold.interfaces.cli import show
+
     tags = call.view.tags_of([memory.id])
     values = {"id": memory.id, "text": memory.text, "kind": memory.kind, "tags": tags.get(memory.id, ()),
               "priority": memory.priority, **memory.__dict__}  # fmt: skip
-    return CommandResult(add_tags([memory], tags)[0], show.make_fields_table(values, call.zone))
+    return CommandResult(_make_documents([memory], tags)[0], show.make_fields_table(values, call.zone))
 
 
 def show_page(call: Call, page: Listing, empty: str) -> CommandResult:
     """Return one page of memories."""
     tags = call.view.tags_of([memory.id for memory in page])
-    parts: list[RenderableType] = [show.make_memories_table(page, call.zone, tags, call.scope, empty=empty)]
+    parts: list[RenderableType] = [memory_lists.make_memory_list(page, call.zone, tags, call.scope, empty=empty)]
     if page.cursor:
         parts.append(render_cursor(page.cursor))
-    return CommandResult({"memories": add_tags(page, tags), "cursor": page.cursor}, Group(*parts))
+    return CommandResult({"memories": _make_documents(page, tags), "cursor": page.cursor}, stack(parts))
 
 
 def show_number(number: int) -> CommandResult:
     """Return how many memories there are."""
-    return CommandResult({"count": number}, show.render_text(f"{number:,}"))
+    return CommandResult({"count": number}, make_note(f"{number:,}", ""))
 
 
 def show_revisions(call: Call, name: str, revisions: Sequence[Revision]) -> CommandResult:
     """Return the earlier versions of a memory."""
+    from everhold.interfaces.cli import show
+
     table = show.make_table("revision", "known", "reason", "text")
     for revision in revisions:
         known = f"{format_local(revision.known_from, call.zone)}\n{format_local(revision.known_to, call.zone)}"
@@ -95,5 +112,4 @@ def show_revisions(call: Call, name: str, revisions: Sequence[Revision]) -> Comm
             show.render_text(revision.reason or ""),
             show.render_text(revision.value.get("text", ""), 400),
         )
-    shown: RenderableType = table if revisions else Text(f"{name} was never changed", style="dim")
-    return CommandResult({"revisions": revisions}, shown)
+    return CommandResult({"revisions": revisions}, table if revisions else make_note(f"{name} was never changed"))

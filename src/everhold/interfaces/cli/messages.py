@@ -10,7 +10,7 @@ from rich.text import Text
 
 from everhold import Message
 from everhold.errors import InvalidInput
-from everhold.interfaces.cli import show
+from everhold.interfaces.cli import memory_lists
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.groups import OnlySession, read_filters
 from everhold.interfaces.cli.inputs import confirm, read_standard_input
@@ -57,7 +57,7 @@ def add(
     parts = [
         make_messages_table(added.messages),
         Text(f"\n{len(added.memories) or 'no'} {'fact' if len(added.memories) == 1 else 'facts'}", style="bold"),
-        show.make_memories_table(added.memories, call.zone, {}, call.scope, empty=""),
+        memory_lists.make_memory_list(added.memories, call.zone, {}, call.scope, empty=""),
     ]
     return CommandResult({"messages": added.messages, "memories": added.memories}, Group(*parts))
 

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from everhold.errors import NotFound, Remedy, Verb
-from everhold.interfaces.cli import show
+from everhold.interfaces.cli import memory_lists, show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.deleting import Hard, Preview, Yes, run_deletion
 from everhold.interfaces.cli.groups import Object
@@ -288,7 +288,8 @@ def known_at(
     """Find what was known when a cycle of a run began."""
     hits = _find_any(call, run_id).known_at(cycle, question)
     return CommandResult(
-        {"hits": hits.hits}, show.make_hits_table(hits, call.zone, call.scope, empty=show.NOTHING_RELEVANT)
+        {"hits": hits.hits},
+        memory_lists.make_hit_list(hits, call.zone, call.scope, empty=memory_lists.NOTHING_RELEVANT),
     )
 
 

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from everhold import View
-from everhold.interfaces.cli import show
+from everhold.interfaces.cli import memory_lists
 from everhold.interfaces.cli.call import Call, CommandResult
 from everhold.interfaces.shared.documents import document
 
@@ -88,7 +88,7 @@ def introduce(call: Call, *, terminal: bool) -> CommandResult:
     heading = f"Everhold remembers {len(read_conversation())} lines between Mia and her assistant."
     parts: list[RenderableType] = [Text(heading, style="bold"), Text("Asked, found, and why:", style="dim"), Text()]
     for question, hits in hits_by_question.items():
-        parts += [Text(f"?{question}", style="bold magenta"), show.make_answers_table(hits), Text()]
+        parts += [Text(f"?{question}", style="bold magenta"), memory_lists.make_answer_list(hits), Text()]
     parts.append(_render_next_step(terminal=terminal))
     answers = [
         {"question": question, "hits": [document(hit) for hit in hits]} for question, hits in hits_by_question.items()

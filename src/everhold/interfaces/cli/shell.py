@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from everhold.errors import Argument, InvalidInput, NotFound, Verb
-from everhold.interfaces.cli import sample, show
+from everhold.interfaces.cli import memory_lists, sample, show
 from everhold.interfaces.cli.call import Call, CommandResult, ShellLine, command, shell_line
 from everhold.interfaces.cli.commands import make_root
 from everhold.interfaces.cli.failures import FAILED, describe, spell_for_terminal
@@ -126,7 +126,9 @@ def answer(call: Call, line: str) -> CommandResult:
 def _recall(call: Call, question: str, note: str = "") -> CommandResult:
     hits = call.view.recall(question, k=_HITS)
     call.shown_ids = [hit.id for hit in hits]
-    table = show.make_hits_table(hits, call.zone, call.scope, why=True, empty=show.NOTHING_RELEVANT, numbered=True)
+    table = memory_lists.make_hit_list(
+        hits, call.zone, call.scope, why=True, empty=memory_lists.NOTHING_RELEVANT, numbered=True
+    )
     return CommandResult({"hits": hits.hits}, Group(table, Text(note, style="dim")) if note else table)
 
 

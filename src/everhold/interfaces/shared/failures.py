@@ -1,14 +1,13 @@
 """An error as an interface reports it: one sentence for people and one document for programs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from everhold.errors import Argument, EverholdError, Verb, format_value
-from everhold.values import Value
+from everhold.values import Value, value_class
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@value_class
 class Failure(Value):
     """What went wrong. `expected` is false for an error that Everhold did not raise on purpose."""
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from zoneinfo import ZoneInfo
 
 from everhold.errors import InvalidInput, format_value
-from everhold.interfaces.shared.times import parse_time
 from everhold.model import Memory
+from everhold.text.lazy_pattern import lazy_pattern
 
-_CONDITION = re.compile(r"\s*(?P<field>[\w.]+)\s*(?P<sign>!=|<=|>=|=|<|>|~)\s*(?P<value>.*)", re.DOTALL)
+_CONDITION = lazy_pattern(r"\s*(?P<field>[\w.]+)\s*(?P<sign>!=|<=|>=|=|<|>|~)\s*(?P<value>.*)", re.DOTALL)
 _SIGNS = {"~": "contains"}
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -53,6 +53,8 @@ def _convert_times(where: dict[str, Any], zone: ZoneInfo, option: str) -> dict[s
 def _convert_time(value: Any, zone: ZoneInfo, option: str) -> Any:
     match value:
         case str():
+            from everhold.interfaces.shared.times import parse_time  # most commands are given no time
+
             return parse_time(value, zone, option)
         case list():
             return [_convert_time(item, zone, option) for item in value]
@@ -94,6 +96,8 @@ def _parse_value(field: str, text: str, zone: ZoneInfo, option: str) -> Any:
     kind = _find_type(field)
     try:
         if kind is datetime:
+            from everhold.interfaces.shared.times import parse_time
+
             return parse_time(text, zone, f"{option} {field}")
         return _CONVERSIONS.get(kind, parse_scalar)(text)
     except (ValueError, KeyError) as error:

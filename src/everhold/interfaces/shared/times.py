@@ -8,11 +8,12 @@ from zoneinfo import ZoneInfo
 from everhold import clock
 from everhold.errors import InvalidInput
 from everhold.text.dates import find_time_spans
+from everhold.text.lazy_pattern import lazy_pattern
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = r"(\d{1,6}) ?(s|m|h|d|w|(?:second|minute|hour|day|week)s?)"
-_AHEAD, _AGO = re.compile(f"in {_DURATION}"), re.compile(f"{_DURATION} ago")
-_BARE = re.compile(_DURATION)
+_AHEAD, _AGO = lazy_pattern(f"in {_DURATION}"), lazy_pattern(f"{_DURATION} ago")
+_BARE = lazy_pattern(_DURATION)
 _FORMS = "2025-03-01, 2025-03-01T09:30, 2025-03-01T09:30+07:00, yesterday, '3 days ago' or 'in 3 days'"
 
 Direction = Literal["ago", "ahead"]

@@ -1,4 +1,7 @@
-"""What other threads want sent. Only the gateway's own thread uses its sockets; this wakes it up."""
+"""The queue of messages that other threads send through the gateway.
+
+ZeroMQ sockets must be used by one thread only. Other threads put messages into the queue and wake the gateway's thread.
+"""
 
 import socket
 import time
@@ -8,11 +11,12 @@ from typing import NamedTuple
 
 # Bounds memory while events are produced faster than they can be published. A thread that adds more waits.
 _MAX_ITEMS = 4096
-_FULL_SECONDS = 0.01
+# The time between two checks of a thread that waits for space in the queue.
+_POLL_SECONDS = 0.01
 
 
 class Reply(NamedTuple):
-    """The encoded reply to a request: which channel it came from, and which client sent it."""
+    """The encoded reply to a request. `channel` received the request, and `identity` is ZeroMQ's id of the client."""
 
     channel: int
     identity: bytes
@@ -20,14 +24,17 @@ class Reply(NamedTuple):
 
 
 class Publication(NamedTuple):
-    """A message for all subscribers of a topic."""
+    """An event for all subscribers of a topic."""
 
     topic: bytes
     body: bytes
 
 
 class OutgoingQueue:
-    """Replies and publications of other threads, in order. `reader` becomes readable when there are any."""
+    """Replies and publications from other threads, in the order in which they were added.
+
+    `reader` is a socket for the gateway's poller: it is readable while the queue may have items.
+    """
 
     def __init__(self) -> None:
         # A deque, because every reply passes here: `queue.Queue` takes longer than all the rest of this class.
@@ -40,23 +47,26 @@ class OutgoingQueue:
     def put(self, item: Reply | Publication) -> None:
         """Add an item; wait while the queue is full. After `close`, items are dropped."""
         while len(self._items) >= _MAX_ITEMS and not self._is_closed:
-            time.sleep(_FULL_SECONDS)
+            time.sleep(_POLL_SECONDS)
         if self._is_closed:
             return
-        # Several threads may add an item at the same time: then there are a few more than the limit.
+        # Threads that add items at the same time may exceed the limit by a few items.
         self._items.append(item)
-        # If the pipe is full, the reader is awake anyway. It may also have been closed in the meantime.
+        # One byte wakes the gateway's thread. If the socket's buffer is full, that thread is already awake. Another
+        # thread may have closed the socket in the meantime.
         with suppress(OSError):
             self._writer.send(b"\0")
 
     def take_all(self) -> list[Reply | Publication]:
-        """Return the waiting items."""
+        """Remove and return the items that are in the queue now."""
+        # Take the wake-up bytes before the items: a byte that arrives later wakes this thread again.
         with suppress(BlockingIOError):
             self.reader.recv(_MAX_ITEMS)
-        # Only as many as are waiting now, so that this ends although others are added.
+        # The number of items is read once, so that this ends although other threads keep adding items.
         return [self._items.popleft() for _ in range(len(self._items))]
 
     def close(self) -> None:
+        """Close the sockets. Items that are added later are dropped."""
         self._is_closed = True
         self.reader.close()
         self._writer.close()

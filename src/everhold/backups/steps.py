@@ -1,0 +1,86 @@
+"""Changes of a row whose times and earlier values are known, so that they can be undone."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+STAMPS = frozenset(
+    {"version", "updated_at", "last_updated_by_id", "is_deleted", "deleted_at", "deletion_id", "access_count",
+     "last_accessed", "strength"}
+)  # fmt: skip
+"""Columns that say nothing about a row's content, or that are changed without a new version."""
+ANYTHING = frozenset({"*"})
+LIVE: Mapping[str, Any] = {"is_deleted": False, "deleted_at": None, "deletion_id": None}
+
+
+class RowStep(NamedTuple):
+    """One change of a row.
+
+    `before` has the values of the changed columns before it, `versions` is by how much it raised the row's version.
+    `is_update` says whether it set `updated_at`. `unknown` are the changed columns whose earlier values are not known.
+    """
+
+    at: datetime
+    before: Mapping[str, Any]
+    versions: int = 1
+    is_update: bool = True
+    unknown: frozenset[str] = frozenset()
+
+
+class UndoneRow(NamedTuple):
+    """A row as it was at a moment, and its columns whose values of then are not known."""
+
+    values: dict[str, Any]
+    unknown: frozenset[str] = frozenset()
+
+
+def undo_steps(
+    values: Mapping[str, Any], steps: Sequence[RowStep], moment: datetime, updated_at: datetime | None
+) -> UndoneRow:
+    """Return a row as it was at a moment: without the steps after it. The steps are in the order of their times.
+
+    `updated_at` is the row's time of update before the first step.
+    """
+    state, unknown = dict(values), frozenset[str]()
+    undone = [step for step in reversed(steps) if step.at > moment]
+    for step in undone:
+        state.update(step.before)
+        unknown = (unknown - step.before.keys()) | step.unknown
+    if "version" in state:
+        state["version"] -= sum(step.versions for step in undone)
+    if any(step.is_update for step in undone):
+        kept = [step.at for step in steps if step.is_update and step.at <= moment]
+        state["updated_at"] = max(kept, default=updated_at)
+    return UndoneRow(state, unknown)
+
+
+def add_visible_steps(
+    values: Mapping[str, Any], earlier: Mapping[str, Any] | None, steps: Sequence[RowStep], since: datetime
+) -> list[RowStep]:
+    """Return the steps of a row with those that the row itself shows: its deletion, and its last update.
+
+    What the last update has changed is known if nothing else was changed since the earlier backup's row.
+    """
+    known = list(steps)
+    deleted_at, updated_at = values.get("deleted_at"), values.get("updated_at")
+    if values.get("is_deleted") and deleted_at is not None and deleted_at > since:
+        known.append(RowStep(deleted_at, LIVE, is_update=False))
+    first = earlier["updated_at"] if earlier is not None and "updated_at" in earlier else values.get("created_at")
+    is_shown = any(step.is_update and step.at == updated_at for step in known)
+    if updated_at is not None and updated_at != first and updated_at > since and not is_shown:
+        known.append(_make_update_step(values, earlier, known, updated_at))
+    return sorted(known, key=lambda step: (step.at, not step.is_update))
+
+
+def _make_update_step(
+    values: Mapping[str, Any], earlier: Mapping[str, Any] | None, known: Sequence[RowStep], at: datetime
+) -> RowStep:
+    if at == values.get("deleted_at"):
+        return RowStep(at, {})  # a deletion that has checked the version
+    has_others = any(step.before.keys() - STAMPS for step in known)
+    if earlier is None or has_others:
+        return RowStep(at, {}, unknown=ANYTHING)
+    before = {name: value for name, value in earlier.items() if name not in STAMPS}
+    if "last_updated_by_id" in earlier:
+        before["last_updated_by_id"] = earlier["last_updated_by_id"]
+    return RowStep(at, before)

@@ -1,0 +1,195 @@
+"""Takes one row back to a time between two backups, and says whether it then is exactly what it was."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from everhold.backups.journal import Journal, list_change_steps
+from everhold.backups.steps import STAMPS, RowStep, UndoneRow, add_visible_steps, undo_steps
+from everhold.model.memory import REPEATABLE_KINDS
+from everhold.schema.table import TENANT, Table
+
+_Values = Mapping[str, Any]
+_HASHED = frozenset({"text", "content", "kind", "namespace"})
+_READ = ("access_count", "last_accessed")
+_MOVED = ("archived_messages", "archived_at", "unarchived_at")
+HashMemory = Callable[[_Values], bytes | None]
+
+
+class RowSource(StrEnum):
+    """What a row is: exact, exact but for how often it was read, or approximately that of a backup."""
+
+    EXACT = "exact"
+    READ_LATER = "read_later"
+    EARLIER = "earlier"
+    LATER = "later"
+
+
+class ChosenRow(NamedTuple):
+    """The values of a row at the time."""
+
+    values: dict[str, Any]
+    source: RowSource
+
+
+def has_same_content(first: _Values, second: _Values) -> bool:
+    """Return whether two rows say the same, apart from when and how often they were changed."""
+    return all(value == second[name] for name, value in first.items() if name not in STAMPS)
+
+
+@dataclass
+class TakeBack:
+    """Takes rows back to a time, with what the later backup tells about the changes since the earlier one."""
+
+    journal: Journal
+    at: datetime
+    hash_memory: HashMemory
+    moved: set[tuple[str, str]] = field(default_factory=set)
+    """The sessions whose messages were moved to cold storage or back after the time."""
+
+    def choose(self, table: Table, values: dict[str, Any], earlier: dict[str, Any] | None) -> ChosenRow | None:
+        """Return a row of the later backup as it was at the time, or None if it was not there."""
+        if "created_at" not in values:
+            same = earlier is not None and earlier == values
+            return ChosenRow(values, RowSource.EXACT if same else RowSource.LATER)
+        if table.name == "session_archives" and (values[TENANT], values["session_id"]) in self.moved:
+            return ChosenRow(values, RowSource.LATER)
+        if _find_addition(values, earlier) > self.at:
+            return None if earlier is None else self.choose_missing(table, earlier, until=values["created_at"])
+        if table.name == "sessions" and self._was_moved(values, earlier):
+            return ChosenRow(values, RowSource.LATER) if earlier is None else ChosenRow(earlier, RowSource.EARLIER)
+        if table.name == "memory_tags" and earlier is not None and earlier["created_at"] != values["created_at"]:
+            earlier = None  # removed and added again
+        return self._choose_then(table, values, earlier)
+
+    def _choose_then(self, table: Table, values: dict[str, Any], earlier: dict[str, Any] | None) -> ChosenRow:
+        steps = add_visible_steps(values, earlier, self._list_steps(table, values, earlier), self.journal.since)
+        then, unknown = self._undo(table, values, steps, earlier)
+        if self._is_exact(table, values, steps, earlier) and not unknown:
+            return self._choose_reads(table, then, values, earlier)
+        is_journalled = table.name in ("memories", "sessions", "blocks")
+        if earlier is not None and not is_journalled and any(step.at > self.at for step in steps):
+            return ChosenRow(earlier, RowSource.EARLIER)
+        return ChosenRow(then, RowSource.LATER)
+
+    def choose_missing(self, table: Table, values: dict[str, Any], until: datetime | None = None) -> ChosenRow | None:
+        """Return a row that only the earlier backup has, or None if it was removed before the time.
+
+        `until` is when the row was added again, if it was.
+        """
+        removals = self._list_removals(table, values)
+        known = [at for at in removals if self.journal.since < at and (until is None or at < until)]
+        if known and max(known) <= self.at:
+            return None
+        is_unchanged = table.name == "memory_tags" and not self.journal.was_hidden(*_list_memories(table, values))
+        is_exact = bool(known) and min(known) > self.at and is_unchanged
+        return ChosenRow(values, RowSource.EXACT if is_exact else RowSource.EARLIER)
+
+    def _list_removals(self, table: Table, values: _Values) -> Sequence[datetime]:
+        journal, organization = self.journal, values.get(TENANT)
+        moments: Sequence[datetime | None] = ()
+        if organization is None:
+            return ()
+        if table.name == "memories":
+            moments = [journal.purged.get((organization, values["id"]))]
+        elif table.name == "changes":  # purged with the memories that it names
+            moments = [journal.purged.get((organization, name)) for name in values["memory_ids"]]
+        elif table.name == "memory_tags":
+            moments = journal.tagged.get((organization, values["memory_id"]), ())
+        elif table.name == "memory_relationships":
+            pair = f"{values['source_memory_id']} {values['relationship_type']} {values['target_memory_id']}"
+            moments = [journal.unlinked.get((organization, name)) for name in (values["id"], pair)]
+        purges = (journal.purged.get(memory) for memory in _list_memories(table, values))
+        return [moment for moment in (*moments, *purges) if moment is not None]
+
+    def _list_steps(self, table: Table, values: _Values, earlier: _Values | None) -> Sequence[RowStep]:
+        match table.name:
+            case "memories":
+                return self.journal.list_memory_steps(values, earlier)
+            case "blocks":
+                return self.journal.list_block_steps(values)
+            case "sessions":
+                return self.journal.list_session_steps(values, earlier)
+            case "changes":
+                return list_change_steps(values)
+        return self.journal.list_deletion_steps(values, *_list_memories(table, values))
+
+    def _was_moved(self, values: _Values, earlier: _Values | None) -> bool:
+        """Return whether messages of a session may have been in another place at the time."""
+        moved_at = [values[name] for name in _MOVED[1:] if values[name] is not None]
+        is_same = earlier is not None and all(values[name] == earlier[name] for name in _MOVED)
+        if is_same or (not moved_at and not values["archived_messages"]):
+            return False
+        if earlier is None:
+            self.moved.add((values[TENANT], values["id"]))
+        return True
+
+    def _undo(self, table: Table, values: _Values, steps: Sequence[RowStep], earlier: _Values | None) -> UndoneRow:
+        base = values["created_at"] if earlier is None else earlier["updated_at"]
+        then = undo_steps(values, steps, self.at, base)
+        if table.name != "memories" or not any(step.at > self.at and step.before.keys() & _HASHED for step in steps):
+            return then
+        return self._restore_hash(values, then)
+
+    def _restore_hash(self, values: _Values, then: UndoneRow) -> UndoneRow:
+        """Return a memory with the hash that its text had."""
+        if values["hash"] is not None and values["hash"] != self.hash_memory(values):
+            return then._replace(unknown=then.unknown | {"hash"})  # encrypted
+        if values["hash"] is None and values["kind"] not in REPEATABLE_KINDS:
+            return then._replace(unknown=then.unknown | {"hash"})  # another memory has the text now
+        state = then.values
+        hashed = None if state["kind"] in REPEATABLE_KINDS else self.hash_memory(state)
+        return then._replace(values=state | {"hash": hashed})
+
+    def _is_exact(self, table: Table, values: _Values, steps: Sequence[RowStep], earlier: _Values | None) -> bool:
+        """Return whether all changes of a row are known: undone, they lead to the row that the earlier backup has."""
+        if earlier is not None and any(
+            earlier[reference.columns[0]] is not None and values[reference.columns[0]] is None
+            for reference in table.references
+            if reference.on_delete == "set_null"
+        ):
+            return False  # what the row mentions was purged, at a time that is not known
+        since = self.journal.since
+        if earlier is not None:
+            origin = undo_steps(values, steps, since, earlier["updated_at"]).values
+            if table.name == "memories":
+                origin |= {name: earlier[name] for name in (*_READ, "hash")}
+            if origin == earlier:
+                return True
+        elif _find_addition(values, None) > since:
+            # A session that begins with a message is changed at the time at which it was added.
+            begin = values["created_at"] - timedelta.resolution
+            origin = undo_steps(values, steps, begin, values["created_at"]).values
+            if origin["version"] == 1 and not origin["is_deleted"] and origin.get("strength", 1.0) == 1.0:
+                return True
+        # What came before the last change does not matter if that was before the time, and can be seen.
+        is_settled = not any(step.at > self.at for step in steps)
+        is_released = table.name == "memories" and values["hash"] is None and values["kind"] not in REPEATABLE_KINDS
+        is_old = earlier is not None or _find_addition(values, None) > since
+        return is_settled and is_old and not is_released and not self.journal.may_have_restored(str(values.get(TENANT)))
+
+    def _choose_reads(self, table: Table, then: dict[str, Any], values: _Values, earlier: _Values | None) -> ChosenRow:
+        """Return a row with how often it was read until the time, as far as that is known."""
+        if table.name != "memories":
+            return ChosenRow(then, RowSource.EXACT)
+        if earlier is not None and all(earlier[name] == values[name] for name in _READ):
+            return ChosenRow(then, RowSource.EXACT)
+        if values["last_accessed"] is None or values["last_accessed"] <= self.at:
+            return ChosenRow(then, RowSource.EXACT)
+        reads = {name: earlier[name] for name in _READ} if earlier else {"access_count": 0, "last_accessed": None}
+        return ChosenRow(then | reads, RowSource.READ_LATER)
+
+
+def _find_addition(values: _Values, earlier: _Values | None) -> datetime:
+    """Return when a row was added: a row that was never changed says it, even if its own time is in the past."""
+    is_unchanged = earlier is None and values.get("version") == 1 and values.get("updated_at") is not None
+    addition: datetime = max(values["created_at"], values["updated_at"]) if is_unchanged else values["created_at"]
+    return addition
+
+
+def _list_memories(table: Table, values: _Values) -> list[tuple[str, str]]:
+    """Return the memories that a row is deleted and restored with."""
+    columns = [reference.columns[0] for reference in table.references if reference.target == "memories"]
+    return [(values[TENANT], values[column]) for column in columns]

@@ -1,0 +1,49 @@
+"""The parts of the session verbs. Most processes use no sessions, so their modules are imported when they are used."""
+
+import threading
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from everhold.encryption.deps import Encryption
+    from everhold.ports.records import Records
+    from everhold.remember.scope_rows import ScopeRows
+    from everhold.sessions.deps import SessionDeps
+    from everhold.settings import Settings
+
+
+class SessionParts:
+    """What the session verbs use, made once, when the first of them is called. Thread-safe."""
+
+    def __init__(self, make: "Callable[[], SessionDeps]") -> None:
+        self._make = make
+        self._made: SessionDeps | None = None
+        self._making = threading.Lock()
+
+    def get(self) -> "SessionDeps":
+        """Return the dependencies of the session verbs."""
+        if self._made is None:
+            with self._making:
+                if self._made is None:
+                    self._made = self._make()
+        return self._made
+
+    def close(self) -> None:
+        """Close the session cache, if it was made."""
+        if self._made is not None:
+            self._made.cache.close()
+
+
+def make_session_deps(
+    settings: "Settings", records: "Records", scope_rows: "ScopeRows", encryption: "Encryption | None"
+) -> "SessionDeps":
+    """Return what the session verbs use. It does not yet index messages or update episodes."""
+    from everhold.blob_places import make_archive_files
+    from everhold.optional_parts import make_session_cache
+    from everhold.sessions.deps import SessionDeps
+
+    sessions = make_session_cache(settings, records, encryption)
+    find_files = cache(partial(make_archive_files, settings, records, None if encryption is None else encryption.keys))
+    limit, interface = settings.text_bytes, settings.interface
+    return SessionDeps(records, scope_rows, sessions, limit, interface, find_archive_files=find_files)
