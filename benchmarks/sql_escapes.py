@@ -48,7 +48,7 @@ CANARY: Final = "canary7f3a91"
 LIMITS: Final = QueryLimits(seconds=1.5, megabytes=256, cpu_seconds=5, rows=1000, result_megabytes=8)
 _ROWS: Final = 2_000
 # Uploaded files, then connected databases. `make connections` downloads MariaDB, so `all` leaves it out.
-_ENGINES: Final = ("duckdb", "sqlite", "postgres", "duckdb_connection", "sqlite_connection")
+_ENGINES: Final = ("duckdb", "sqlite", "postgres", "duckdb_connection", "sqlite_connection", "adbc_connection")
 _MARIADB: Final = "mysql"
 
 
@@ -131,7 +131,7 @@ def build_world(engine: str, server_url: str | None = None) -> Iterator[World]:
 
 
 def _connect(url: str) -> DatabaseTables:
-    return DatabaseTables(parse_address(url), hosts=("localhost",))
+    return DatabaseTables(parse_address(url, ["adbc"]), hosts=("localhost",))
 
 
 def _write_files(folder: Path, engine: str, server_url: str | None) -> DataSet:
@@ -156,8 +156,9 @@ def _write_files(folder: Path, engine: str, server_url: str | None) -> DataSet:
     with sqlite3.connect(folder / "orders.sqlite") as connection:
         connection.execute("CREATE TABLE orders (id INTEGER, name TEXT)")
         connection.executemany("INSERT INTO orders VALUES (?, ?)", [(i, f"order {i}") for i in range(_ROWS)])
-    if engine == "sqlite_connection":
-        return _connect(f"sqlite:///{folder / 'orders.sqlite'}")
+    if engine in ("sqlite_connection", "adbc_connection"):
+        driver = "adbc+" if engine == "adbc_connection" else ""
+        return _connect(f"{driver}sqlite:///{folder / 'orders.sqlite'}")
     return SqliteTables(str(folder / "orders.sqlite"))
 
 

@@ -20,7 +20,8 @@ BOMBS = {"duckdb": 10, "sqlite": 10, "postgres": 4}
 
 
 # The files of connections are read by the same engines as uploaded ones. MariaDB is attacked by `make connections`.
-ENGINES = ("duckdb", "sqlite", "postgres", *(("duckdb_connection", "sqlite_connection") if IS_EXHAUSTIVE else ()))
+CONNECTIONS = ("duckdb_connection", "sqlite_connection", "adbc_connection")
+ENGINES = ("duckdb", "sqlite", "postgres", *(CONNECTIONS if IS_EXHAUSTIVE else ()))
 
 
 @pytest.fixture(params=ENGINES)

@@ -14,6 +14,7 @@ import pytest
 
 from everhold import Answer, AnswerStatus, Everhold, View
 from everhold.ask.guard import check_statement
+from everhold.ask.language_model.record import ModelRecord
 from everhold.errors import InvalidInput, InvalidSettings
 from everhold.model import AccessLog, QueryPattern, QueryRun
 from everhold.schema.operations import Put
@@ -246,6 +247,55 @@ def test_a_follow_up_of_a_model_is_read_by_the_model(shop: View, endpoint: ChatE
     assert answer.sql.startswith("SELECT COUNT(*) FROM orders WHERE country")
     assert '"earlier_question": "What is the churn in France?"' in endpoint.prompts[1]
     assert "country = 'France'" in endpoint.prompts[1]
+
+
+# how far a model is believed
+
+
+def make_judged_run(number: int, feedback: str, user: str = "bob", **metadata: Any) -> QueryRun:
+    known = {"origin": "model", "language_model": {"model": "tiny"}, "user": user}
+    return make_row(
+        QueryRun, "default", f"judged-{user}-{number}", project_id="shop", session_id=None, pattern_id=None,
+        feedback=feedback, sql="SELECT 1", metadata={**known, **metadata},
+    )  # fmt: skip
+
+
+def test_verdicts_say_how_far_a_model_is_believed(store: Store, shop: View, endpoint: ChatEndpoint) -> None:
+    runs = [make_judged_run(number, "confirmed") for number in range(8)]
+    runs.append(make_judged_run(8, "chosen", right_sql="SELECT 1"))
+    runs.append(make_judged_run(9, "corrected", right_sql="SELECT 2"))
+    # These say nothing about the model alone, or are not about it.
+    runs.append(make_judged_run(10, "confirmed", confirmed_by_another=True))
+    runs.append(make_judged_run(11, "confirmed", origin="rules"))
+    runs.append(make_judged_run(12, "rejected", language_model={"model": "other"}))
+    records_of(store.opened[0]).commit([Put(run) for run in runs])
+    bob = store.opened[0].scope(project="shop", user="bob")
+
+    endpoint.script = ["SELECT count(*) FROM orders WHERE amount > 100"] * 3
+    answer = bob.ask(UNSURE)
+    assert answer.confidence == (6 + 9) / (10 + 10)
+    judged = "9 of 10 of its answers that were judged were right"
+    assert answer.assumptions[0] == f"the language model 'tiny' wrote the statement; {judged}"
+    items = {item.text: item for item in bob.learned() if item.kind == "model"}
+    assert (items["tiny"].wins, items["tiny"].losses, items["tiny"].status, items["tiny"].why) == (
+        9, 1, "active", judged,
+    )  # fmt: skip
+    assert items["tiny"].meaning == "its statements are right with a chance of 0.75"
+    assert (items["other"].status, items["other"].losses) == ("held back", 1)
+
+    bob.reject(answer.query)
+    assert bob.ask("What is the churn of the web?").confidence == round(15 / 21, 4)
+    assert shop.ask("What is the churn of the web?").confidence == 0.6, "verdicts of another user do not count"
+
+
+RECORDS = [
+    (0, 0, 0.6), (4, 0, 0.6), (0, 4, 0.6), (5, 0, 0.7333), (3, 2, 0.6), (0, 5, 0.4), (0, 40, 0.35), (200, 0, 0.85),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong", "confidence"), RECORDS)
+def test_a_few_verdicts_change_little(right: int, wrong: int, confidence: float) -> None:
+    assert ModelRecord(right, wrong).confidence == confidence
 
 
 # a model that fails

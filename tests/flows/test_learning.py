@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from everhold import AnswerStatus, Everhold, View
+from everhold import AnswerStatus, Everhold, LearnedItem, View
 from everhold.errors import InvalidInput, NotFound, QueryError, StatementRefused
 from everhold.model import QueryLesson, QueryPattern, QueryRun
 from everhold.schema.operations import Patch
@@ -118,6 +118,30 @@ def test_a_rejected_reading_comes_last(shop: View) -> None:
     assert other.confidence < answer.confidence
 
 
+def test_a_reading_that_ignores_words_does_not_replace_a_rejected_one(shop: View) -> None:
+    question = "amounts of France"
+    answer = shop.ask(question)
+    assert answer.table.rows == ((35,),)
+    shop.reject(answer.query)
+    again = shop.ask(question)
+    assert "France" in again.sql
+    if again.sql == answer.sql:
+        assert again.assumptions[-1] == "this answer was rejected before"
+
+
+def test_a_verdict_that_is_repeated_counts_once(shop: View) -> None:
+    teach(shop)
+    query = shop.ask("how much moolah came from France").query
+    assert shop.confirm(query).learned
+    assert shop.confirm(query).learned == ()
+    assert {item.wins for item in shop.learned() if item.kind == "pattern"} == {2}
+    for item in shop.learned():
+        shop.forget_learned(item.id)
+    assert shop.confirm(query).learned, "what was revoked can be taught again"
+    shop.reject(query)
+    assert shop.reject(query).learned == ()
+
+
 def test_a_later_confirmation_outranks_a_rejection(shop: View) -> None:
     question = "What is the total amount in 2025?"
     answer = shop.ask(question)
@@ -187,8 +211,9 @@ def test_a_correction_that_does_not_run_teaches_nothing(shop: View) -> None:
 
 def test_wrong_arguments_are_refused(shop: View) -> None:
     query = shop.ask("purple elephants").query
-    with pytest.raises(InvalidInput, match="this question was not answered"):
-        shop.confirm(query)
+    for judge in (shop.confirm, shop.reject):
+        with pytest.raises(InvalidInput, match="this question was not answered"):
+            judge(query)
     with pytest.raises(InvalidInput, match="either a statement or a choice"):
         shop.correct(query)
     with pytest.raises(NotFound, match="no query 'qry_none'"):
@@ -259,3 +284,96 @@ def test_what_was_learned_is_exported(engine: Everhold, shop: View, tmp_path: Pa
         copied = other.scope(project="shop")
         upload(copied, tmp_path, ORDERS)
         assert copied.ask("how much moolah came from France").table.rows == ((35,),)
+
+
+LINES = """order_id,channel,country,price,quantity,ordered_on
+1,web,Spain,20,2,2025-01-10
+2,web,France,35,1,2025-02-11
+3,store,Spain,15,3,2025-02-20
+4,web,Spain,30,1,2024-12-01
+"""
+TURNOVER = "SELECT country, sum(price * quantity) FROM orders GROUP BY country"
+
+
+@pytest.fixture
+def sales(engine: Everhold, tmp_path: Path) -> View:
+    return upload(engine.scope(project="sales"), tmp_path, LINES)
+
+
+def find_metric(view: View) -> LearnedItem | None:
+    return next((item for item in view.learned() if item.kind == "metric"), None)
+
+
+def test_a_metric_is_learned_used_shown_and_revoked(sales: View) -> None:
+    teach(sales, "turnover by country", TURNOVER)
+    metric = find_metric(sales)
+    assert metric is not None
+    assert (metric.text, metric.meaning) == ("turnover", "sum(orders.price * orders.quantity)")
+    assert metric.why == "answers 'turnover by country', breaks none of 1 replayed"
+    answer = sales.ask("turnover per channel in 2024")
+    assert answer.table.rows == ((30, "web"),)
+    assert [column.title for column in answer.table.columns] == ["turnover", "channel"]
+    assert sales.ask("turnover of Spain").table.rows == ((115,),)
+    sales.confirm(sales.ask("which country has the highest turnover").query)
+    metric = find_metric(sales)
+    assert metric is not None
+    assert (metric.wins, metric.losses) == (2, 0)
+    for item in sales.learned():
+        sales.forget_learned(item.id)
+    assert sales.ask("turnover of Spain").table.rows != ((115,),)
+
+
+def test_a_metric_is_defined_by_its_name_and_its_statement(sales: View) -> None:
+    query = sales.ask("turnover").query
+    sales.correct(query, sql="SELECT sum(price * quantity) FROM orders")
+    assert sales.ask("turnover of France").table.rows == ((35,),)
+
+
+def test_a_metric_is_followed_by_fragments(sales: View) -> None:
+    teach(sales, "turnover by country", TURNOVER)
+    for question in ("turnover per country", "turnover by country"):
+        answer = sales.ask(question)
+        again = sales.ask("only in 2025", after=answer.earlier)
+        assert {frozenset(row) for row in again.table.rows} == {frozenset({35, "France"}), frozenset({85, "Spain"})}
+        assert [item.kind for item in sales.confirm(again.query).learned] == ["metric"], "a fragment is no pattern"
+
+
+def test_a_wrong_metric_is_retired_by_one_rejection(sales: View) -> None:
+    teach(sales, "turnover by country", TURNOVER)
+    sales.reject(sales.ask("turnover of Spain").query)
+    metric = find_metric(sales)
+    assert metric is not None
+    assert metric.status == "retired"
+    assert "quantity" not in sales.ask("turnover of France").sql
+
+
+def test_a_metric_waits_while_its_columns_are_gone(sales: View, tmp_path: Path) -> None:
+    teach(sales, "turnover by country", TURNOVER)
+    upload(sales, tmp_path, LINES.replace("quantity", "items"))
+    sales.ask("turnover of Spain")
+    assert [item.status for item in sales.learned() if item.kind == "metric"] == ["quarantined"]
+    upload(sales, tmp_path, LINES)
+    assert sales.ask("turnover of Spain").table.rows == ((115,),)
+
+
+def test_a_stored_formula_passes_the_guard_at_every_use(engine: Everhold, sales: View) -> None:
+    teach(sales, "turnover by country", TURNOVER)
+    records = records_of(engine)
+    [row] = records.scan(QueryLesson, "default")
+    formulas = ("(SELECT content FROM read_text('/etc/passwd'))", "length(getenv('HOME'))", "not SQL (((")
+    for sql in formulas:
+        meaning = {**row.meaning, "formula": {**row.meaning["formula"], "sql": sql, "columns": []}}
+        records.commit([Patch(QueryLesson, ("default", row.id), {"meaning": meaning})])
+        answer = sales.ask("turnover of Spain")
+        assert "passwd" not in answer.sql
+        assert "getenv" not in answer.sql.lower()
+
+
+def test_what_is_confirmed_later_in_a_conversation_is_learned(engine: Everhold, shop: View) -> None:
+    chat = engine.scope(project="shop", user="ana", session="s1")
+    chat.ask("number of orders per channel")
+    teach(chat)
+    assert chat.ask("how much moolah came from France").table.rows == ((35,),)
+    fragment = chat.ask("and from Spain?")
+    assert fragment.table.rows == ((65,),)
+    assert chat.confirm(fragment.query).learned == ()

@@ -40,7 +40,9 @@ def test_wrong_verdicts_are_refused(shop: Run) -> None:
     query = shop("ask", "How many orders?", *PROJECT, "--json").document["query"]
     refused = shop("ask", "correct", query, "--sql", "DELETE FROM orders", *PROJECT)
     assert (refused.code, "only queries are allowed" in refused.err) == (2, True)
-    assert "pass sql or choice" in shop("ask", "correct", query, *PROJECT).err
+    assert "pass --sql or --choice" in shop("ask", "correct", query, *PROJECT).err
+    assert "`everhold ask learned` lists what" in shop("ask", "forget-learned", "lsn_none", *PROJECT).err
+    assert "everhold ask correct teaches" in shop("ask", "purple elephants", *PROJECT).out.replace("\n", " ")
     assert "no query 'qry_none' in this scope" in shop("ask", "reject", "qry_none", *PROJECT).err
     assert shop("ask", "reject", query, *PROJECT).out.startswith("rejected: How many orders?")
     assert "Commands" in shop("ask", "--help").out

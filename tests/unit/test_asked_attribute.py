@@ -4,7 +4,7 @@ import pytest
 
 from everhold.recall.asked_attribute import AttributeEvidence, measure_evidence
 from everhold.recall.intent import read_intent
-from everhold.recall.lexicon import get_lexicon, split_phrase
+from everhold.recall.lexicon import Phrase, PhraseIndex, TextWord, get_lexicon, split_phrase
 from everhold.recall.text_reading import read_text
 
 TYPES = {"none", "name", "person", "place", "title", "language", "number", "code", "phone", "email", "date", "time"}
@@ -14,12 +14,24 @@ def measure(question: str, text: str) -> AttributeEvidence:
     return measure_evidence(read_text(text), read_intent(question).asked)
 
 
+def list_phrases(index: PhraseIndex) -> list[Phrase]:
+    return [phrase for by_second in index.values() for phrases in by_second.values() for phrase in phrases]
+
+
+def index_all_asks() -> PhraseIndex:
+    lexicon = get_lexicon()
+    return lexicon.index_asks([TextWord(first, first) for first in lexicon.asks_by_first_word])
+
+
+def test_phrases_that_ask_have_neither_names_nor_numbers() -> None:
+    """`read_asked_attribute` does not tell which words of a question are some."""
+    assert {"@", "0"}.isdisjoint(stem for phrase in list_phrases(index_all_asks()) for stem in phrase.stems)
+
+
 def test_every_attribute_has_phrases_and_known_types_of_value() -> None:
     lexicon = get_lexicon()
-    asks = {first: lexicon.find_asks(first) for first in lexicon.asks_by_first_word}
-    for phrases in (asks, lexicon.states, lexicon.hints):
-        used = {phrase.attribute for group in phrases.values() for phrase in group}
-        assert used == set(lexicon.attributes.values())
+    for phrases in (index_all_asks(), lexicon.states, lexicon.hints):
+        assert {phrase.attribute for phrase in list_phrases(phrases)} == set(lexicon.attributes.values())
     assert all(types and types <= TYPES for types in lexicon.values.values())
 
 

@@ -108,3 +108,30 @@ def test_drivers_of_sqlalchemy_are_allowed_by_name() -> None:
 )
 def test_hosts(host: str, address: str, allowed: list[str], expected: bool) -> None:
     assert is_allowed(host, ip_address(address), allowed) == expected
+
+
+ADBC = ["adbc"]
+
+
+def test_drivers_of_adbc_are_written_like_built_in_connections() -> None:
+    file = parse_address("adbc+sqlite:////data/shop.sqlite", ADBC)
+    assert (file.driver, file.dialect, file.database, file.is_file) == ("adbc", "sqlite", "/data/shop.sqlite", True)
+    server = parse_address(f"adbc+postgresql://r:{SECRET}@h:5433/shop?sslmode=require", ["adbc+postgresql"])
+    assert (server.driver, server.dialect, server.host, server.port) == ("adbc", "postgres", "h", 5433)
+    assert (str(server), has_secret(server)) == ("adbc+postgresql://r@h:5433/shop", True)
+    other = parse_address(f"adbc+trino://r:{SECRET}@h/shop", ADBC)
+    assert (other.driver, other.dialect, str(other)) == ("adbc", "trino", "adbc+trino://r@h/shop")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "adbc+sqlite://x",
+        "adbc+sqlite:///a?mode=rw",
+        "adbc+postgresql://r@h/x?options=-crole%3Dx",
+        "adbc+postgresql://h/x",
+    ],
+)
+def test_parameters_that_lead_elsewhere_are_refused_for_adbc_too(url: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_address(url, ADBC)

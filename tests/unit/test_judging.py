@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from everhold.recall.asked_attribute import AskedAttribute
 from everhold.recall.intent import Intent
 from everhold.recall.judging import (
     FEW_CANDIDATES,
@@ -20,7 +21,7 @@ from everhold.recall.judging import (
     find_bounds,
     judge,
 )
-from everhold.recall.measures import GROUPS, Candidates, QuestionProfile, measure_chance, measure_shares
+from everhold.recall.measures import GROUPS, ROWS, UPDATE_ROWS, Candidates, QuestionProfile
 from everhold.recall.question import Question
 from everhold.recall.signals import DAY
 from everhold.recall.text_features import CHANGE
@@ -55,7 +56,7 @@ def make_candidates(**changed: Any) -> Candidates:
     return made._replace(**changed)
 
 
-def make_profile(intent: Intent = Intent()) -> QuestionProfile:  # noqa: B008
+def make_profile(intent: Intent = Intent(asked=AskedAttribute(1))) -> QuestionProfile:  # noqa: B008
     shares = np.array([[0.5, 0.5], [0.5, 0.5]])
     return QuestionProfile(intent, shares, None, 2, 2, 0.0, timed=False, anchored=False, now=NOW)
 
@@ -145,7 +146,7 @@ def test_what_is_linked_to_the_best_stays_behind_it() -> None:
 def test_the_weights_depend_on_the_number_of_candidates(size: int) -> None:
     candidates = Candidates(*(column[:size] for column in make_candidates()[:-1]), make_candidates().holds[:, :size])
     judgement = judge(candidates, make_profile())
-    assert judgement.chance == choose_chance(WEIGHTS, size)
+    assert judgement.chance.weights.tolist() == choose_chance(WEIGHTS, size).weights.tolist()
     low, high = sorted((WEIGHTS.chance.base, WEIGHTS.chance_among_few.base))
     expected = {FEW_CANDIDATES: WEIGHTS.chance_among_few.base, MAX_JUDGED: WEIGHTS.chance.base}
     assert judgement.chance.base == expected.get(size, judgement.chance.base)
@@ -176,10 +177,12 @@ def test_explanations_add_up(similarity_of_newer: float) -> None:
 
 
 def test_every_measure_has_a_weight_and_a_group() -> None:
-    candidates, profile = make_candidates(), make_profile()
-    measures = measure_chance(candidates, profile, measure_shares(candidates, profile), candidates.totals, [0, 1], 0.4)
-    weights = {*WEIGHTS.chance.weights, *WEIGHTS.chance_among_few.weights}
-    assert set(measures) == weights == set(GROUPS)
+    is_weighed = (WEIGHTS.chance.weights != 0) | (WEIGHTS.chance_among_few.weights != 0)
+    assert {name for name, row in ROWS.items() if is_weighed[row]} == set(GROUPS)
+    is_used = is_weighed | (WEIGHTS.topic != 0)
+    assert is_used.all()
+    assert (WEIGHTS.update != 0).all()
+    assert len(WEIGHTS.update) == len(UPDATE_ROWS)
 
 
 def ask(times: tuple[tuple[int, int], ...] = (), **intent: bool) -> Question:

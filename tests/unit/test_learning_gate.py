@@ -2,61 +2,25 @@
 
 import sqlite3
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from everhold.adapters.sqlite_files.reader import run_query
-from everhold.ask.guard import check_statement
-from everhold.ask.learning.answering import LearnedMemory, rank_readings
-from everhold.ask.learning.gate import ReplayGate
-from everhold.ask.learning.patterns import QuestionContext
-from everhold.ask.learning.teaching import LearnedStatus, Teaching, teach_pair
+from everhold.ask.learning.teaching import LearnedStatus
 from everhold.ask.lessons import Lessons, TaughtJoin
-from everhold.ask.results import Rows
 from everhold.ask.schema import ColumnRef
-from everhold.errors import StatementRefused, StoreError
-from tests.unit.ask_shop import TODAY, make_shop, open_shop
+from tests.unit.ask_shop import TODAY, make_shop
+from tests.unit.taught_shop import TaughtShop
 
 IN_FRANCE = "SELECT count(*) FROM customers WHERE country = 'France'"
 
 
-class Shop:
-    """A shop, its memory, and a gate that runs statements on its file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.memory = path, LearnedMemory()
-        reader = open_shop(path)
-        self.columns = {table.name: [column.name for column in table.columns] for table in reader.schema.tables}
-        self.context = QuestionContext(reader, TODAY)
-        self.gate = ReplayGate(self.context, self._run)
-        self._numbers = count(1)
-
-    def _run(self, sql: str) -> Rows | None:
-        try:
-            return run_query(self.path, check_statement(sql, "sqlite", self.columns).sql, 5.0, 1000)
-        except (StatementRefused, StoreError):
-            return None
-
-    def teach(self, question: str, sql: str) -> Teaching:
-        taught = teach_pair(
-            self.gate, self.memory, question, sql, "sqlite", lambda kind: f"{kind}-{next(self._numbers)}"
-        )
-        self.memory = taught.memory
-        return taught
-
-    def ask(self, question: str) -> Rows | None:
-        readings = rank_readings(self.context, self.memory, question, self.gate.read(question))
-        return self.gate.run(readings[0].sql) if readings else None
-
-
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(make_shop(tmp_path / "shop.sqlite"))
+def shop(tmp_path: Path) -> TaughtShop:
+    return TaughtShop(make_shop(tmp_path / "shop.sqlite"))
 
 
-def test_a_pattern_that_gains_its_question_is_active(shop: Shop) -> None:
+def test_a_pattern_that_gains_its_question_is_active(shop: TaughtShop) -> None:
     taught = shop.teach("how many folks are in France", IN_FRANCE)
     assert [item.status for item in taught.patterns] == [LearnedStatus.ACTIVE]
     assert taught.patterns[0].report is not None
@@ -64,14 +28,14 @@ def test_a_pattern_that_gains_its_question_is_active(shop: Shop) -> None:
     assert shop.ask("how many folks are in Japan") == [(1,)]
 
 
-def test_the_same_pattern_wins_instead_of_being_learned_twice(shop: Shop) -> None:
+def test_the_same_pattern_wins_instead_of_being_learned_twice(shop: TaughtShop) -> None:
     shop.teach("how many folks are in France", IN_FRANCE)
     taught = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan"))
     assert [(item.pattern.id, item.pattern.wins) for item in taught.patterns] == [("qpt-1", 2)]
     assert len(shop.memory.patterns.patterns) == 1
 
 
-def test_a_pattern_that_would_break_a_confirmed_question_is_held_back(shop: Shop) -> None:
+def test_a_pattern_that_would_break_a_confirmed_question_is_held_back(shop: TaughtShop) -> None:
     for _ in range(2):
         shop.teach("how many folks are in France", IN_FRANCE)
     taught = shop.teach("how many folks are in Japan", "SELECT max(age) FROM customers WHERE country = 'Japan'")
@@ -82,7 +46,7 @@ def test_a_pattern_that_would_break_a_confirmed_question_is_held_back(shop: Shop
     assert shop.ask("how many folks are in France") == [(2,)]
 
 
-def test_one_correction_repairs_a_wrong_confirmation(shop: Shop) -> None:
+def test_one_correction_repairs_a_wrong_confirmation(shop: TaughtShop) -> None:
     shop.teach("how many folks are in France", "SELECT max(age) FROM customers WHERE country = 'France'")
     assert shop.ask("how many folks are in France") == [(34,)]
     taught = shop.teach("how many folks are in France", IN_FRANCE)
@@ -96,7 +60,7 @@ def test_a_correction_holds_for_a_value_that_two_patterns_take_differently(tmp_p
     path = make_shop(tmp_path / "shop.sqlite")
     with sqlite3.connect(path) as database:
         database.execute("UPDATE customers SET city = 'Japan' WHERE country = 'France'")
-    shop = Shop(path)
+    shop = TaughtShop(path)
     shop.teach("how many folks live in Berlin", "SELECT count(*) FROM customers WHERE city = 'Berlin'")
     shop.teach("how many folks live in France", IN_FRANCE)
     question = "how many folks live in Japan"
@@ -106,7 +70,7 @@ def test_a_correction_holds_for_a_value_that_two_patterns_take_differently(tmp_p
         assert shop.ask(question) == shop.gate.run(right)
 
 
-def test_what_was_held_back_is_used_when_what_it_would_break_is_retired(shop: Shop) -> None:
+def test_what_was_held_back_is_used_when_what_it_would_break_is_retired(shop: TaughtShop) -> None:
     wrong = "SELECT max(age) FROM customers WHERE country = 'France'"
     shop.teach("how many folks are in France", wrong)
     held = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan")).patterns[-1]
@@ -115,26 +79,26 @@ def test_what_was_held_back_is_used_when_what_it_would_break_is_retired(shop: Sh
     assert shop.ask("how many folks are in Japan") == [(1,)]
 
 
-def test_a_phrase_becomes_a_metric(shop: Shop) -> None:
+def test_a_phrase_becomes_a_metric(shop: TaughtShop) -> None:
     taught = shop.teach("how many bulky orders are there", "SELECT count(*) FROM orders WHERE amount > 50")
     assert [type(item.lesson).__name__ for item in taught.lessons] == ["TaughtCondition"]
     assert shop.ask("average amount of bulky orders") == [((72.5 + 240.0 + 55.0) / 3,)]
 
 
-def test_a_phrase_becomes_an_alias(shop: Shop) -> None:
+def test_a_phrase_becomes_an_alias(shop: TaughtShop) -> None:
     taught = shop.teach("total moolah of orders", "SELECT sum(amount) FROM orders")
     assert [(item.lesson.phrase, item.lesson.column) for item in taught.lessons] == [("moolah", "amount")]  # type: ignore[union-attr]
     assert shop.ask("highest moolah of orders with status paid") == [(240.0,)]
 
 
-def test_an_alias_that_would_break_a_confirmed_question_is_not_learned(shop: Shop) -> None:
+def test_an_alias_that_would_break_a_confirmed_question_is_not_learned(shop: TaughtShop) -> None:
     shop.teach("total moolah of orders", "SELECT sum(amount) FROM orders")
     taught = shop.teach("total moolah of products", "SELECT sum(price) FROM products")
     assert all(not item.report.broken for item in taught.lessons)
     assert shop.ask("total moolah of orders") == [(425.0,)]
 
 
-def test_a_join_that_no_key_declares_is_learned(shop: Shop) -> None:
+def test_a_join_that_no_key_declares_is_learned(shop: TaughtShop) -> None:
     sql = (
         "SELECT products.title FROM products JOIN order_items ON products.product_id = order_items.product_id "
         "WHERE order_items.quantity = 2"
@@ -145,13 +109,13 @@ def test_a_join_that_no_key_declares_is_learned(shop: Shop) -> None:
     assert len(shop.memory.lessons.joins) >= len(before.joins)
 
 
-def test_a_statement_that_never_ran_gains_nothing(shop: Shop) -> None:
+def test_a_statement_that_never_ran_gains_nothing(shop: TaughtShop) -> None:
     taught = shop.teach("how many folks are in France", "SELECT nothing FROM customers WHERE country = 'France'")
     assert shop.gate.run("SELECT nothing FROM customers") is None
     assert taught.lessons == ()
 
 
-def test_lessons_about_other_tables_are_ignored(shop: Shop) -> None:
+def test_lessons_about_other_tables_are_ignored(shop: TaughtShop) -> None:
     shop.teach("total moolah of orders", "SELECT sum(amount) FROM orders")
     [name] = shop.memory.lessons.names
     elsewhere = Lessons(

@@ -32,9 +32,9 @@ from everhold.ask.frame import Expression, Function, QueryFrame, WindowKind
 from everhold.ask.guard import check_statement
 from everhold.ask.language_model.calling import ModelUse
 from everhold.ask.language_model.proposing import NO_PROPOSAL, ModelSource, add_proposal, drop_rejected, read_offered
-from everhold.ask.learning.frames import read_frame
+from everhold.ask.learning.frames import find_previous
 from everhold.ask.outcome import MAX_CHOICES, ask_back, is_rival, make_choices
-from everhold.ask.reading import QuestionReader, QuestionReading, ReadingOrigin, Readings
+from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
 from everhold.ask.results import say_the_same
 from everhold.ask.schema import AskSchema
 from everhold.ask.sources.cache import ScopeTables
@@ -116,12 +116,12 @@ def ask_question(
     def run(reading: QuestionReading) -> _RunReading:
         return _RunReading(reading, _run(deps, engine, scoped.place, scoped.tables, scoped.check(reading)))
 
-    finish = partial(AskedQuestion, is_follow_up=scoped.previous is not None, today=today)
+    finish = partial(_finish, scoped, today)
     candidates, proposal = gather_candidates(question, scoped, sources, find_rejected), NO_PROPOSAL
     if choice is not None and offered:
         chosen = run(read_offered(_pick(offered, choice), scoped, candidates.readings))
         answer = _make_answer(question, scoped.reader.schema, candidates.readings, [chosen])
-        return finish(answer, chosen.result, choice, chosen.reading)
+        return finish(answer, chosen, choice)
     if choice is None and model is not None and model.is_needed(scoped, candidates, after):
         proposal = model.propose(question, scoped, candidates, after, lambda reading: run(reading).result)
         proposal = drop_rejected(proposal, find_rejected(question, scoped) if find_rejected is not None else ())
@@ -132,25 +132,18 @@ def ask_question(
     rivals = _run_rivals(readings, run)
     rivals = rivals if choice is None else [_pick(rivals, choice)]
     answer = _make_answer(question, scoped.reader.schema, readings, rivals)
-    return finish(answer, rivals[0].result, choice, rivals[0].reading, model_use=proposal.use)
+    return finish(answer, rivals[0], choice, model_use=proposal.use)
 
 
-def _find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
-    """Return the frame that a fragment changes: the questions before are read one after the other.
-
-    A question that was answered by a statement that the rules do not read, such as a learned one, has the frame of that
-    statement, or none.
-    """
-    previous: QueryFrame | None = None
-    for earlier in after:
-        readings = reader.read(earlier.text, today, previous)
-        meant = [reading for reading in readings.readings if reading.sql == earlier.sql]
-        if not meant and earlier.sql is not None:
-            previous = read_frame(reader.schema, earlier.sql, reader.dialect)
-            continue
-        reading = meant[0] if meant else readings.best
-        previous = previous if reading is None else reading.frame
-    return previous
+def _finish(
+    scoped: ScopedReadings, today: date, answer: Answer, run: _RunReading | None, choice: int | None = None,
+    model_use: ModelUse | None = None,
+) -> AskedQuestion:  # fmt: skip
+    """Return what is recorded of a question: whether it is a fragment is for its reading to say, or for the rules."""
+    if run is None:
+        return AskedQuestion(answer, None, choice, None, scoped.is_follow_up, today, model_use)
+    is_follow_up = run.reading.is_follow_up or (run.reading.features is None and scoped.is_follow_up)
+    return AskedQuestion(answer, run.result, choice, run.reading, is_follow_up, today, model_use)
 
 
 def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading]) -> list[_RunReading]:
@@ -220,6 +213,7 @@ def _pick(offered: Sequence[T], choice: int) -> T:
 def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: Sequence[_RunReading]) -> Answer:
     """Return the answer of the first reading; the others, if there are any, are offered as choices."""
     first = rivals[0].reading
+    schema = replace(schema, metrics=first.metrics) if first.metrics else schema
     offered = [rival.reading for rival in rivals]
     return make_answer(
         question,
@@ -254,9 +248,9 @@ def read_in_scope(
     for place in _require_places(deps, scope, connection):
         tables = _choose_tables(place.tables, words, find_tables)
         reader = load_reader(deps, place.tables, tables, place.dialect)
-        previous = _find_previous(reader, after, today)
+        previous = find_previous(reader, after, today)
         readings = reader.read(question, today, previous)
-        scoped.append(ScopedReadings(tables, reader, readings, today, previous, place))
+        scoped.append(ScopedReadings(tables, reader, readings, today, previous, place, after=after))
     candidates = [PlaceReadings(each.place, each.reader, each.readings) for each in scoped if each.place]
     best = choose_readings(question, candidates)
     chosen = next(each for each in scoped if each.place is best.place)

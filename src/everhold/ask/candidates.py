@@ -8,11 +8,12 @@ from typing import NamedTuple, Protocol
 
 from everhold.ask.connections.dialects import list_translations
 from everhold.ask.connections.places import FILES_DIALECT, DataPlace, PlaceReadings, explain_problems
+from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import QueryFrame
 from everhold.ask.guard import check_statement
 from everhold.ask.outcome import LIMITS, NotUnderstood
 from everhold.ask.problems import find_problems
-from everhold.ask.reading import QuestionReader, QuestionReading, Readings
+from everhold.ask.reading import QuestionReader, QuestionReading, ReadingOrigin, Readings
 from everhold.errors import StatementRefused
 from everhold.model import TableMetadata
 from everhold.ports.data_engine import CheckedStatement
@@ -24,8 +25,8 @@ _REJECTED = 0.3  # what is left of the confidence of a reading that a user rejec
 class ScopedReadings(NamedTuple):
     """The readings of a question by the rules, and the tables of the scope that it was read with.
 
-    `previous` is the frame that the question changes if it follows another one. `place` is where the tables are,
-    `others` are the readings in all places that the scope has.
+    `after` are the questions before it, `previous` is the frame of the last of them, which a fragment changes. `place`
+    is where the tables are, `others` are the readings in all places that the scope has.
     """
 
     tables: Sequence[TableMetadata]
@@ -35,6 +36,13 @@ class ScopedReadings(NamedTuple):
     previous: QueryFrame | None = None
     place: DataPlace | None = None
     others: Sequence[PlaceReadings] = ()
+    after: Sequence[EarlierQuestion] = ()
+
+    @property
+    def is_follow_up(self) -> bool:
+        """Whether the rules read the question as a fragment, or understand neither it nor that it is a whole one."""
+        best = self.readings.best
+        return self.previous is not None if best is None else best.is_follow_up
 
     def check(self, reading: QuestionReading) -> CheckedStatement:
         """Return the statement of a reading after the guard; StatementRefused if it may not run."""
@@ -95,15 +103,37 @@ def gather_candidates(
     by_rules = () if problems else scoped.readings.readings
     ranked = rank_together(by_rules, proposals)
     if find_rejected is not None:
-        ranked = demote_rejected(ranked, find_rejected(question, scoped))
+        rejected = find_rejected(question, scoped)
+        ranked = demote_rejected(_drop_misread(question, scoped, ranked, rejected), rejected)
     return RankedCandidates(replace(scoped.readings, readings=ranked), ())
+
+
+def _drop_misread(
+    question: str, scoped: ScopedReadings, readings: Sequence[QuestionReading], rejected: Collection[str]
+) -> Sequence[QuestionReading]:
+    """Return the readings without those that would replace a rejected one although they ignore words."""
+    if not rejected or not readings or readings[0].sql not in rejected:
+        return readings
+    schema, values = scoped.reader.schema, scoped.reader.values
+    return [
+        reading
+        for reading in readings
+        if reading.sql in rejected
+        or reading.origin is not ReadingOrigin.RULES
+        or not find_problems(schema, values, question, Readings((reading,)))
+    ]
 
 
 def demote_rejected(readings: Sequence[QuestionReading], rejected: Collection[str]) -> tuple[QuestionReading, ...]:
     """Return the readings with those behind the others that users rejected."""
     kept = [reading for reading in readings if reading.sql not in rejected]
     demoted = [
-        replace(reading, confidence=round(_REJECTED * reading.confidence, 4), score=reading.score - 1.0)
+        replace(
+            reading,
+            confidence=round(_REJECTED * reading.confidence, 4),
+            score=reading.score - 1.0,
+            assumptions=(*reading.assumptions, "this answer was rejected before"),
+        )
         for reading in readings
         if reading.sql in rejected
     ]
@@ -142,6 +172,7 @@ def confirm_reading(reading: QuestionReading, other: QuestionReading) -> Questio
         pattern_id=reading.pattern_id or other.pattern_id,
         origin=max(reading, other, key=lambda item: item.confidence).origin,
         is_confirmed=reading.is_confirmed or other.is_confirmed,
+        is_shared=True,
     )
 
 

@@ -16,6 +16,7 @@ class Function(StrEnum):
     AVERAGE = "avg"
     MINIMUM = "min"
     MAXIMUM = "max"
+    COMPUTED = "computed"  # by the formula of a metric
 
 
 class WindowKind(StrEnum):

@@ -25,6 +25,8 @@ _MONEY_TABLES = frozenset(map(stem, ("refund", "payment", "sale", "expense", "do
 
 def choose_function(schema: AskSchema, column: AskColumn) -> Function:
     """Return the function that makes one figure of the values of a measure: a sum, or an average for a rate."""
+    if column.formula is not None:
+        return column.formula.function
     if not set(column.words) & _AVERAGED:
         return Function.SUM
     # The price of a purchase is what was paid, and is added up; that of a product is not.

@@ -104,7 +104,7 @@ FUNCTIONS: Final[Mapping[str, frozenset[type[exp.Expr]]]] = {
     "sqlite": _COMMON,
     "postgres": _COMMON | {exp.WidthBucket},
     "mysql": _COMMON | _DATE_PARTS | {exp.TimestampDiff},
-    # Databases that only SQLAlchemy reaches, with a driver that the settings allow.
+    # Databases that only SQLAlchemy or ADBC reaches, with a driver that the settings allow.
     **dict.fromkeys(("bigquery", "databricks", "redshift", "trino", "tsql"), _COMMON | _DATE_PARTS),
 }
 

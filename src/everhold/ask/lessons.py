@@ -1,13 +1,14 @@
-"""What a reader of questions was taught: names for tables, columns and values, named conditions, and joins."""
+"""What a reader of questions was taught: names for tables, columns and values, metrics, named conditions, and joins."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from everhold.ask.formulas import Formula
 from everhold.ask.frame import Predicate
 from everhold.ask.language.stems import stem
 from everhold.ask.language.tokens import Token, split_words
 from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
-from everhold.ask.schema import AskSchema, ColumnRef, ForeignKey
+from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef, ForeignKey
 
 LEARNED = "learned"  # how a name was recognised
 _TAUGHT_SCORE = 1.05  # a little more than a whole name: the user said so
@@ -41,6 +42,32 @@ class TaughtCondition:
 
 
 @dataclass(frozen=True)
+class TaughtMetric:
+    """A phrase that means a computation: "turnover" is the sum of price * quantity.
+
+    `table` is the table whose rows are computed with; each row has at most one row in the other tables of the formula.
+    """
+
+    lesson_id: str
+    phrase: str
+    table: str
+    formula: Formula
+
+    @property
+    def ref(self) -> ColumnRef:
+        """The address by which frames name the metric."""
+        return ColumnRef(self.table, self.phrase)
+
+    def make_column(self) -> AskColumn:
+        """Return the metric as a measure of its table."""
+        words = tuple(split_stems(self.phrase))
+        kind = ColumnKind.MEASURE
+        return AskColumn(
+            self.table, self.phrase, kind, words, words, is_numeric=True, label=self.phrase, formula=self.formula
+        )
+
+
+@dataclass(frozen=True)
 class TaughtJoin:
     """Columns by which confirmed statements join two tables, and how often they did."""
 
@@ -57,9 +84,10 @@ class Lessons:
     names: tuple[TaughtName, ...] = ()
     conditions: tuple[TaughtCondition, ...] = ()
     joins: tuple[TaughtJoin, ...] = ()
+    metrics: tuple[TaughtMetric, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.conditions or self.joins)
+        return bool(self.names or self.conditions or self.joins or self.metrics)
 
     def choose_known(self, schema: AskSchema) -> "Lessons":
         """Return the lessons about tables and columns that a schema has."""
@@ -73,10 +101,15 @@ class Lessons:
             ),
             tuple(condition for condition in self.conditions if condition.predicate.left.column in columns),
             tuple(join for join in self.joins if {join.left, join.right} <= columns),
+            tuple(
+                metric
+                for metric in self.metrics
+                if metric.table in tables and set(metric.formula.columns) <= columns and metric.ref not in columns
+            ),
         )
 
     def find_names(self, tokens: Sequence[Token]) -> Iterator[Mention]:
-        """Yield a mention for each taught name that stands in a question."""
+        """Yield a mention for each taught name and metric that stands in a question."""
         for name in self.names:
             column = ColumnRef(name.table, name.column) if name.column is not None else None
             kind = TABLE if column is None else COLUMN if name.value is None else VALUE
@@ -86,6 +119,12 @@ class Lessons:
                 yield Mention(
                     start, end, kind, _TAUGHT_SCORE, weight, table, column, name.value, why=LEARNED,
                     lesson_id=name.lesson_id,
+                )  # fmt: skip
+        for metric in self.metrics:
+            for start, end in _find_phrase(metric.phrase, tokens):
+                yield Mention(
+                    start, end, COLUMN, _TAUGHT_SCORE, end - start, column=metric.ref, why=LEARNED,
+                    lesson_id=metric.lesson_id,
                 )  # fmt: skip
 
     def take_conditions(self, tokens: Sequence[Token]) -> tuple[Sequence[Token], list[TaughtCondition]]:
@@ -98,9 +137,9 @@ class Lessons:
         kept = [token for place, token in enumerate(tokens) if place not in taken] if taken else tokens
         return kept, [condition for condition, listed in spans.items() if listed]
 
-    def add_joins(self, schema: AskSchema) -> AskSchema:
-        """Return a schema in which taught joins are keys, and cheaper the more often they were used."""
-        if not self.joins:
+    def extend(self, schema: AskSchema) -> AskSchema:
+        """Return a schema with the taught metrics, in which taught joins are keys, cheaper the more they were used."""
+        if not self.joins and not self.metrics:
             return schema
         keys = list(schema.foreign_keys)
         for join in self.joins:
@@ -111,7 +150,7 @@ class Lessons:
                 keys[place] = replace(keys[place], preference=preference)
             if not known:
                 keys.append(_make_key(schema, join, preference))
-        return AskSchema(schema.tables, tuple(keys))
+        return AskSchema(schema.tables, tuple(keys), tuple(metric.make_column() for metric in self.metrics))
 
 
 def _make_key(schema: AskSchema, join: TaughtJoin, preference: float) -> ForeignKey:

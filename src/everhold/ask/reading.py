@@ -20,9 +20,9 @@ from everhold.ask.language.tokens import Token, tokenize
 from everhold.ask.lessons import Lessons, TaughtCondition
 from everhold.ask.linking.beam import Assignment, assign_mentions
 from everhold.ask.linking.candidates import find_mentions
-from everhold.ask.linking.mention import Mention
+from everhold.ask.linking.mention import COLUMN, TABLE, Mention
 from everhold.ask.linking.names import NameIndex
-from everhold.ask.schema import AskSchema
+from everhold.ask.schema import AskColumn, AskSchema
 from everhold.ask.spelling import SpellingIndex, replace_words
 from everhold.ask.sql import write_sql
 from everhold.ask.values import ValueIndex
@@ -58,8 +58,11 @@ class QuestionReading:
     """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights.
 
     A pattern or a model may know only the SQL: then there is no frame, and no features either. `pattern_id` is the
-    query pattern that a reading was made from or that confirms it, `lesson_ids` are the lessons that it uses.
-    `is_confirmed` says that a user confirmed the statement for this very question, or corrected it to that.
+    query pattern that a reading was made from or that confirms it, `lesson_ids` are the lessons that it uses, and
+    `metrics` those that its frame may name.
+    `is_confirmed` says that a user confirmed the statement for this very question, or corrected it to that,
+    `is_follow_up` that the question is a fragment and changes the one before it, `is_shared` that sources of different
+    origins arrived at the same result.
 
     `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
     `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
@@ -84,7 +87,10 @@ class QuestionReading:
     origin: ReadingOrigin = ReadingOrigin.RULES
     pattern_id: str | None = None
     lesson_ids: tuple[str, ...] = ()
+    metrics: tuple[AskColumn, ...] = ()
     is_confirmed: bool = False
+    is_follow_up: bool = False
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,7 @@ class QuestionReader:
         """Return a reader that also knows what was taught about its tables. It shares the indexes of this one."""
         taught = copy(self)
         taught._lessons = lessons.choose_known(self.schema)
-        taught.schema = taught._lessons.add_joins(self.schema)
+        taught.schema = taught._lessons.extend(self.schema)
         return taught
 
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
@@ -151,7 +157,10 @@ class QuestionReader:
     def find_mentions(self, tokens: Sequence[Token], today: date) -> list[Mention]:
         """Return what the words of a question may name, overlapping mentions included."""
         mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
-        return [*mentions, *self._lessons.find_names(tokens)]
+        taught = list(self._lessons.find_names(tokens))
+        metrics = {metric.ref for metric in self.schema.metrics}
+        spans = [mention for mention in taught if mention.column in metrics]
+        return [*(mention for mention in mentions if not _is_replaced(mention, spans)), *taught]
 
     def is_name(self, word: str) -> bool:
         """Say whether a stem is a word of the name of a table or a column."""
@@ -217,7 +226,15 @@ class QuestionReader:
             tuple(_list_unused(draft, tokens, _UNUSED_CODES)),
             tuple(text for text in _list_unused(draft, tokens, _ESSENTIAL_CODES) if text not in _FLAG_NUMBERS),
             lesson_ids=tuple(mention.lesson_id for mention in assignment.mentions if mention.lesson_id),
+            metrics=self.schema.metrics,
+            is_follow_up=draft.is_fragment,
         )
+
+
+def _is_replaced(mention: Mention, metrics: Sequence[Mention]) -> bool:
+    """Say whether a guess about words gives way to the metric that they were taught to mean."""
+    is_guess = mention.kind in (TABLE, COLUMN) and mention.why != "name"
+    return is_guess and any(metric.start <= mention.start and mention.end <= metric.end for metric in metrics)
 
 
 def _add_corrections(readings: Readings, corrections: Sequence[tuple[str, str]]) -> Readings:

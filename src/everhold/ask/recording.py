@@ -28,6 +28,7 @@ def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> Qu
         "follows": asked.is_follow_up,
         "lessons": list(asked.reading.lesson_ids) if asked.reading else [],
         "origin": asked.reading.origin.value if asked.reading else None,
+        "confirmed_by_another": bool(asked.reading and asked.reading.is_shared),
         "choices": [{"text": str(choice), "sql": choice.sql} for choice in answer.choices],
         "not_understood": [asdict(problem) for problem in answer.not_understood],
         "language_model": asked.model_use.to_document() if asked.model_use else None,

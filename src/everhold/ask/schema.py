@@ -4,6 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from everhold.ask.formulas import Formula
 
 
 class ColumnKind(StrEnum):
@@ -32,7 +36,8 @@ class AskColumn:
     """A column as questions see it. `words` are the stems of its name, `core` those that its table does not say.
 
     `label` is what a user calls the column, `unit` that of its numbers; both may be empty. `is_indexed` says that all
-    its values are known, so that a value which is not among them is in no row.
+    its values are known, so that a value which is not among them is in no row. With a `formula`, it is a metric that
+    was learned: no table has such a column.
     """
 
     table: str
@@ -47,6 +52,7 @@ class AskColumn:
     label: str = ""
     unit: str = ""
     is_indexed: bool = False
+    formula: "Formula | None" = None
 
     @property
     def ref(self) -> ColumnRef:
@@ -111,10 +117,11 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class AskSchema:
-    """All tables of a source."""
+    """All tables of a source, and the metrics that were learned about them."""
 
     tables: tuple[AskTable, ...]
     foreign_keys: tuple[ForeignKey, ...]
+    metrics: tuple[AskColumn, ...] = ()
 
     @cached_property
     def _by_name(self) -> dict[str, AskTable]:
@@ -122,7 +129,7 @@ class AskSchema:
 
     @cached_property
     def _by_ref(self) -> dict[ColumnRef, AskColumn]:
-        return {column.ref: column for column in self.columns()}
+        return {column.ref: column for column in (*self.columns(), *self.metrics)}
 
     @cached_property
     def _keys_by_ref(self) -> dict[ColumnRef, ForeignKey]:

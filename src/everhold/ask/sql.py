@@ -1,10 +1,11 @@
 """A frame as SQL: joins chosen, leaf tables that only repeat a key left out, every name quoted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
+from everhold.ask.formulas import write_formula
 from everhold.ask.frame import (
     AnyPredicate,
     Expression,
@@ -21,6 +22,7 @@ from everhold.ask.frame_parts import list_columns, list_tables
 from everhold.ask.joins import JoinTree, find_joins
 from everhold.ask.schema import AskSchema, ColumnRef, ForeignKey
 from everhold.ask.sql_grains import cut_date
+from everhold.errors import InvalidInput
 
 _COMPARISONS: Mapping[str, type[exp.Binary]] = {
     "=": exp.EQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE, "like": exp.Like,
@@ -55,7 +57,7 @@ class _SelectBuilder:
     def __init__(self, schema: AskSchema, frame: QueryFrame, dialect: str) -> None:
         self._schema, self._frame, self._dialect = schema, frame, dialect
         self._moved: dict[ColumnRef, ColumnRef] = {}
-        self._tree = self._drop_leaves(find_joins(schema, list(list_tables(frame)), frame.via))
+        self._tree = self._drop_leaves(find_joins(schema, self._list_tables(), frame.via))
 
     def build(self) -> exp.Select:
         frame = self._frame
@@ -73,9 +75,18 @@ class _SelectBuilder:
         query = query.limit(frame.limit, copy=False) if frame.limit is not None else query
         return query.distinct(copy=False) if frame.distinct else query
 
+    def _list_tables(self) -> list[str]:
+        return [*list_tables(self._frame), *(ref.table for ref in self._list_stored_columns())]
+
+    def _list_stored_columns(self) -> Iterator[ColumnRef]:
+        """Yield the columns of tables that the frame uses: those of its formulas in place of metrics."""
+        for ref in list_columns(self._frame):
+            formula = self._schema.column(ref).formula
+            yield from (ref,) if formula is None else formula.columns
+
     def _drop_leaves(self, tree: JoinTree) -> JoinTree:
         """Leave out tables of which only the key is used, for the column that refers to it has the same values."""
-        needed = set(list_columns(self._frame))
+        needed = set(self._list_stored_columns())
         whole = set() if self._frame.select else {self._frame.entity}
         dropped = True
         while dropped:
@@ -130,18 +141,35 @@ class _SelectBuilder:
         if item.column is None:
             inner: exp.Expr = exp.Star()
         else:
-            inner = self._column(item.column)
+            inner = self._write_value(item.column, item.function)
             inner = cut_date(inner, item.grain, self._dialect) if item.grain else inner
+        self._check_function(item)
         if item.function is None:
             return inner
         if item.condition is not None:
             return self._write_conditional_share(item.condition, inner)
         inner = exp.Distinct(expressions=[inner]) if item.distinct else inner
-        written = _FUNCTIONS[item.function](this=inner)
+        written = inner if item.function is Function.COMPUTED else _FUNCTIONS[item.function](this=inner)
         if item.per is not None:
             others = exp.Count(this=exp.Distinct(expressions=[self._column(item.per)]))
             return exp.Div(this=_multiply_by_one(written), expression=others)
         return self._write_window(item, written) if item.window else written
+
+    def _write_value(self, ref: ColumnRef, function: Function | None) -> exp.Expr:
+        formula = self._schema.column(ref).formula
+        if formula is None:
+            return self._column(ref)
+        written = write_formula(formula, self._column)
+        is_operand = function in (None, Function.COMPUTED) and isinstance(written, exp.Binary)
+        return exp.Paren(this=written) if is_operand else written
+
+    def _check_function(self, item: Expression) -> None:
+        """Raise InvalidInput for a formula that would be aggregated twice or not at all."""
+        formula = None if item.column is None else self._schema.column(item.column).formula
+        computes = formula is not None and formula.function is Function.COMPUTED
+        if computes is not (item.function is Function.COMPUTED) or (computes and (item.condition or item.distinct)):
+            fact = f"{'the metric' if computes else 'the column'} cannot be used here"
+            raise InvalidInput(fact, value=str(item.column), remedy="ask for the metric by itself, or per group")
 
     def _write_conditional_share(self, condition: Predicate, value: exp.Expr) -> exp.Expr:
         """Return the share of rows, or of the sum of a column, that meets a condition."""

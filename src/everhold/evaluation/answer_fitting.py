@@ -16,13 +16,14 @@ from everhold.evaluation.lives import Life
 from everhold.recall import judging
 from everhold.recall.judging import Chance, Weights
 from everhold.recall.measures import (
+    ROWS,
+    UPDATE_ROWS,
     Candidates,
-    Measures,
     Numbers,
     QuestionProfile,
     Shares,
+    measure_fit,
     measure_shares,
-    measure_topic,
     measure_update,
 )
 from everhold.recall.pipeline import examine_answers
@@ -104,12 +105,16 @@ def fit_weights(examples: Sequence[Example], among_few: Sequence[Example]) -> di
 # topic: right and outdated memories should rank above the others
 
 
+def _measure_fit(example: Example) -> Numbers:
+    return measure_fit(example.candidates, example.profile, example.shares)
+
+
 def _fit_topic(examples: Sequence[Example], names: Sequence[str]) -> dict[str, float]:
     choices = []
     for example in examples:
         targets = example.right | example.stale
         if targets.any():
-            choices.append((_stack(measure_topic(example.candidates, example.profile, example.shares), names), targets))
+            choices.append((_take_rows(_measure_fit(example), ROWS, names), targets))
     return dict(zip(names, _fit_choices(choices, None), strict=True))
 
 
@@ -119,14 +124,14 @@ def _fit_topic(examples: Sequence[Example], names: Sequence[str]) -> dict[str, f
 def _fit_update(examples: Sequence[Example], topic: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
     choices = []
     for example in examples:
-        scores = judging.sum_weighted(measure_topic(example.candidates, example.profile, example.shares), topic)
+        scores = judging.order_weights(topic, ROWS) @ _measure_fit(example)
         for old in np.argsort(-scores, kind="stable")[:MAX_UPDATE_CANDIDATES].tolist():
             newer = np.flatnonzero(example.candidates.when > example.candidates.when[old])
             targets = example.expected[newer] & example.stale[old] & ~example.right[old]
             if not len(newer) or not (example.right[old] or targets.any()):
                 continue
-            measures = measure_update(example.candidates, example.profile, example.shares, scores, old, newer)
-            choices.append((_stack(measures, names), targets))
+            table = measure_update(example.candidates, example.profile, example.shares, scores, old)
+            choices.append((_take_rows(table, UPDATE_ROWS, names)[newer], targets))
     return dict(zip(names, _fit_choices(choices, names.index("always")), strict=True))
 
 
@@ -137,22 +142,21 @@ def _fit_chance(
     examples: Sequence[Example], topic: Mapping[str, float], update: Mapping[str, float], names: Sequence[str]
 ) -> tuple[dict[str, float], float]:
     rows, right = [], []
-    no_chance = Chance(dict.fromkeys(names, 0.0), 0.0)
-    neutral = Weights(topic, update, no_chance, no_chance)
+    no_chance = Chance(np.zeros(len(ROWS)), 0.0)
+    ordered_topic = judging.order_weights(topic, ROWS)
+    neutral = Weights(ordered_topic, judging.order_weights(update, UPDATE_ROWS), no_chance, no_chance)
     for example in examples:
-        measures = judging.judge(example.candidates, example.profile, neutral).measures
-        table = _stack(measures, names)
-        best = np.argsort(-np.asarray(measures["share"]), kind="stable")[:MAX_CHANCE_CANDIDATES]
-        rows.append(table[best])
+        table = judging.judge(example.candidates, example.profile, neutral).table
+        best = np.argsort(-table[ROWS["share"]], kind="stable")[:MAX_CHANCE_CANDIDATES]
+        rows.append(_take_rows(table, ROWS, names)[best])
         right.append(example.right[best])
     fitted, base = _fit_logistic(np.concatenate(rows), np.concatenate(right))
     return dict(zip(names, fitted.tolist(), strict=True)), base
 
 
-def _stack(measures: Measures, names: Sequence[str]) -> Numbers:
-    """Return the measures as a table with a row per candidate."""
-    size = max(len(value) for value in measures.values() if not isinstance(value, float))
-    return np.stack([np.broadcast_to(np.asarray(measures[name], np.float64), size) for name in names], axis=1)
+def _take_rows(table: Numbers, rows: Mapping[str, int], names: Sequence[str]) -> Numbers:
+    """Return these measures of a table, with a row per candidate."""
+    return table[[rows[name] for name in names]].T
 
 
 def _fit_choices(choices: Sequence[Choice], bias: int | None, l2: float = _L2_CHOICE) -> list[float]:

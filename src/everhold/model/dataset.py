@@ -107,8 +107,8 @@ class QueryPattern(Entity):
 class QueryLesson(Entity):
     """The meaning of a phrase, or the way to join two tables, learned from confirmed answers.
 
-    The phrase of an alias means a table, a column or a value. The phrase of a metric means a condition. The phrase of a
-    join consists of the two columns. The other fields are those of `QueryPattern`.
+    The phrase of an alias means a table, a column or a value. The phrase of a metric means a computation or a
+    condition. The phrase of a join consists of the two columns. The other fields are those of `QueryPattern`.
     """
 
     project_id: Id | None = None

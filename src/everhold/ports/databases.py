@@ -16,8 +16,8 @@ ALL_PUBLIC = "public"
 class DatabaseAddress:
     """The parts of a database's URL. `str()` shows it without its secret.
 
-    `driver` is postgres, mysql, sqlite, duckdb or sqlalchemy; `dialect` is the name of its SQL. For a file, `database`
-    is its path. `url` is the whole URL.
+    `driver` is postgres, mysql, sqlite, duckdb, sqlalchemy or adbc; `dialect` is the name of its SQL. For a file,
+    `database` is its path. `url` is the whole URL.
     """
 
     driver: str
@@ -30,6 +30,11 @@ class DatabaseAddress:
     password: str = field(default="", repr=False)
     database: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the database is a file of this machine."""
+        return self.driver in ("sqlite", "duckdb") or (self.driver == "adbc" and self.dialect == "sqlite")
 
     def __str__(self) -> str:
         return self.shown

@@ -32,10 +32,9 @@ from everhold.recall.scoring import (
     rank,
     rank_key,
 )
-from everhold.recall.signals import Signal, find_similar_rows
+from everhold.recall.signals import Signal
 from everhold.recall.text_reading import read_text
 
-_NO_TERMS: frozenset[str] = frozenset()
 # How much of its weight the session has among answers: a newer fact of another session comes first.
 _SESSION_SHARE = 0.5
 _USUAL_IMPORTANCE = compute_importance(DEFAULT_PRIORITY)
@@ -201,17 +200,17 @@ def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: Prepa
         _find_contrary(prepared.question.terms, rows, image),
         _measure_preference(pool, rows),
         *_measure_attribute(image, rows, prepared),
-        find_terms(rows, pool.words, lambda term: find_similar_rows(image, term, prepared.thesaurus)),
+        find_terms(rows, pool.words),
     )
 
 
 def _measure_attribute(
     image: Image, rows: NDArray[np.int32], prepared: PreparedQuestion
 ) -> tuple[Numbers, NDArray[Any]]:
-    """Return how clearly each row states what the question asks for, and the rare terms of its text."""
+    """Return how clearly each row states the attribute asked for, and the rare terms of its text; None without one."""
     intent = prepared.question.intent
     if not intent.asked.attributes or intent.lists or intent.past:
-        return np.zeros((len(rows), len(NO_EVIDENCE))), np.full(len(rows), _NO_TERMS, object)
+        return np.zeros((len(rows), len(NO_EVIDENCE))), np.empty(len(rows), object)
     readings, row_list = image.readings, rows.tolist()
     unread = [row for row in row_list if row not in readings]
     if unread:

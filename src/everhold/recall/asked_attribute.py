@@ -1,12 +1,11 @@
 """Which attribute of whom a question asks for, and how clearly a text states it."""
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from operator import itemgetter
 from typing import NamedTuple
 
-from everhold.recall.lexicon import expand_contractions, find_phrases_at, get_lexicon
+from everhold.recall.lexicon import expand_contractions, find_phrases, get_lexicon, list_words
 from everhold.recall.text_reading import (
     POSSESSIVE,
     RELATIVES,
@@ -14,7 +13,6 @@ from everhold.recall.text_reading import (
     ClauseReading,
     TextReading,
     extract_people,
-    split_sentence,
 )
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import STOP_WORDS, extract_terms, stem
@@ -29,10 +27,10 @@ _NAMED_VALUES = ("manager", "doctor", "professional", "household", "pet", "name"
 
 # The types of value that question words ask for.
 _QUESTION_WORDS = (
-    (lazy_pattern(r"\b(?:when|what time|(?:what|which) (?:date|days?))\b", re.IGNORECASE), ("date",)),
-    (lazy_pattern(r"\bhow (?:much|many|old|tall|heavy|big)\b", re.IGNORECASE), ("number",)),
-    (lazy_pattern(r"\bwho(?:se|m)?\b", re.IGNORECASE), ("person", "name")),
-    (lazy_pattern(r"\bwhere\b", re.IGNORECASE), ("name", "place")),
+    (lazy_pattern(r"\b(?:when|what time|(?:what|which) (?:date|days?))\b"), ("date",)),
+    (lazy_pattern(r"\bhow (?:much|many|old|tall|heavy|big)\b"), ("number",)),
+    (lazy_pattern(r"\bwho(?:se|m)?\b"), ("person", "name")),
+    (lazy_pattern(r"\bwhere\b"), ("name", "place")),
 )
 # How much a phrase that states the attribute counts, and words that merely hint at it.
 _STATED, _MANY_HINTS, _ONE_HINT = 1.0, 0.6, 0.4
@@ -54,20 +52,21 @@ class AskedAttribute(NamedTuple):
 
 def read_asked_attribute(query: str, names: frozenset[str], general_terms: frozenset[str]) -> AskedAttribute:
     """Return what a question asks for. `names` are the terms of the names that it mentions."""
-    words = split_sentence(expand_contractions(query))
+    # Phrases that ask have no names or numbers, so it does not matter which words are some.
+    words = list_words(expand_contractions(query))
+    phrases = list(find_phrases(words, get_lexicon().index_asks(words)))
+    if not phrases:
+        return AskedAttribute()
+    allowed = _find_allowed(query.lower())
     best, attributes = 0, 0
-    allowed = _find_allowed(query)
     own: set[str] = set()
-    lexicon = get_lexicon()
-    for start, word in enumerate(words):
-        for phrase in find_phrases_at(words, start, lexicon.find_asks(word.stem)):
-            if phrase.attribute & allowed:
-                stems = (word.stem, *phrase.rest)
-                length = sum(part not in _STOP_STEMS for part in stems) * 10 + len(stems)
-                if length >= best:
-                    attributes = phrase.attribute | (attributes if length == best else 0)
-                    best = length
-                own.update(stems)
+    for phrase in phrases:
+        if phrase.attribute & allowed:
+            length = sum(part not in _STOP_STEMS for part in phrase.stems) * 10 + len(phrase.stems)
+            if length >= best:
+                attributes = phrase.attribute | (attributes if length == best else 0)
+                best = length
+            own.update(phrase.stems)
     if not attributes:
         return AskedAttribute()
     own.update([term for part in own for term in extract_terms(part)])

@@ -23,7 +23,6 @@ class SeenTexts:
     def __init__(self, *, by_text: bool = True, by_message: bool = False) -> None:
         self._by_text, self._by_message = by_text, by_message
         self._said: list[ScoredRecord] = []
-        self._ids: set[tuple[str, str]] = set()
 
     def take_new(self, candidates: Sequence[ScoredRecord]) -> list[ScoredRecord]:
         """Return the candidates that do not repeat an earlier hit, best first, and remember them.
@@ -34,13 +33,13 @@ class SeenTexts:
         close = _close_pairs(all_records) if self._by_text else {}
         if not close and not self._said and not any(self._find_origins(record) for _, record in candidates):
             self._said = list(candidates)  # the usual case: there are no duplicates
-            self._ids = {(scored.pool.image.kind, record.id) for scored, record in candidates}
             return self._said.copy()
+        taken_names = set().union(*map(self._list_names, self._said))
         taken_indexes = set(range(len(self._said)))
         new = []
         for index, (scored, record) in enumerate(candidates, len(self._said)):
-            names = {(scored.pool.image.kind, record.id), *self._find_origins(record)}
-            if not self._ids.isdisjoint(names):
+            names = self._list_names((scored, record))
+            if not taken_names.isdisjoint(names):
                 continue
             if index in close and any(
                 is_near_duplicate(_text(all_records[earlier]), _text((scored, record)), similarity)
@@ -49,10 +48,15 @@ class SeenTexts:
             ):
                 continue
             taken_indexes.add(index)
-            self._ids |= names
+            taken_names.update(names)
             new.append((scored, record))
         self._said += new
         return new
+
+    def _list_names(self, scored_record: ScoredRecord) -> list[tuple[str, str]]:
+        """Return the kind and the id of a record, and of those that say the same because it is from them."""
+        scored, record = scored_record
+        return [(scored.kind, record.id), *self._find_origins(record)]
 
     def _find_origins(self, record: Entity) -> list[tuple[str, str]]:
         """Return the kind and the id of the memory that a fact was derived from, and of its messages."""
@@ -73,7 +77,7 @@ def _close_pairs(scored_records: Sequence[ScoredRecord]) -> dict[int, list[tuple
     pools = {id(scored.pool): scored.pool for scored, _ in scored_records}
     if len(pools) == 1:
         (pool,) = pools.values()
-        vectors = pool.image.vectors[[pool.rows[scored.pool_index] for scored, _ in scored_records]]
+        vectors = pool.image.vectors.take([scored.row for scored, _ in scored_records], axis=0)
     else:
         vectors = np.array([scored.image.vectors[scored.row] for scored, _ in scored_records])
     similarity = np.vecdot(vectors[:, None], vectors)

@@ -54,6 +54,7 @@ class Intent(NamedTuple):
 # Characters. The intents of longer questions are not kept, or they would fill the memory.
 _MAX_CACHED_LENGTH = 1000
 
+# These patterns are for questions in lower case: re.IGNORECASE would double their time.
 _POLITE = r"^(?:so |ok |hey |and |please )*"
 _SINGULAR = r"(?!(?:hours|days|times|is|was|does|class|address|bus|business|boss|gas|series|us|process)\b)"
 _LISTS = lazy_pattern(
@@ -68,19 +69,17 @@ _LISTS = lazy_pattern(
     r"|who(?: all)? (?:is|are|was|were) (?:in|on|all)\b"
     r"|who are\b|what are\b|what (?:all|else|other)\b"
     r"|.*\b(?:everyone|everything|everybody|all (?:the|my|of)|overview|so far"
-    r"|(?:this|the) (?:past|last) year)\b)",
-    re.IGNORECASE,
+    r"|(?:this|the) (?:past|last) year)\b)"
 )
 _JOINS = lazy_pattern(
     r"\band (?:what|who|whom|whose|when|where|how|which|why|did|does|do|is|are|was|the|my|our|his|her|their)\b"
 )
 _PAST = lazy_pattern(
     r"\b(?:before|used to|previous\w*|former\w*|old|original\w*|at first|earlier|first|prior|ex|initial\w*|back then"
-    r"|until)\b",
-    re.IGNORECASE,
+    r"|until)\b"
 )
-_HAPPENED = lazy_pattern(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
-_CONFIRMS = lazy_pattern(r"(?:am|are|is|do|does|did|have|has|was|were|can|will)\b", re.IGNORECASE)
+_HAPPENED = lazy_pattern(r"\b(?:did|was|were|had)\b")
+_CONFIRMS = lazy_pattern(r"(?:am|are|is|do|does|did|have|has|was|were|can|will)\b")
 _VALUES = (
     (lazy_pattern(r"\b(?:phone|mobile|cell|digits)\b"), LONG_NUMBER | CODE),
     (
@@ -119,11 +118,11 @@ def _read(query: str) -> Intent:
             values |= features
     names = _read_names(query)
     return Intent(
-        lists=_LISTS.match(query.strip()) is not None,
+        lists=_LISTS.match(folded.strip()) is not None,
         joins=_JOINS.search(folded) is not None,
-        past=_PAST.search(query) is not None,
-        happened=_HAPPENED.search(query) is not None,
-        confirms=_CONFIRMS.match(query) is not None,
+        past=_PAST.search(folded) is not None,
+        happened=_HAPPENED.search(folded) is not None,
+        confirms=_CONFIRMS.match(folded) is not None,
         values=values,
         names=names,
         head=_read_head(folded),
@@ -137,8 +136,8 @@ _read_short = lru_cache(maxsize=1024)(_read)
 
 def _read_names(query: str) -> frozenset[str]:
     """Return the terms of capitalised words inside the question, and of words that own something."""
-    names = [name[0] for name in _NAME.finditer(query) if fold(name[0]) not in _NOT_NAMES]
-    return frozenset(term for name in names for term in extract_terms(name)) - TIME_TERMS
+    names = [name for name in _NAME.findall(query) if fold(name) not in _NOT_NAMES]
+    return frozenset(extract_terms(" ".join(names))) - TIME_TERMS
 
 
 _NUMBERED = lazy_pattern(

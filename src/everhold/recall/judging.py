@@ -19,22 +19,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from everhold.recall.measures import (
     APART,
     CHANGED,
     GROUPS,
+    ROWS,
     STATED,
+    UPDATE_ROWS,
     Candidates,
-    Measures,
     Numbers,
     QuestionProfile,
     Shares,
-    measure_chance,
+    compare_with_best,
+    measure_fit,
     measure_other_numbers,
     measure_shares,
-    measure_topic,
     measure_update,
 )
 from everhold.recall.question import Question
@@ -87,15 +87,15 @@ SEVERAL_AMONG_FEW = Bounds(0.25, 0.5)
 class Chance(NamedTuple):
     """The weights of the chance that a candidate is an answer; `base` is added to the sum of every candidate."""
 
-    weights: Mapping[str, float]
+    weights: Numbers
     base: float
 
 
 class Weights(NamedTuple):
-    """The fitted weights, by the names of the measures: for large scopes, and for scopes with few memories."""
+    """The fitted weights, in the order of ROWS and UPDATE_ROWS: for large scopes, and for scopes with few memories."""
 
-    topic: Mapping[str, float]
-    update: Mapping[str, float]
+    topic: Numbers
+    update: Numbers
     chance: Chance
     chance_among_few: Chance
 
@@ -108,10 +108,18 @@ SET_BY_HAND: Mapping[str, Mapping[str, float]] = FITTED["set_by_hand"]
 def make_weights(fitted: Mapping[str, Any]) -> Weights:
     """Return the fitted weights together with those that are set by hand."""
     topic, update, chance, among_few = (
-        {**fitted[part], **SET_BY_HAND[part.removesuffix("_among_few")]}
-        for part in ("topic", "update", "chance", "chance_among_few")
+        order_weights({**fitted[part], **SET_BY_HAND[part.removesuffix("_among_few")]}, rows)
+        for part, rows in (("topic", ROWS), ("update", UPDATE_ROWS), ("chance", ROWS), ("chance_among_few", ROWS))
     )
     return Weights(topic, update, Chance(chance, fitted["base"]), Chance(among_few, fitted["base_among_few"]))
+
+
+def order_weights(weights: Mapping[str, float], rows: Mapping[str, int]) -> Numbers:
+    """Return weights in the order of a table's rows; 0 for measures without a weight."""
+    ordered: Numbers = np.zeros(len(rows))
+    for name, weight in weights.items():
+        ordered[rows[name]] = weight
+    return ordered
 
 
 WEIGHTS = make_weights(FITTED)
@@ -120,14 +128,14 @@ WEIGHTS = make_weights(FITTED)
 class Judgement(NamedTuple):
     """The result of judging candidates together.
 
-    `totals` are the log odds that each candidate answers the question: the weighted `measures`, the `update_shift` that
+    `totals` are the log odds that each candidate answers the question: the weighted `table`, the `update_shift` that
     puts the newest version of a fact first, and `explicit` evidence. `chain` has the indexes of the candidates that are
     versions of one fact, the newest last. `chance` has the weights.
     """
 
     totals: list[float]
     chain: list[int]
-    measures: Measures
+    table: Numbers
     update_shift: Numbers
     explicit: Numbers
     chance: Chance
@@ -165,24 +173,24 @@ class Verdict(NamedTuple):
         """Return the parts of the total, without the base. Measures of the same group are added up."""
         judgement, index = self.judgement, self.position
         parts = {"explicit": float(judgement.explicit[index]), "update": float(judgement.update_shift[index])}
-        for name, weight in judgement.chance.weights.items():
-            measure = judgement.measures[name]
-            value = measure if isinstance(measure, float) else float(measure[index])
-            parts[GROUPS[name]] = parts.get(GROUPS[name], 0.0) + weight * value
+        weighed = (judgement.chance.weights * judgement.table[:, index]).tolist()
+        for name, group in GROUPS.items():
+            parts[group] = parts.get(group, 0.0) + weighed[ROWS[name]]
         return parts
 
 
 def judge(candidates: Candidates, profile: QuestionProfile, weights: Weights = WEIGHTS) -> Judgement:
     """Return the log odds that each candidate answers the question, and how they were computed."""
     shares = measure_shares(candidates, profile)
-    topic = sum_weighted(measure_topic(candidates, profile, shares), weights.topic) + candidates.explicit
+    table = measure_fit(candidates, profile, shares)
+    topic = weights.topic @ table + candidates.explicit
     chain, still_valid = _follow_updates(candidates, profile, shares, topic, weights.update)
-    measures = measure_chance(candidates, profile, shares, topic, chain, still_valid)
+    compare_with_best(table, topic, chain, still_valid)
     chance = choose_chance(weights, len(topic))
-    weighed = sum_weighted(measures, chance.weights) + chance.base
+    weighed = chance.weights @ table + chance.base
     judged = _put_in_order(weighed, chain)
     explicit = _limit_explicit(candidates, judged)
-    return Judgement((judged + explicit).tolist(), chain, measures, judged - weighed, explicit, chance)
+    return Judgement((judged + explicit).tolist(), chain, table, judged - weighed, explicit, chance)
 
 
 def _limit_explicit(candidates: Candidates, judged: Numbers) -> Numbers:
@@ -205,10 +213,7 @@ def choose_chance(weights: Weights, size: int) -> Chance:
     share = measure_size(size)
     if share in (0.0, 1.0):
         return many if share else few
-    mixed = {
-        name: share * many.weights.get(name, 0.0) + (1 - share) * few.weights.get(name, 0.0)
-        for name in {**many.weights, **few.weights}
-    }
+    mixed = share * many.weights + (1 - share) * few.weights
     return Chance(mixed, share * many.base + (1 - share) * few.base)
 
 
@@ -240,35 +245,19 @@ def _mix_bounds(many: Bounds, few: Bounds, size: int) -> Bounds:
     return Bounds(*(share * bound + (1 - share) * few_bound for bound, few_bound in zip(many, few, strict=True)))
 
 
-def sum_weighted(measures: Measures, weights: Mapping[str, float]) -> Numbers:
-    """Return the weighted sum of the measures for each candidate."""
-    constant, columns, column_weights = 0.0, [], []
-    for name, weight in weights.items():
-        measure = measures[name]
-        if isinstance(measure, float):
-            constant += weight * measure
-        else:
-            columns.append(measure)
-            column_weights.append(weight)
-    # `concatenate` takes half the time of `array` to make one matrix of the columns
-    matrix = np.concatenate(columns).reshape(len(columns), -1)
-    total: Numbers = np.array(column_weights) @ matrix
-    return total + constant
-
-
 def _follow_updates(
-    candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, weights: Mapping[str, float]
+    candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, weights: Numbers
 ) -> tuple[list[int], float]:
     """Return the candidate that fits the topic best, followed by its later versions, and the chance that the first is
     still valid."""
     chain = [int(topic.argmax())]
-    is_verbatim = _find_verbatim(candidates)
     first_still_valid = 1.0
-    while len(chain) <= MAX_UPDATES and not is_verbatim[chain[-1]]:
-        newer = np.flatnonzero(candidates.when > candidates.when[chain[-1]])
-        if not len(newer):
+    while len(chain) <= MAX_UPDATES and not _is_verbatim(candidates, shares, chain[-1]):
+        is_newer = candidates.when > candidates.when[chain[-1]]
+        if not is_newer.any():
             break
-        logits = _weigh_updates(candidates, profile, shares, topic, weights, chain[-1], newer)
+        logits = _weigh_updates(candidates, profile, shares, topic, weights, chain[-1])
+        logits[~is_newer] = -np.inf
         shift = max(float(logits.max()), 0.0)
         still_valid = math.exp(-shift)
         updates = np.exp(logits - shift)
@@ -276,7 +265,7 @@ def _follow_updates(
             first_still_valid = still_valid / (still_valid + float(updates.sum()))
         if float(updates.max()) * (1 - MIN_UPDATE_CHANCE) < still_valid * MIN_UPDATE_CHANCE:
             break
-        chain.append(int(newer[int(logits.argmax())]))
+        chain.append(int(logits.argmax()))
     if len(chain) == 1:
         outdated = _find_outdated(candidates, profile, shares, topic, weights, chain[0])
         if outdated is not None:
@@ -284,48 +273,37 @@ def _follow_updates(
     return chain, first_still_valid
 
 
-def _find_verbatim(candidates: Candidates) -> NDArray[np.bool_]:
-    """Return which candidates the question repeats. A question for an attribute resembles every text that states it."""
-    is_verbatim: NDArray[np.bool_] = (candidates.similarity >= VERBATIM_SIMILARITY) & (candidates.attribute == 0)
-    return is_verbatim
+def _is_verbatim(candidates: Candidates, shares: Shares, index: int) -> bool:
+    """Return whether the question repeats a candidate. One for an attribute resembles every text that states it."""
+    return bool(candidates.similarity[index] >= VERBATIM_SIMILARITY and shares.attribute[index] == 0)
 
 
 def _weigh_updates(
-    candidates: Candidates,
-    profile: QuestionProfile,
-    shares: Shares,
-    topic: Numbers,
-    weights: Mapping[str, float],
-    old: int,
-    newer: NDArray[np.int64],
+    candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, weights: Numbers, old: int
 ) -> Numbers:
-    """Return the log odds that each of the newer candidates is an update of the old one, relative to none."""
-    logits = sum_weighted(measure_update(candidates, profile, shares, topic, old, newer), weights)
-    apart: Numbers = np.maximum(
-        candidates.evidence[newer, APART] * candidates.evidence[old, STATED], candidates.contrary[newer]
-    )
+    """Return the log odds that each candidate is an update of the old one, relative to none, if it is newer."""
+    logits: Numbers = weights @ measure_update(candidates, profile, shares, topic, old)
+    apart = candidates.contrary
+    if candidates.evidence[old, STATED]:
+        apart = np.maximum(apart, candidates.evidence[:, APART] * candidates.evidence[old, STATED])
     if profile.numbers:
-        apart = np.maximum(apart, measure_other_numbers(candidates, profile, old, newer))
-    return logits - APART_LOSS * apart
+        apart = np.maximum(apart, measure_other_numbers(candidates, profile, old))
+    logits -= APART_LOSS * apart
+    return logits
 
 
 def _find_outdated(
-    candidates: Candidates,
-    profile: QuestionProfile,
-    shares: Shares,
-    topic: Numbers,
-    weights: Mapping[str, float],
-    newest: int,
+    candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, weights: Numbers, newest: int
 ) -> int | None:
     """Return the candidate that the best one replaces, if both state the attribute asked for."""
     if not candidates.evidence[newest, CHANGED]:
         return None
-    is_older = (candidates.when < candidates.when[newest]) & (candidates.attribute > 0)
-    is_older &= ~_find_verbatim(candidates)
+    # What states the attribute is not verbatim.
+    is_older = (candidates.when < candidates.when[newest]) & (shares.attribute > 0)
     if not is_older.any():
         return None
     old = int(np.where(is_older, topic, -np.inf).argmax())
-    [logit] = _weigh_updates(candidates, profile, shares, topic, weights, old, np.array([newest]))
+    logit = _weigh_updates(candidates, profile, shares, topic, weights, old)[newest]
     return old if logit > _MIN_UPDATE_LOGIT else None
 
 

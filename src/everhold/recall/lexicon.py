@@ -21,6 +21,8 @@ _MAX_GAP = 3
 _UNSTEMMED = frozenset(("accountant", "accountants", "dating"))
 _GAP, _NAME, _NUMBER = "_", "@", "0"
 _WILDCARDS = frozenset((_GAP, _NAME, _NUMBER))
+# Where the index has phrases that any word may follow, or words of some kind.
+_ANY_WORD = ""
 _WORD = lazy_pattern(r"[^\W_]+(?:[@.+_-]+[^\W_]+)*|[@_]")
 # "Tara's new boss", but not "Tara's moving" or "Tara's a nurse".
 _POSSESSIVE = lazy_pattern(
@@ -45,20 +47,19 @@ class TextWord(NamedTuple):
 
     text: str
     stem: str
-    is_name: bool
-    has_digit: bool
+    is_name: bool = False
+    has_digit: bool = False
 
 
 class Phrase(NamedTuple):
-    """A phrase of the lexicon without its first word, the bit of its attribute, and how long it is."""
+    """The stems of a phrase of the lexicon, and the bit of its attribute."""
 
-    rest: tuple[str, ...]
+    stems: tuple[str, ...]
     attribute: int
-    length: int
 
 
-# The phrases by the stem of their first word.
-PhraseIndex = Mapping[str, Sequence[Phrase]]
+# The phrases by the stem of their first word, and then by that of their second word if they have one.
+PhraseIndex = Mapping[str, Mapping[str, Sequence[Phrase]]]
 
 
 class Lexicon:
@@ -70,17 +71,20 @@ class Lexicon:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
-        self._asks: dict[str, Sequence[Phrase]] = {}
+        self._asks: dict[str, Mapping[str, Sequence[Phrase]]] = {}
         self.attributes: Mapping[str, int] = {name: 1 << bit for bit, name in enumerate(document["attributes"])}
         self.values: Mapping[int, frozenset[str]] = {
             self.attributes[name]: frozenset(entry["values"]) for name, entry in document["attributes"].items()
         }
 
-    def find_asks(self, first: str) -> Sequence[Phrase]:
-        """Return the phrases that ask for an attribute and whose first word has this stem."""
-        if first not in self._asks and first in self.asks_by_first_word:
+    def index_asks(self, words: Sequence[TextWord]) -> PhraseIndex:
+        """Return the phrases that ask for an attribute and that begin with one of these words."""
+        return {word.stem: self._find_asks(word.stem) for word in words if word.stem in self.asks_by_first_word}
+
+    def _find_asks(self, first: str) -> Mapping[str, Sequence[Phrase]]:
+        if first not in self._asks:
             self._asks[first] = _index_phrases(self.asks_by_first_word[first])[first]
-        return self._asks.get(first, ())
+        return self._asks[first]
 
     @cached_property
     def asks_by_first_word(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
@@ -130,11 +134,12 @@ def get_lexicon() -> Lexicon:
 
 
 def _index_phrases(phrases: Mapping[int, Sequence[str]]) -> PhraseIndex:
-    index: dict[str, list[Phrase]] = {}
+    index: dict[str, dict[str, list[Phrase]]] = {}
     for attribute, texts in phrases.items():
         for text in texts:
             stems = split_phrase(text)
-            index.setdefault(stems[0], []).append(Phrase(stems[1:], attribute, len(stems)))
+            second = stems[1] if len(stems) > 1 and stems[1] not in _WILDCARDS else _ANY_WORD
+            index.setdefault(stems[0], {}).setdefault(second, []).append(Phrase(stems, attribute))
     return index
 
 
@@ -159,6 +164,11 @@ def expand_contractions(text: str) -> str:
     return text
 
 
+def list_words(text: str) -> list[TextWord]:
+    """Return the words of a text whose contractions are expanded, without telling which are names or numbers."""
+    return [TextWord(word, reduce_word(word.lower())) for word in _WORD.findall(text)]
+
+
 def find_spans(text: str) -> Iterator[re.Match[str]]:
     """Yield the words of a text whose contractions are expanded."""
     return _WORD.finditer(text)
@@ -167,27 +177,30 @@ def find_spans(text: str) -> Iterator[re.Match[str]]:
 def find_phrases(words: Sequence[TextWord], index: PhraseIndex) -> Iterator[Phrase]:
     """Yield the phrases of the index that occur in the words."""
     for start, word in enumerate(words):
-        yield from find_phrases_at(words, start, index.get(word.stem, ()))
-        if word.has_digit:
-            yield from find_phrases_at(words, start, index.get(_NUMBER, ()))
+        if word.stem in index:
+            yield from _find_phrases_at(words, start, index[word.stem])
+        if word.has_digit and _NUMBER in index:
+            yield from _find_phrases_at(words, start, index[_NUMBER])
 
 
-def find_phrases_at(words: Sequence[TextWord], start: int, phrases: Sequence[Phrase]) -> Iterator[Phrase]:
-    """Yield those of the phrases whose rest follows the word at `start`."""
-    following = words[start + 1].stem if start + 1 < len(words) else ""
-    for phrase in phrases:
-        rest = phrase.rest
-        # Most phrases differ in their second word already. Comparing it here saves a call.
-        if (not rest or rest[0] == following or rest[0] in _WILDCARDS) and _matches(words, start + 1, rest):
+def _find_phrases_at(
+    words: Sequence[TextWord], start: int, phrases: Mapping[str, Sequence[Phrase]]
+) -> Iterator[Phrase]:
+    """Yield those of the phrases, indexed by their second word, that begin with the word at `start`."""
+    candidates = phrases.get(_ANY_WORD, ())
+    if start + 1 < len(words):
+        candidates = (*candidates, *phrases.get(words[start + 1].stem, ()))
+    for phrase in candidates:
+        if _matches(words, start, phrase.stems):
             yield phrase
 
 
-def _matches(words: Sequence[TextWord], start: int, rest: Sequence[str]) -> bool:
-    """Return whether the rest of a phrase is found in the words from `start` on."""
-    for index, expected in enumerate(rest):
+def _matches(words: Sequence[TextWord], start: int, stems: Sequence[str]) -> bool:
+    """Return whether a phrase, or the rest of one, is found in the words from `start` on."""
+    for index, expected in enumerate(stems):
         if expected == _GAP:
             ends = range(start, min(start + _MAX_GAP, len(words)) + 1)
-            return any(_matches(words, end, rest[index + 1 :]) for end in ends)
+            return any(_matches(words, end, stems[index + 1 :]) for end in ends)
         if start >= len(words) or not _is_expected(words[start], expected):
             return False
         start += 1

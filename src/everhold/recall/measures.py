@@ -5,7 +5,7 @@ questions about a known attribute, and only once.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,6 @@ from everhold.recall.signals import DAY, Word
 from everhold.recall.text_features import ADDITION, CHANGE, CODE, DATE, LONG_NUMBER, NUMBER, SUPPOSITION
 
 Numbers = NDArray[np.float64]
-# Measures by name: a value for each candidate, or one value for all of them.
-Measures = Mapping[str, Numbers | float]
-
 _VALUES = NUMBER | LONG_NUMBER | CODE | DATE
 _NOT_CORE = GENERAL_TERMS | TIME_TERMS
 # The columns of evidence.
@@ -30,7 +27,7 @@ _FEW_TERMS = 2
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
 
-# The group of each measure in `why`.
+# The measures of whether a candidate answers the question, and the group of each in `why`.
 GROUPS: Mapping[str, str] = {
     "topic": "rank", "behind": "rank", "best_topic": "rank", "total": "rank", "low_total": "rank", "share": "rank",
     "first": "rank", "similarity": "meaning", "core": "words", "terms": "words", "unknown": "words", "names": "names",
@@ -39,6 +36,15 @@ GROUPS: Mapping[str, str] = {
     "still_valid": "update", "contrary": "words", "attribute": "attribute",
     "preference": "preference",
 }  # fmt: skip
+
+# A table of measures has a row for each measure and a column for each candidate. These are the numbers of its rows.
+# `later` says how well a candidate fits the topic, and only that.
+ROWS: Mapping[str, int] = {name: row for row, name in enumerate((*GROUPS, "later"))}
+UPDATE_ROWS: Mapping[str, int] = {name: row for row, name in enumerate((
+    "similarity_of_both", "behind", "terms", "has_value", "change", "supposition", "addition", "days_later", "place",
+    "similarity", "core", "asks", "names", "same_value", "always", "past", "lists", "age", "similarity_of_old",
+    "few_terms", "confirms", "happened", "timed", "attribute", "linked",
+))}  # fmt: skip
 
 
 class Candidates(NamedTuple):
@@ -70,12 +76,6 @@ class Candidates(NamedTuple):
     rare: NDArray[Any]
     holds: Numbers
 
-    @property
-    def attribute(self) -> Numbers:
-        """How clearly each candidate states the attribute asked for, of the thing asked about."""
-        attribute: Numbers = self.evidence[:, STATED] * self.evidence[:, THINGS] * (1.0 - self.contrary)
-        return attribute
-
 
 class QuestionProfile(NamedTuple):
     """A question, prepared for judging candidates.
@@ -104,7 +104,8 @@ class Shares(NamedTuple):
     """The share of the question's terms that each candidate has, by weight: of all terms, core terms and names.
 
     `has_value` is 1 if a candidate has a value of the kind asked for, such as a date, and `lacks_value` is 1 if not;
-    both are 0 if the question asks for no kind of value.
+    both are 0 if the question asks for no kind of value. `attribute` says how clearly it states the attribute asked
+    for, of the thing asked about.
     """
 
     terms: Numbers
@@ -112,15 +113,23 @@ class Shares(NamedTuple):
     names: Numbers | float
     has_value: Numbers | float
     lacks_value: Numbers | float
+    attribute: Numbers
 
 
 def profile_question(question: Question, words: Sequence[Word], known: Sequence[bool], now: int) -> QuestionProfile:
     """Return the weights of a question's terms. `known` says for each term whether the scope has it."""
     intent = question.intent
-    weights = [word.weight for word in words]
-    names = [word.weight if word.term in intent.names else 0.0 for word in words]
-    core = [0.0 if name or word.term in _NOT_CORE else word.weight for name, word in zip(names, words, strict=True)]
-    unknown_weight = sum(weight for weight, is_known in zip(core, known, strict=True) if not is_known)
+    weights: list[float] = []
+    names: list[float] = []
+    core: list[float] = []
+    unknown = 0.0
+    for word, is_known in zip(words, known, strict=True):
+        is_name = word.term in intent.names
+        is_core = not is_name and word.term not in _NOT_CORE
+        weights.append(word.weight)
+        names.append(word.weight if is_name else 0.0)
+        core.append(word.weight if is_core else 0.0)
+        unknown += word.weight if is_core and not is_known else 0.0
     total_weight, name_weight, core_weight = sum(weights) or 1.0, sum(names), sum(core) or 1.0
     return QuestionProfile(
         intent,
@@ -128,27 +137,21 @@ def profile_question(question: Question, words: Sequence[Word], known: Sequence[
         np.array(names) / name_weight if name_weight else None,
         len(words),
         len(core) - core.count(0.0),
-        unknown_weight / core_weight,
+        unknown / core_weight,
         bool(question.times),
         bool(question.anchor),
         now,
-        next((index for index, word in enumerate(words) if word.term == intent.head), None),
+        next((index for index, word in enumerate(words) if word.term == intent.head), None) if intent.head else None,
         [index for index, word in enumerate(words) if word.term in intent.numbers] if intent.numbers else (),
     )
 
 
-def find_terms(
-    rows: Rows, words: Sequence[Word], find_similar_rows: Callable[[str], Sequence[tuple[Rows, float]]]
-) -> Numbers:
-    """Return a matrix of words and rows: 1 if the row has the word, less if it has a similar one, else 0.
-
-    `find_similar_rows` returns the rows of each word that is similar to a term, and how similar it is.
-    """
+def find_terms(rows: Rows, words: Sequence[Word]) -> Numbers:
+    """Return a matrix of words and rows: 1 if the row has the word, less if it has a similar one, else 0."""
     scores = np.zeros((len(words), len(rows)))
-    for index, word in enumerate(words):
-        word_scores = scores[index]
+    for word_scores, word in zip(scores, words, strict=True):
         word_scores[:] = has_term(rows, word.rows)
-        for similar_rows, similarity in find_similar_rows(word.term):
+        for similar_rows, similarity in word.similar:
             np.maximum(word_scores, similarity * has_term(rows, similar_rows), out=word_scores)
     return scores
 
@@ -167,27 +170,45 @@ def measure_shares(candidates: Candidates, profile: QuestionProfile) -> Shares:
     if not profile.cores:
         core = core + 0.5
     names = 0.5 if profile.names is None else profile.names @ (candidates.holds == 1.0)
+    attribute = np.zeros(len(terms))
+    if profile.intent.asked.attributes:
+        attribute = candidates.evidence[:, STATED] * candidates.evidence[:, THINGS] * (1.0 - candidates.contrary)
     value_features = profile.intent.values
     if not value_features:
-        return Shares(terms, core, names, 0.0, 0.0)
+        return Shares(terms, core, names, 0.0, 0.0, attribute)
     has_value = ((candidates.features & value_features) != 0).astype(np.float64)
-    return Shares(terms, core, names, has_value, 1.0 - has_value)
+    return Shares(terms, core, names, has_value, 1.0 - has_value, attribute)
 
 
-def measure_topic(candidates: Candidates, profile: QuestionProfile, shares: Shares) -> Measures:
-    """Return measures of how well each candidate fits the topic of the question."""
-    return {
-        "total": candidates.totals,
-        "similarity": candidates.similarity,
-        "date": candidates.dates if profile.timed else 0.0,
-        "core": shares.core,
-        "names": shares.names,
-        "lacks_value": shares.lacks_value,
-        "anchor": candidates.anchor if profile.anchored else 0.0,
-        "later": _measure_later(candidates) if profile.anchored else 0.0,
-        "contrary": candidates.contrary,
-        "attribute": candidates.attribute,
-    }
+def measure_fit(candidates: Candidates, profile: QuestionProfile, shares: Shares) -> Numbers:
+    """Return a table with the measures of each candidate by itself. The others are 0."""
+    per_core = 1 / profile.cores if profile.cores else 0.0
+    table = np.zeros((len(ROWS), len(candidates.totals)))
+    table[ROWS["total"]] = candidates.totals
+    np.minimum(candidates.totals - _LOW_TOTAL, 0.0, out=table[ROWS["low_total"]])
+    table[ROWS["similarity"]] = candidates.similarity
+    table[ROWS["core"]] = shares.core
+    table[ROWS["terms"]] = shares.terms
+    table[ROWS["unknown"]] = profile.unknown * per_core
+    table[ROWS["names"]] = shares.names
+    table[ROWS["lists"]] = profile.intent.lists
+    table[ROWS["contrary"]] = candidates.contrary
+    table[ROWS["attribute"]] = shares.attribute
+    table[ROWS["preference"]] = candidates.preference
+    if profile.names is not None:
+        table[ROWS["only_names"]] = (shares.names > 0) * (1 - shares.core) ** 2 * per_core
+    if profile.intent.values:
+        table[ROWS["has_value"]] = shares.has_value
+        table[ROWS["lacks_value"]] = shares.lacks_value
+    if profile.head is not None:
+        table[ROWS["lacks_head"]] = 1.0 - candidates.holds[profile.head]
+    if profile.timed:
+        table[ROWS["date"]] = candidates.dates
+        table[ROWS["lacks_date"]] = 1.0 - candidates.dates
+    if profile.anchored:
+        table[ROWS["anchor"]] = candidates.anchor
+        table[ROWS["later"]] = _measure_later(candidates)
+    return table
 
 
 def _measure_later(candidates: Candidates) -> Numbers | float:
@@ -196,113 +217,81 @@ def _measure_later(candidates: Candidates) -> Numbers | float:
     return (candidates.when >= candidates.when[has_anchor].min()).astype(np.float64) if has_anchor.any() else 0.0
 
 
-def measure_update(
-    candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, old: int, newer: NDArray[np.int64]
-) -> Measures:
-    """Return measures of whether each of the newer candidates is an update of the old one."""
-    features, names, has_value = candidates.features[newer], shares.names, shares.has_value
-    intent, age = profile.intent, max(0, profile.now - int(candidates.when[old])) / DAY
-    _, changed, _, things = candidates.evidence[newer].T
-    linked = _measure_linked(candidates, old, newer)
-    return {
-        "similarity_of_both": candidates.vectors[newer] @ candidates.vectors[old],
-        "behind": topic[old] - topic[newer],
-        "terms": shares.terms[newer],
-        "has_value": has_value if isinstance(has_value, float) else has_value[newer],
-        "change": (features & CHANGE) != 0,
-        "supposition": (features & SUPPOSITION) != 0,
-        "addition": (features & ADDITION) != 0,
-        "days_later": np.log1p((candidates.when[newer] - candidates.when[old]) / DAY),
-        "place": np.log1p(newer),
-        "similarity": candidates.similarity[newer],
-        "core": shares.core[newer],
-        "asks": candidates.asks[newer],
-        "names": names if isinstance(names, float) else names[newer],
-        "same_value": (features & candidates.features[old] & _VALUES) != 0,
-        "always": 1.0,
-        "past": float(intent.past),
-        "lists": float(intent.lists),
-        "age": math.log1p(age),
-        "similarity_of_old": float(candidates.similarity[old]),
-        "few_terms": float(profile.terms <= _FEW_TERMS),
-        "confirms": float(intent.confirms),
-        "happened": float(intent.happened),
-        "timed": float(profile.timed),
-        "attribute": changed * np.maximum(things, linked) * candidates.evidence[old, STATED],
-        "linked": linked,
-    }
+def compare_with_best(table: Numbers, topic: Numbers, chain: Sequence[int], valid: float) -> None:
+    """Fill in the measures that compare each candidate with the one that fits the topic best.
 
-
-def measure_other_numbers(
-    candidates: Candidates, profile: QuestionProfile, old: int, newer: NDArray[np.int64]
-) -> Numbers:
-    """Return 1 for each of the newer candidates that lacks a number of the question by which the old one is named.
-
-    "The code of gate 9 is 42" says nothing about gate 7. A question to be confirmed names the number that it doubts.
+    `chain` has the versions of one fact, the newest last, and `valid` is the chance that the first is still valid.
     """
-    others: Numbers = np.zeros(len(newer))
-    for index in () if profile.intent.confirms else profile.numbers:
-        if candidates.holds[index, old] == 1.0:
-            others[candidates.holds[index, newer] == 0.0] = 1.0
-    return others
-
-
-def _measure_linked(candidates: Candidates, old: int, newer: NDArray[np.int64]) -> Numbers:
-    """Return 1 for each of the newer candidates that repeats a name, a number or an unusual word of the old one."""
-    terms = candidates.rare[old]
-    linked: Numbers = np.zeros(len(newer))
-    if terms:
-        linked[:] = [not terms.isdisjoint(rare) for rare in candidates.rare[newer]]
-    return linked
-
-
-def measure_chance(
-    candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, chain: Sequence[int], valid: float
-) -> Measures:
-    """Return measures of whether each candidate answers the question. `valid` is the chance that chain[0] is valid."""
-    update, outdated = _measure_chain(len(topic), chain)
+    table[ROWS["still_valid"]] = 1.0
     if len(chain) > 1:
         topic = topic.copy()
         topic[chain[-1]] = max(topic[chain[-1]], topic.max() + 0.01)
-    best = float(topic.max())
-    behind = best - topic
+        outdated = list(chain[:-1])
+        table[ROWS["is_update"], chain[-1]] = 1.0
+        table[ROWS["is_outdated"], outdated] = 1.0
+        table[ROWS["still_valid"], outdated] = valid
+        table[ROWS["attribute"], outdated] = 0.0
+    first = topic.argmax()
+    behind = topic[first] - topic
     share = np.exp(-behind)
-    per_core = 1 / profile.cores if profile.cores else 0.0
-    return {
-        "topic": topic,
-        "behind": np.minimum(behind, _FAR_BEHIND),
-        "best_topic": best,
-        "total": candidates.totals,
-        "low_total": np.minimum(candidates.totals - _LOW_TOTAL, 0.0),
-        "share": share / share.sum(),
-        "first": (np.arange(len(topic)) == topic.argmax()).astype(np.float64),
-        "similarity": candidates.similarity,
-        "core": shares.core,
-        "terms": shares.terms,
-        "unknown": profile.unknown * per_core,
-        "names": shares.names,
-        "only_names": 0.0 if profile.names is None else (shares.names > 0) * (1 - shares.core) ** 2 * per_core,
-        "has_value": shares.has_value,
-        "lacks_value": shares.lacks_value,
-        "lacks_head": 0.0 if profile.head is None else 1.0 - candidates.holds[profile.head],
-        "lists": float(profile.intent.lists),
-        "date": candidates.dates if profile.timed else 0.0,
-        "lacks_date": 1.0 - candidates.dates if profile.timed else 0.0,
-        "anchor": candidates.anchor if profile.anchored else 0.0,
-        "contrary": candidates.contrary,
-        "is_update": update,
-        "is_outdated": outdated,
-        "still_valid": 1.0 - outdated * (1.0 - valid),
-        "attribute": candidates.attribute * (1.0 - outdated),
-        "preference": candidates.preference,
-    }
+    table[ROWS["topic"]] = topic
+    np.minimum(behind, _FAR_BEHIND, out=table[ROWS["behind"]])
+    table[ROWS["best_topic"]] = topic[first]
+    np.divide(share, share.sum(), out=table[ROWS["share"]])
+    table[ROWS["first"], first] = 1.0
 
 
-def _measure_chain(size: int, chain: Sequence[int]) -> tuple[Numbers | float, Numbers | float]:
-    """Return which candidate is the newest of a chain of updates, and which are outdated."""
-    if len(chain) == 1:
-        return 0.0, 0.0
-    update, outdated = np.zeros(size), np.zeros(size)
-    update[chain[-1]] = 1.0
-    outdated[list(chain[:-1])] = 1.0
-    return update, outdated
+def measure_update(
+    candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, old: int
+) -> Numbers:
+    """Return a table with measures of whether each candidate is an update of the old one, if it is newer than that."""
+    features, later = candidates.features, np.maximum(candidates.when - candidates.when[old], 0)
+    intent, age = profile.intent, max(0, profile.now - int(candidates.when[old])) / DAY
+    linked = _measure_linked(candidates, old)
+    table = np.zeros((len(UPDATE_ROWS), len(topic)))
+    table[UPDATE_ROWS["similarity_of_both"]] = np.vecdot(candidates.vectors, candidates.vectors[old])
+    table[UPDATE_ROWS["behind"]] = topic[old] - topic
+    table[UPDATE_ROWS["terms"]] = shares.terms
+    table[UPDATE_ROWS["has_value"]] = shares.has_value
+    table[UPDATE_ROWS["change"]] = (features & CHANGE) != 0
+    table[UPDATE_ROWS["supposition"]] = (features & SUPPOSITION) != 0
+    table[UPDATE_ROWS["addition"]] = (features & ADDITION) != 0
+    table[UPDATE_ROWS["days_later"]] = np.log1p(later / DAY)
+    table[UPDATE_ROWS["place"]] = np.log1p(np.arange(len(topic)))
+    table[UPDATE_ROWS["similarity"]] = candidates.similarity
+    table[UPDATE_ROWS["core"]] = shares.core
+    table[UPDATE_ROWS["asks"]] = candidates.asks
+    table[UPDATE_ROWS["names"]] = shares.names
+    table[UPDATE_ROWS["same_value"]] = (features & features[old] & _VALUES) != 0
+    table[UPDATE_ROWS["always"]] = 1.0
+    table[UPDATE_ROWS["past"]] = intent.past
+    table[UPDATE_ROWS["lists"]] = intent.lists
+    table[UPDATE_ROWS["age"]] = math.log1p(age)
+    table[UPDATE_ROWS["similarity_of_old"]] = candidates.similarity[old]
+    table[UPDATE_ROWS["few_terms"]] = profile.terms <= _FEW_TERMS
+    table[UPDATE_ROWS["confirms"]] = intent.confirms
+    table[UPDATE_ROWS["happened"]] = intent.happened
+    table[UPDATE_ROWS["timed"]] = profile.timed
+    if candidates.evidence[old, STATED]:
+        things = np.maximum(candidates.evidence[:, THINGS], linked)
+        table[UPDATE_ROWS["attribute"]] = candidates.evidence[:, CHANGED] * things * candidates.evidence[old, STATED]
+    table[UPDATE_ROWS["linked"]] = linked
+    return table
+
+
+def measure_other_numbers(candidates: Candidates, profile: QuestionProfile, old: int) -> Numbers:
+    """Return 1 for each candidate that lacks a number of the question by which the old one is named.
+
+    "The code of gate 9 is 42" says nothing about gate 7. A question to be confirmed names the number that it doubts.
+    """
+    others: Numbers = np.zeros(len(candidates.totals))
+    for index in () if profile.intent.confirms else profile.numbers:
+        if candidates.holds[index, old] == 1.0:
+            others[candidates.holds[index] == 0.0] = 1.0
+    return others
+
+
+def _measure_linked(candidates: Candidates, old: int) -> Numbers | float:
+    """Return 1 for each candidate that repeats a name, a number or an unusual word of the old one."""
+    terms = candidates.rare[old]
+    return np.array([not terms.isdisjoint(rare) for rare in candidates.rare], np.float64) if terms else 0.0

@@ -7,10 +7,12 @@ has the same score in every image.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count, repeat
+from itertools import count
+from operator import neg
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
@@ -202,16 +204,16 @@ def find_best(
         _make_pool(image_view, prepared, image_words, max(limit, _MIN_POOL_SIZE), plain)
         for image_view, image_words in zip(image_views, words, strict=True)
     ]
-    scored = [candidate for pool in pools for candidate in _score_pool(pool)]
-    has_repeats = len(pools) > 1 or len(set(pools[0].owners)) < len(scored)
-    return sorted(_keep_best_rows(scored) if has_repeats else scored, key=rank_key)
+    if len(pools) == 1 and len(set(pools[0].owners)) == len(pools[0].owners):
+        return _score_pool(pools[0])
+    return sorted(_keep_best_rows(candidate for pool in pools for candidate in _score_pool(pool)), key=rank_key)
 
 
-def _score_pool(pool: Pool) -> Iterable[Scored]:
-    """Return the owner and the score of each row of a pool."""
+def _score_pool(pool: Pool) -> list[Scored]:
+    """Return the owner and the score of each row of a pool, best first."""
     scores = pool.prepared.recipe.score_all(pool.totals)
-    # `_make` takes half the time of the constructor
-    return map(Scored._make, zip(pool.owners, scores, repeat(pool), count(), repeat(0.0), repeat(None)))
+    ranked = sorted(zip(map(neg, scores), pool.owners, count()))
+    return [Scored(owner_id, -score, pool, index) for score, owner_id, index in ranked]
 
 
 def _keep_best_rows(scored: Iterable[Scored]) -> Iterable[Scored]:
@@ -267,16 +269,15 @@ def _weigh_words(
     rarity = [_compute_rarity(statistics, term) for term in terms]
     total = sum(rarity) or 1.0
     weights = [value / total for value in rarity]
+    with_similar = prepared.recipe.judges or prepared.recipe.uses("similar")
     return [
-        find_words(image_view.image, terms, weights, image_postings, prepared.thesaurus)
+        find_words(image_view.image, terms, weights, image_postings, prepared.thesaurus, with_similar=with_similar)
         for image_view, image_postings in zip(image_views, postings, strict=True)
     ]
 
 
 def _compute_signals(image_view: ImageView, prepared: PreparedQuestion, words: Sequence[Word]) -> dict[str, Signal]:
-    return compute_signals(
-        image_view.image, prepared.question, words, prepared.recipe, prepared.thesaurus, prepared.now
-    )
+    return compute_signals(image_view.image, prepared.question, words, prepared.recipe, prepared.now)
 
 
 def rank_key(scored: Scored) -> tuple[float, str]:
@@ -353,19 +354,21 @@ def _find_top(totals: Signal, size: int) -> tuple[list[int], list[float]]:
 
     Among totals that are equal after rounding, ids decide. So all rows within a margin of the last one are returned.
     """
-    rows, best_totals = _partition_best(totals, size)
+    rows = _partition_best(totals, size)
+    best_totals = totals[rows].tolist()
     if -math.inf in best_totals:
-        rows = [row for row, total in zip(rows, best_totals, strict=True) if total > -math.inf]
+        rows = rows[totals[rows] > -math.inf]
         best_totals = totals[rows].tolist()
-    return rows, best_totals
+    return rows.tolist(), best_totals
 
 
-def _partition_best(totals: Signal, size: int) -> tuple[list[int], list[float]]:
+def _partition_best(totals: Signal, size: int) -> NDArray[np.int64]:
+    """Return the best rows in ascending order."""
     while len(totals) > size + _TIES:
-        rows = sorted(np.argpartition(totals, -size - _TIES)[-size - _TIES :].tolist())
-        best_totals = totals[rows].tolist()
-        ranked = sorted(best_totals)
+        rows: NDArray[np.int64] = totals.argpartition(-size - _TIES)[-size - _TIES :]
+        ranked = np.sort(totals[rows])
         if ranked[0] == -math.inf or ranked[0] < ranked[-size] - _MARGIN:
-            return rows, best_totals
+            rows.sort()
+            return rows
         size *= 2
-    return list(range(len(totals))), totals.tolist()
+    return np.arange(len(totals))

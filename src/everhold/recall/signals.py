@@ -44,12 +44,16 @@ _TIME_WORDS = (
 
 
 class Word(NamedTuple):
-    """A term of the question: its share of the rarity of all terms, and the rows that have it or a respelling of it."""
+    """A term of the question: its share of the rarity of all terms, and the rows that have it or a respelling of it.
+
+    `similar` has the rows of each word that is similar to the term, and how similar it is, best first.
+    """
 
     term: str
     weight: float
     rows: Rows
     counts: NDArray[np.float32]
+    similar: Sequence[tuple[Rows, float]] = ()
 
     def find_weight(self, row: int) -> float:
         index = int(self.rows.searchsorted(row))
@@ -62,8 +66,10 @@ def find_words(
     weights: Sequence[float],
     postings: Sequence[Posting],
     thesaurus: Thesaurus = NO_THESAURUS,
+    *,
+    with_similar: bool = False,
 ) -> list[Word]:
-    """Return the question's terms with the rows that have them.
+    """Return the question's terms with the rows that have them, and also those that have similar words.
 
     A term that no row has may be misspelt. Then the rows with similar spellings count, unless the thesaurus knows the
     word.
@@ -72,7 +78,9 @@ def find_words(
     for term, weight, posting in zip(terms, weights, postings, strict=True):
         is_slip = not len(posting.rows) and not thesaurus.find_similar(term)
         meant = _find_respellings(image, term) if is_slip else ()
-        words.append(Word(term, weight, *(_find_any(image, meant) if meant else posting)))
+        rows, counts = _find_any(image, meant) if meant else posting
+        similar = find_similar_rows(image, term, thesaurus) if with_similar else ()
+        words.append(Word(term, weight, rows, counts, similar))
     return words
 
 
@@ -90,7 +98,7 @@ def _find_respellings(image: Image, term: str) -> Sequence[str]:
 def find_similar_rows(image: Image, term: str, thesaurus: Thesaurus) -> Sequence[tuple[Rows, float]]:
     """Return the rows of each word of the image that is similar to a term, and how similar it is, best first.
 
-    They are kept until the image changes: scoring and judging need them, and questions share words.
+    They are kept until the image changes, because questions share words.
     """
     kept: dict[str, Sequence[tuple[Rows, float]]] = image.compute_once("similar rows", lambda _: {}, thesaurus)
     if term not in kept:
@@ -115,7 +123,7 @@ def _find_any(image: Image, terms: Sequence[str]) -> Posting:
 
 
 def compute_signals(
-    image: Image, question: Question, words: Sequence[Word], recipe: Recipe, thesaurus: Thesaurus, now: int
+    image: Image, question: Question, words: Sequence[Word], recipe: Recipe, now: int
 ) -> dict[str, Signal]:
     """Return the signals of the retrievers that the recipe uses."""
     threads = image.threads if recipe.looks_around else None
@@ -125,7 +133,7 @@ def compute_signals(
     if recipe.uses("meaning"):
         signals |= _score_meaning(image, question, threads, signals.get("words.own"))
     if recipe.uses("similar"):
-        signals["similar"] = _score_similar_words(image, words, thesaurus, signals.get("words.own"))
+        signals["similar"] = _score_similar_words(image, words, signals.get("words.own"))
     if recipe.uses("time"):
         signals |= _score_times(image, question, signals["timed"])
     if recipe.uses("speaker"):
@@ -226,15 +234,14 @@ def _score_bm25(image: Image, words: Sequence[Word], recipe: Recipe) -> Signal:
     return often
 
 
-def _score_similar_words(image: Image, words: Sequence[Word], thesaurus: Thesaurus, own: Signal | None) -> Signal:
+def _score_similar_words(image: Image, words: Sequence[Word], own: Signal | None) -> Signal:
     """Score shared terms, where a similar word counts by its similarity."""
     total = own if own is not None else _sum_held_terms(image, words)
     for word in words:
-        others = find_similar_rows(image, word.term, thesaurus)
-        if not others:
+        if not word.similar:
             continue
         best = np.zeros(image.size)
-        for rows, similarity in reversed(others):
+        for rows, similarity in reversed(word.similar):
             best[rows] = similarity
         best[word.rows] = 0.0  # rows with the word itself are already counted in `own`
         total = total + word.weight * best

@@ -333,11 +333,10 @@ _ASKS_WHEN = lazy_pattern(
     r"|what[’']s the date"
     r"|what (?:is|was) the (?:date|day|year)\b|how long ago|how recently|since when|how many (?:days|weeks"
     r"|months|years) ago"
-    r"|(?:tell me|know|remember|recall|say|remind me|find out) when (?!to\b)|date of)",
-    re.IGNORECASE,
+    r"|(?:tell me|know|remember|recall|say|remind me|find out) when (?!to\b)|date of)"
 )
 
 
 def is_when_question(text: str) -> bool:
     """Return whether a question asks for a time."""
-    return _ASKS_WHEN.search(text) is not None
+    return _ASKS_WHEN.search(text.lower()) is not None

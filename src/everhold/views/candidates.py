@@ -6,6 +6,7 @@ from functools import partial
 from everhold.ask.candidates import CandidateSource
 from everhold.ask.language_model.examples import find_examples
 from everhold.ask.language_model.proposing import ModelOptions, ModelSource
+from everhold.ask.language_model.record import ModelRecord, read_records
 from everhold.ask.language_model.schema_lines import SchemaNotes, make_notes
 from everhold.ask.learning.loading import MemoryCache
 from everhold.ask.learning.source import LearnedSource
@@ -43,7 +44,8 @@ def _find_meanings(parts: Parts, scope: Scope, question: str) -> Mapping[str, fl
 
 def make_model_source(parts: Parts, deps: DataDeps, scope: Scope) -> ModelSource | None:
     """Return the language model that is asked about a scope's questions if nothing else is sure; None without one."""
-    if parts.question_model is None:
+    model = parts.question_model
+    if model is None:
         return None
     chosen = parts.settings.ask
     options = ModelOptions(chosen.llm == "always", chosen.send_rows, chosen.llm_seconds, chosen.prompt_tokens)
@@ -51,5 +53,8 @@ def make_model_source(parts: Parts, deps: DataDeps, scope: Scope) -> ModelSource
     def find_notes(tables: Sequence[TableMetadata]) -> SchemaNotes:
         return make_notes(tables, load_scope(deps, scope).fields, sends_values=options.sends_values)
 
+    def find_record() -> ModelRecord:
+        return read_records(parts.records, scope).get(model.name, ModelRecord())
+
     examples = partial(find_examples, parts.records, scope)
-    return ModelSource(parts.question_model, options, parts.count_tokens, find_notes, examples)
+    return ModelSource(model, options, parts.count_tokens, find_notes, examples, find_record)

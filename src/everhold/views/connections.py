@@ -34,8 +34,8 @@ class ConnectionVerbs(ScopedView):
     ) -> "everhold.ConnectedDatabase":
         """Connect a database under a name, and read what its tables are; `ask` and `sql` then query it, read-only.
 
-        `url` is postgresql://…, mysql://…, sqlite:///file or duckdb:///file, or one of a driver of SQLAlchemy that the
-        settings allow. A URL with a password is stored only if a master key is set; otherwise put it into an
+        `url` is postgresql://…, mysql://…, sqlite:///file or duckdb:///file, or one of a driver of SQLAlchemy or ADBC
+        that the settings allow. A URL with a password is stored only if a master key is set; otherwise put it into an
         environment variable and pass the variable's name as `url_env`. `schema` is that of PostgreSQL's tables, by
         default "public". A name that is in use leads to the new address from then on.
 

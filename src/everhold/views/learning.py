@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import everhold
 from everhold.arguments.checks import ChoiceNumber, Identifier, PageSize, Question
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.errors import InvalidInput
+from everhold.errors import Argument, InvalidInput, Remedy, Verb
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.data import DataVerbs
 
@@ -44,7 +44,8 @@ class LearningVerbs(DataVerbs):
         from everhold.ask.learning.verdicts import AnswerVerdict
 
         if (sql is None) == (choice is None):
-            raise InvalidInput("a correction has either a statement or a choice", remedy="pass sql or choice")
+            remedy = Remedy("pass {} or {}", Argument("sql"), Argument("choice"))
+            raise InvalidInput("a correction has either a statement or a choice", remedy=remedy)
         return self._judge(query, AnswerVerdict.CORRECTED if choice is None else AnswerVerdict.CHOSEN, sql, choice)
 
     @log_as("update")
@@ -57,11 +58,9 @@ class LearningVerbs(DataVerbs):
     @log_as("read")
     def learned(self, *, limit: PageSize = 1000) -> "Sequence[everhold.LearnedItem]":
         """Return what the scope has learned from verdicts, the latest first, and why each of it is used or not."""
-        from everhold.ask.learning.loading import list_lessons, list_patterns
         from everhold.ask.learning.verdicts import list_learned
 
-        records = self._parts.records
-        items = list_learned(list_patterns(records, self.scope), list_lessons(records, self.scope))[:limit]
+        items = list_learned(self._parts.records, self.scope)[:limit]
         self._log_call("read", {"learned": len(items)})
         return items
 
@@ -83,8 +82,9 @@ class LearningVerbs(DataVerbs):
 
         require_extra()
         query = require_query(self._parts.records, self.scope, query_id)
-        if verdict is AnswerVerdict.CONFIRMED and query.sql is None:
-            raise InvalidInput("this question was not answered", value=query_id, remedy="correct it with a statement")
+        if sql is None and choice is None and query.sql is None:
+            remedy = Remedy("say what is right with {} and {}", Verb("correct"), Argument("sql"))
+            raise InvalidInput("this question was not answered", value=query_id, remedy=remedy)
         source, scoped = make_learned_source(self._parts, self.scope), self._read_again(query)
         if choice is not None:
             sql = find_choice(query, choice)

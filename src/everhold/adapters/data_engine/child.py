@@ -27,6 +27,7 @@ READERS: Final[Mapping[str, str]] = {
     "sqlite": "everhold.adapters.data_engine.sqlite_reader",
 }
 DATABASES: Final[Mapping[str, str]] = {
+    "adbc": "everhold.adapters.data_engine.adbc_database",
     "duckdb": "everhold.adapters.data_engine.duckdb_database",
     "mysql": "everhold.adapters.data_engine.mysql_database",
     "postgres": "everhold.adapters.data_engine.postgres_database",

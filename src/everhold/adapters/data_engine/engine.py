@@ -35,6 +35,7 @@ from everhold.ports.data_engine import (
 from everhold.ports.databases import DatabaseTables
 
 _INSTALL: Final = "pip install 'everhold[connect]'"
+_ADBC_PACKAGE: Final = "adbc-driver-"
 _OVERHEAD_BYTES: Final = 1 << 20  # what a process writes in addition to its rows
 # How a process ends when memory runs out: by its own hand, or by the kernel's.
 _MEMORY_SIGNALS: Final = frozenset({signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS})
@@ -120,8 +121,8 @@ def _name_reader(data: DataSet) -> str:
 def describe_database(data: DatabaseTables) -> dict[str, Any]:
     """Return what the process of a query is told about a database."""
     described = {**asdict(data.address), "schema": data.schema, "hosts": list(data.hosts)}
-    if data.address.driver in ("sqlite", "duckdb"):
-        described["database"] = _resolve([data.address.database])[0]
+    if data.address.is_file:
+        described["database"] = _resolve([data.address.database], f"the file {data.address.database!r}")[0]
     return described
 
 
@@ -137,12 +138,12 @@ def _describe(data: DataSet, statement: CheckedStatement) -> dict[str, Any]:
     return {"path": _resolve([data.path])[0]}
 
 
-def _resolve(paths: tuple[str, ...] | list[str]) -> list[str]:
+def _resolve(paths: tuple[str, ...] | list[str], name: str = "a file of the data set") -> list[str]:
     """Return absolute paths without links: links would be followed when the process has lost the right to."""
     try:
         return [str(Path(path).resolve(strict=True)) for path in paths]
     except OSError as error:
-        raise DataUnavailable(f"a file of the data set cannot be read ({error.strerror})", value=paths[0]) from error
+        raise DataUnavailable(f"{name} cannot be read ({error.strerror})", value=paths[0]) from error
 
 
 def _make_key(data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> str:
@@ -213,7 +214,9 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
                 remedy="add the host to the setting connections.hosts",
             )  # fmt: skip
         case "driver":
-            return MissingExtra(f"the module {message!r} is not installed", value=message, remedy=_INSTALL)
+            is_own = message.startswith(_ADBC_PACKAGE)  # a driver that no extra contains
+            remedy = f"pip install {message}" if is_own else _INSTALL
+            return MissingExtra(f"the module {message!r} is not installed", value=message, remedy=remedy)
         case "role":
             return QueryFailed(
                 f"the role {message!r} can read files of the server", value=message,

@@ -21,7 +21,7 @@ _TYPES: Final[Mapping[str, str]] = {
     "timestamptz": "timestamp", "interval": "interval", "json": "json", "jsonb": "json",
 }  # fmt: skip
 # Roles with these rights can read or write files of the server, or run programs there.
-_DANGEROUS: Final = """
+DANGEROUS: Final = """
     SELECT rolsuper OR EXISTS (
         SELECT FROM unnest(ARRAY['pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program']) AS r
         WHERE pg_has_role(session_user, r, 'MEMBER')
@@ -73,7 +73,7 @@ def open_session(request: Mapping[str, Any]) -> "PostgresSession":
     limits, data = request["limits"], request["data"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
     confinement.MemoryLimit(limits["megabytes"]).apply()  # before a hostile server can send anything
-    parameters = _choose_parameters(data)
+    parameters = choose_parameters(data)
     try:
         connection = _connect(parameters, limits["seconds"])
         _refuse_dangerous_role(connection)
@@ -84,7 +84,7 @@ def open_session(request: Mapping[str, Any]) -> "PostgresSession":
     return PostgresSession(connection, data["schema"] or "public")
 
 
-def _choose_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
+def choose_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what libpq is told. It gets the address of the host, so that it does not look the name up again."""
     host, port = data["host"], data["port"] or _PORT
     parameters = {"user": data["user"], "password": data["password"], "dbname": data["database"], "port": port}
@@ -194,7 +194,7 @@ def _make_lenient(loader: type[Loader]) -> type[Loader]:
 
 
 def _refuse_dangerous_role(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-    rows = connection.execute(_DANGEROUS).fetchall()
+    rows = connection.execute(DANGEROUS).fetchall()
     if rows != [(False,)]:
         raise QueryFailure("role", connection.info.user)
 

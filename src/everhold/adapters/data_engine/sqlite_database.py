@@ -27,9 +27,8 @@ def open_session(request: Mapping[str, Any]) -> "SqliteSession":
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
     memory = confinement.MemoryLimit(limits["megabytes"])
     try:
-        beside = [f"{path}{suffix}" for suffix in ("-wal", "-shm", "-journal")]
-        confinement.restrict_files([path, *(name for name in beside if Path(name).exists())])
-        connection = open_file(path, limits, is_immutable=_has_no_log(path))
+        confinement.restrict_files(list_parts(path))
+        connection = open_file(path, limits, is_immutable=has_no_log(path))
         session = SqliteSession(connection, limits["seconds"])
     except (sqlite3.Error, OSError) as error:
         raise QueryFailure("unreachable", str(error)[:300]) from error
@@ -38,7 +37,13 @@ def open_session(request: Mapping[str, Any]) -> "SqliteSession":
     return session
 
 
-def _has_no_log(path: str) -> bool:
+def list_parts(path: str) -> list[str]:
+    """Return the files that a SQLite file consists of."""
+    beside = [f"{path}{suffix}" for suffix in ("-wal", "-shm", "-journal")]
+    return [path, *(name for name in beside if Path(name).exists())]
+
+
+def has_no_log(path: str) -> bool:
     """Say whether a file in write-ahead mode has no log: then it is complete, and SQLite could not make a log."""
     with Path(path).open("rb") as file:
         header = file.read(_VERSION_BYTE + 2)

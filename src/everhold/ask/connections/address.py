@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -29,13 +30,14 @@ _PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
 _DIALECTS: Final[Mapping[str, str]] = {
     "postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql", "awsathena": "athena", "teradatasql": "teradata",
 }  # fmt: skip
+_ADBC: Final = "adbc+"
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9_]*(?:\+[a-z][a-z0-9_]*)?)://", re.IGNORECASE)
 _SECRET_PARAMETER: Final = re.compile(r"pass|pwd|secret|token|key|credential|auth", re.IGNORECASE)
 _EXAMPLE: Final = "write postgresql://user@host/database, mysql://user@host/database, sqlite:///file or duckdb:///file"
 
 
 def parse_address(url: str, drivers: Collection[str] = ()) -> DatabaseAddress:
-    """Return the parts of a URL. `drivers` are those of SQLAlchemy that may be used in addition to the built-in ones.
+    """Return the parts of a URL. `drivers` are those of SQLAlchemy and ADBC that may be used beside the built-in ones.
 
     Raise InvalidInput if the URL is malformed, or names another kind of database.
     """
@@ -44,14 +46,15 @@ def parse_address(url: str, drivers: Collection[str] = ()) -> DatabaseAddress:
         raise InvalidInput("the address of the database is not a URL", remedy=_EXAMPLE)
     scheme = match[1].lower()
     if scheme in drivers or scheme.partition("+")[0] in drivers:
-        return _parse_for_sqlalchemy(url, scheme)
+        is_adbc = scheme.startswith(_ADBC)
+        return _parse_for_adbc(url, scheme) if is_adbc else _parse_for_driver(url, scheme, "sqlalchemy", scheme)
     if scheme in _FILES:
         return _parse_file(url, scheme)
     if scheme not in _SERVERS:
         raise InvalidInput(
             f"no connection to {scheme!r} databases",
             value=scheme,
-            remedy=f"{_EXAMPLE}; the setting connections.drivers allows drivers of SQLAlchemy",
+            remedy=f"{_EXAMPLE}; the setting connections.drivers allows drivers of SQLAlchemy and ADBC",
         )
     return _parse_server(url, scheme)
 
@@ -110,16 +113,29 @@ def _check_parameters(driver: str, parameters: Mapping[str, str]) -> None:
             )
 
 
-def _parse_for_sqlalchemy(url: str, scheme: str) -> DatabaseAddress:
+def _parse_for_adbc(url: str, scheme: str) -> DatabaseAddress:
+    """Return the address of adbc+NAME://…; those of SQLite and PostgreSQL are written as without a driver of ADBC."""
+    name = scheme.removeprefix(_ADBC)
+    plain = f"{name}{url[len(scheme) :]}"
+    if name == "sqlite":
+        address = _parse_file(plain, name)
+    elif name == "postgresql":
+        address = _parse_server(plain, name)
+    else:
+        return _parse_for_driver(url, scheme, "adbc", name)
+    return replace(address, driver="adbc", url=url, shown=f"{_ADBC}{address.shown}")
+
+
+def _parse_for_driver(url: str, scheme: str, driver: str, database: str) -> DatabaseAddress:
     try:
         parts = urlsplit(url)
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
         host, password = parts.hostname or "", unquote(parts.password or "")
     except ValueError:
         raise InvalidInput("the URL of the database is malformed", remedy="check it") from None
-    name = scheme.partition("+")[0]
+    name = database.partition("+")[0]
     shown = f"{scheme}://{f'{parts.username}@' if parts.username else ''}{host}{parts.path}"
     return DatabaseAddress(
-        "sqlalchemy", _DIALECTS.get(name, name), url, shown, host, parts.port, parts.username or "", password,
+        driver, _DIALECTS.get(name, name), url, shown, host, parts.port, parts.username or "", password,
         parts.path.removeprefix("/"), parameters,
     )  # fmt: skip

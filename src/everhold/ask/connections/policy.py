@@ -11,7 +11,6 @@ from everhold.model import Connection
 from everhold.ports.databases import ALL_PUBLIC, DatabaseAddress, DatabaseTables
 
 _OWN_PREFIX = "EVERHOLD_"
-_FILE_DRIVERS = ("sqlite", "duckdb")
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ class ConnectionPolicy:
 
     def _check_file(self, address: DatabaseAddress) -> None:
         """Refuse files of the store itself, and files outside the folders that the settings name."""
-        if address.driver not in _FILE_DRIVERS:
+        if not address.is_file:
             return
         path = Path(address.database).resolve()
         if path in {own.resolve() for own in self.own_files}:

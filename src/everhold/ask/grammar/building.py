@@ -18,6 +18,7 @@ from everhold.ask.grammar.contradictions import are_disjoint, find_contradiction
 from everhold.ask.grammar.directions import split_directed
 from everhold.ask.grammar.draft import FrameDraft, PlacedPredicate, make_count
 from everhold.ask.grammar.figures import count_different_rows
+from everhold.ask.grammar.metrics import read_metrics
 from everhold.ask.grammar.negation import exclude_related, read_absences
 from everhold.ask.grammar.nesting import pick_rows_first, require_related
 from everhold.ask.grammar.ordering import read_limits, read_orderings, read_superlatives
@@ -43,6 +44,7 @@ def build_frame(schema: AskSchema, assignment: Assignment) -> tuple[QueryFrame, 
     read_superlatives(draft)
     absences = read_absences(draft)
     read_selection(draft)
+    read_metrics(draft)
     return _assemble(draft, absences), draft
 
 

@@ -62,6 +62,7 @@ class FrameDraft:
     distinct: bool = False
     assumptions: list[str] = field(default_factory=list)
     via: list[ColumnRef] = field(default_factory=list)
+    is_fragment: bool = False  # it changes the frame of the question before
 
     def __post_init__(self) -> None:
         hints = [piece for piece in self.pieces if self._is_key_hint(piece)]

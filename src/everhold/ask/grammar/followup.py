@@ -6,6 +6,7 @@ from dataclasses import replace
 from everhold.ask.frame import Expression, Predicate, QueryFrame
 from everhold.ask.grammar.conditions import read_conditions
 from everhold.ask.grammar.draft import FrameDraft
+from everhold.ask.grammar.metrics import read_metrics
 from everhold.ask.grammar.ordering import read_limits, read_orderings, read_superlatives
 from everhold.ask.grammar.selection import read_selection
 from everhold.ask.grammar.values import read_values
@@ -22,9 +23,9 @@ def patch_frame(
     schema: AskSchema, assignment: Assignment, previous: QueryFrame
 ) -> tuple[QueryFrame, FrameDraft] | None:
     """Return the previous frame with the conditions, groups and order of a fragment, or None for a whole question."""
-    draft = FrameDraft(schema, _put_subject_first(assignment.pieces, previous))
+    draft = FrameDraft(schema, _put_subject_first(assignment.pieces, previous), is_fragment=True)
     fragment = draft.codes[2:]
-    if _NEW_QUESTION.search(fragment) or re.match(r"[.,]*L", fragment):
+    if _NEW_QUESTION.search(fragment) or re.match(r"[.,]*L", fragment) or _names_metric(draft):
         return None
     read_limits(draft)
     read_conditions(draft)
@@ -32,10 +33,18 @@ def patch_frame(
     read_orderings(draft)
     read_superlatives(draft)
     read_selection(draft)
+    read_metrics(draft)
     frame = _replace_conditions(previous, draft)
     frame = _replace_groups(frame, draft)
     frame = replace(frame, order=tuple(draft.order) or frame.order, limit=draft.limit or frame.limit)
     return None if frame == previous else (frame, draft)
+
+
+def _names_metric(draft: FrameDraft) -> bool:
+    """Say whether a fragment asks for a metric first: "turnover of Spain" is a question by itself."""
+    first = next((piece.mention for piece in draft.pieces[2:] if piece.mention), None)
+    metrics = {metric.ref for metric in draft.schema.metrics}
+    return first is not None and first.column in metrics
 
 
 def _put_subject_first(pieces: tuple[Piece, ...], previous: QueryFrame) -> tuple[Piece, ...]:

@@ -12,6 +12,7 @@ from everhold.ask.language_model.answers import ModelAnswer, read_answer
 from everhold.ask.language_model.calling import BoundedModel, ModelCalls, ModelUse
 from everhold.ask.language_model.frame_documents import read_frame
 from everhold.ask.language_model.prompt import ConfirmedExample, ModelTask, make_prompt
+from everhold.ask.language_model.record import PRIOR, ModelRecord
 from everhold.ask.language_model.repairing import FailedStatement, describe_failure, make_repair_prompt
 from everhold.ask.language_model.schema_lines import SchemaNotes
 from everhold.ask.language_model.statements import correct_quotes, prepare_statement
@@ -26,10 +27,7 @@ logger = logging.getLogger(__name__)
 
 # Readings of the rules and of patterns that are at least this sure are answered without the model.
 SURE: Final = 0.9
-# The chance that a model's statement is right. It depends on the model and is not fitted: low enough that a reading of
-# the rules that differs is offered beside it, high enough that a reading that agrees becomes nearly certain.
-CONFIDENCE: Final = 0.6
-REPAIRED_CONFIDENCE: Final = 0.5
+_REPAIRED: Final = 5 / 6  # what a repair leaves of the confidence of a statement
 EMPTY_CONFIDENCE: Final = 0.3  # a statement without rows often compares with a value that is not there
 
 RunReading = Callable[[QuestionReading], QueryResult]
@@ -76,9 +74,10 @@ class ModelSource:
         count_tokens: Callable[[str], int],
         find_notes: FindNotes,
         find_examples: FindExamples = lambda question: (),
+        find_record: Callable[[], ModelRecord] = ModelRecord,
     ) -> None:
         self._model, self._options, self._count_tokens = model, options, count_tokens
-        self._find_notes, self._find_examples = find_notes, find_examples
+        self._find_notes, self._find_examples, self._find_record = find_notes, find_examples, find_record
 
     def is_needed(
         self, scoped: ScopedReadings, candidates: RankedCandidates, earlier: Sequence[EarlierQuestion]
@@ -99,8 +98,9 @@ class ModelSource:
         """Return the reading that the model proposes. It never raises for what the model or its server does."""
         task = self._make_task(question, scoped, earlier)
         calls = ModelCalls(self._model, self._options.seconds, self._count_tokens)
+        record = self._find_record()
         try:
-            attempt = self._ask(task, calls, scoped, run)
+            attempt = self._ask(task, calls, scoped, run, record.confidence)
         except EverholdError as error:
             logger.warning("the language model %r was asked in vain: %s", self._model.name, type(error).__name__)
             note = f"the language model {self._model.name!r} was not used: it {_describe_error(error)}"
@@ -111,7 +111,8 @@ class ModelSource:
         if candidates.problems and attempt.reading.confidence <= EMPTY_CONFIDENCE:
             note = f"the statement of the language model {self._model.name!r} has no rows"
             return ModelProposal(None, note, self._make_use(calls, "empty"))
-        lines = [f"the language model {self._model.name!r} wrote the statement", *attempt.reading.assumptions]
+        judged = f"; {record.describe()}" if record.is_used else ""
+        lines = [f"the language model {self._model.name!r} wrote the statement{judged}", *attempt.reading.assumptions]
         lines += [f"not understood by the rules: {problem}" for problem in candidates.problems]
         return ModelProposal(replace(attempt.reading, assumptions=tuple(lines)), "", self._make_use(calls, "proposed"))
 
@@ -131,14 +132,16 @@ class ModelSource:
     def _make_use(self, calls: ModelCalls, outcome: str) -> ModelUse:
         return ModelUse(self._model.name, tuple(calls.prompts), self._options.sends_values, outcome)
 
-    def _ask(self, task: ModelTask, calls: ModelCalls, scoped: ScopedReadings, run: RunReading) -> _Attempt:
+    def _ask(
+        self, task: ModelTask, calls: ModelCalls, scoped: ScopedReadings, run: RunReading, confidence: float
+    ) -> _Attempt:
         """Return what the model's answer comes to; an answer that failed may be repaired once."""
         prompt = make_prompt(task, self._count_tokens, self._options.prompt_tokens)
-        attempt = self._try(calls.ask(prompt), task, scoped, run, CONFIDENCE)
+        attempt = self._try(calls.ask(prompt), task, scoped, run, confidence)
         if attempt.failure is None:
             return attempt
         repair = make_repair_prompt(prompt, attempt.sql, attempt.failure, task.schema)
-        return self._try(calls.ask(repair), task, scoped, run, REPAIRED_CONFIDENCE)
+        return self._try(calls.ask(repair), task, scoped, run, round(_REPAIRED * confidence, 4))
 
     def _try(self, text: str, task: ModelTask, scoped: ScopedReadings, run: RunReading, confidence: float) -> _Attempt:
         answer = read_answer(text, task.dialect)
@@ -215,4 +218,4 @@ def add_proposal(candidates: RankedCandidates, proposal: ModelProposal) -> Ranke
 def read_offered(sql: str, scoped: ScopedReadings, readings: Readings) -> QuestionReading:
     """Return the reading of a statement that an earlier answer offered; StatementRefused if it may not run any more."""
     known = [reading for reading in (*readings.readings, *scoped.readings.readings) if reading.sql == sql]
-    return known[0] if known else _make_reading(None, sql, scoped, CONFIDENCE)
+    return known[0] if known else _make_reading(None, sql, scoped, PRIOR)

@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from everhold.ask.candidates import rank_together
+from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import QueryFrame
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.language.tokens import tokenize
-from everhold.ask.learning.frames import read_frame
+from everhold.ask.learning.frames import find_previous, read_frame
 from everhold.ask.learning.memory import PatternMatch, PatternMemory
 from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.slots import MaskedQuestion
 from everhold.ask.lessons import Lessons, contains_phrase
 from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
+from everhold.ask.schema import AskSchema
 from everhold.ask.wording.frames import describe_frame
 
 _MOST_PROPOSALS = 3
@@ -52,13 +54,16 @@ def propose_readings(
 ) -> list[QuestionReading]:
     """Return the readings that memory proposes for a question, beside those of the rules.
 
-    A question that follows another one is no match for a pattern: its words do not say all that is asked.
+    A fragment that changes the question before it is no match for a pattern: its words do not say all that is asked.
     """
     taught = read_with_lessons(context, memory.lessons, question, by_rules, previous)
-    if previous is not None:
+    best = by_rules.best
+    if best is not None and best.is_follow_up:
         return taught
     matches = memory.patterns.propose(context, question if masks is None else masks, meanings)
-    return [*taught, *(_make_reading(context, match) for match in matches[:_MOST_PROPOSALS])]
+    known = Lessons(metrics=memory.lessons.metrics)  # by which statements are put in words
+    schema = context.reader.teach(known).schema if known else context.reader.schema
+    return [*taught, *(_make_reading(schema, match) for match in matches[:_MOST_PROPOSALS])]
 
 
 def rank_readings(
@@ -85,20 +90,36 @@ def read_with_lessons(
     return [replace(reading, confidence=round(lead, 4), lesson_ids=(*reading.lesson_ids, *joins))]
 
 
+def read_fragment(
+    context: QuestionContext, lessons: Lessons, question: str, after: Sequence[EarlierQuestion]
+) -> list[QuestionReading]:
+    """Return the reading of a fragment that changes a question which only a taught reader understands."""
+    words = " ".join([*(earlier.text for earlier in after), question])
+    relevant = choose_lessons(lessons, words, Readings(()))
+    if not relevant.metrics:
+        return []
+    reader = context.reader.teach(relevant)
+    previous = find_previous(reader, after, context.today)
+    reading = None if previous is None else reader.read(question, context.today, previous).best
+    if reading is None or not reading.is_follow_up:
+        return []
+    return [replace(reading, lesson_ids=tuple(metric.lesson_id for metric in relevant.metrics))]
+
+
 def choose_lessons(lessons: Lessons, question: str, by_rules: Readings) -> Lessons:
     """Return the lessons whose phrase stands in a question, and joins if the question needs any."""
     tokens = tokenize(question)
     names = tuple(name for name in lessons.names if contains_phrase(tokens, name.phrase))
     conditions = tuple(condition for condition in lessons.conditions if contains_phrase(tokens, condition.phrase))
     frame = by_rules.best.frame if by_rules.best is not None else None
-    has_joins = bool(names or by_rules.unconnected or frame is None or len(set(list_tables(frame))) > 1)
-    return Lessons(names, conditions, lessons.joins if has_joins else ())
+    metrics = tuple(metric for metric in lessons.metrics if contains_phrase(tokens, metric.phrase))
+    has_joins = bool(names or metrics or by_rules.unconnected or frame is None or len(set(list_tables(frame))) > 1)
+    return Lessons(names, conditions, lessons.joins if has_joins else (), metrics)
 
 
-def _make_reading(context: QuestionContext, match: PatternMatch) -> QuestionReading:
+def _make_reading(schema: AskSchema, match: PatternMatch) -> QuestionReading:
     """Return a match as a reading, in the words of its frame if the statement has one."""
     template = match.pattern.template
-    schema = context.reader.schema
     frame = read_frame(schema, match.sql, template.dialect)
     return QuestionReading(
         frame,
@@ -108,5 +129,6 @@ def _make_reading(context: QuestionContext, match: PatternMatch) -> QuestionRead
         assumptions=("answered like a question that was confirmed",),
         origin=ReadingOrigin.PATTERN,
         pattern_id=match.pattern.id,
+        metrics=schema.metrics if frame is not None else (),
         is_confirmed=match.is_own,
     )

@@ -1,12 +1,16 @@
 """A statement back to a frame, where a frame can say it: then its answer has titles, units and a restatement."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 
 from sqlglot import exp
 
+from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import Expression, Function, Literal, Ordering, Predicate, QueryFrame
 from everhold.ask.guard import parse_query
+from everhold.ask.learning.formulas import read_formula
 from everhold.ask.learning.templates import resolve_column
+from everhold.ask.reading import QuestionReader
 from everhold.ask.schema import AskSchema, ColumnRef
 from everhold.errors import StatementRefused
 
@@ -28,16 +32,34 @@ def read_frame(schema: AskSchema, sql: str, dialect: str) -> QueryFrame | None:
     """Return the frame of a statement; None if it has subqueries, expressions or clauses that no frame has."""
     try:
         tree = parse_query(sql, dialect)  # a caller may have written it, and parsing must end
-        return _FrameParser(schema, tree).read() if isinstance(tree, exp.Select) else None
+        return _FrameParser(schema, tree, dialect).read() if isinstance(tree, exp.Select) else None
     except (StatementRefused, ValueError, _NoFrame):
         return None
+
+
+def find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
+    """Return the frame that a fragment changes: the questions before are read one after the other.
+
+    A question that was answered by a statement that the rules do not read, such as a learned one, has the frame of that
+    statement, or none.
+    """
+    previous: QueryFrame | None = None
+    for earlier in after:
+        readings = reader.read(earlier.text, today, previous)
+        meant = [reading for reading in readings.readings if reading.sql == earlier.sql]
+        if not meant and earlier.sql is not None:
+            previous = read_frame(reader.schema, earlier.sql, reader.dialect)
+            continue
+        reading = meant[0] if meant else readings.best
+        previous = previous if reading is None else reading.frame
+    return previous
 
 
 class _FrameParser:
     """Reads one SELECT."""
 
-    def __init__(self, schema: AskSchema, tree: exp.Select) -> None:
-        self._schema, self._tree = schema, tree
+    def __init__(self, schema: AskSchema, tree: exp.Select, dialect: str) -> None:
+        self._schema, self._tree, self._dialect = schema, tree, dialect
 
     def read(self) -> QueryFrame:
         tree = self._tree
@@ -73,7 +95,10 @@ class _FrameParser:
         yield from (self._read_expression(item) for item in self._tree.expressions)
 
     def _read_expression(self, node: exp.Expr) -> Expression:
-        node = node.this if isinstance(node, exp.Alias) else node
+        node = node.unalias()
+        metric = self._find_metric(node)
+        if metric is not None:
+            return metric
         function = _FUNCTIONS.get(type(node))
         if function is None:
             return Expression(self._read_column(node))
@@ -83,6 +108,12 @@ class _FrameParser:
         is_distinct = isinstance(inner, exp.Distinct)
         column = self._read_column(inner.expressions[0] if is_distinct else inner)
         return Expression(column, function, distinct=is_distinct)
+
+    def _find_metric(self, node: exp.Expr) -> Expression | None:
+        """Return the metric that an expression computes, if the schema has one."""
+        formula = read_formula(self._schema, node, self._dialect) if self._schema.metrics else None
+        known = [metric.ref for metric in self._schema.metrics if metric.formula == formula]
+        return Expression(known[0], formula.function) if known and formula is not None else None
 
     def _read_column(self, node: exp.Expr) -> ColumnRef:
         ref = resolve_column(self._schema, node) if isinstance(node, exp.Column) else None

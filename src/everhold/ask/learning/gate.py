@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from everhold.ask.language.tokens import tokenize
 from everhold.ask.learning.answering import choose_lessons, read_with_lessons
@@ -10,10 +11,11 @@ from everhold.ask.learning.memory import PatternMemory
 from everhold.ask.learning.mining import Lesson
 from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.slots import MaskedQuestion
-from everhold.ask.lessons import Lessons, TaughtCondition, TaughtJoin, TaughtName, contains_phrase
+from everhold.ask.lessons import Lessons, TaughtCondition, TaughtJoin, TaughtMetric, TaughtName, contains_phrase
 from everhold.ask.reading import Readings
 from everhold.ask.results import Rows, are_equal
 
+LessonKind = TypeVar("LessonKind", TaughtName, TaughtCondition, TaughtJoin, TaughtMetric)
 RunStatement = Callable[[str], Rows | None]
 """Returns the rows of a statement after the guard, None if it is refused or fails."""
 _MOST_REPLAYED = 40
@@ -136,13 +138,16 @@ def _is_triggered(lesson: Lesson, pair: LearnedPattern) -> bool:
 
 
 def add_lesson(lessons: Lessons, lesson: Lesson) -> Lessons:
-    """Return lessons with a further one; one with the same id is replaced."""
-    names, conditions, joins = (
-        tuple(other for other in listed if other.lesson_id != lesson.lesson_id)
-        for listed in (lessons.names, lessons.conditions, lessons.joins)
-    )
+    """Return lessons with a further one; one with the same id is replaced, and a metric of the same name."""
     if isinstance(lesson, TaughtName):
-        return Lessons((*names, lesson), conditions, joins)  # type: ignore[arg-type]
+        return replace(lessons, names=(*_leave_out(lessons.names, lesson), lesson))
     if isinstance(lesson, TaughtCondition):
-        return Lessons(names, (*conditions, lesson), joins)  # type: ignore[arg-type]
-    return Lessons(names, conditions, (*joins, lesson))  # type: ignore[arg-type]
+        return replace(lessons, conditions=(*_leave_out(lessons.conditions, lesson), lesson))
+    if isinstance(lesson, TaughtJoin):
+        return replace(lessons, joins=(*_leave_out(lessons.joins, lesson), lesson))
+    others = (metric for metric in _leave_out(lessons.metrics, lesson) if metric.ref != lesson.ref)
+    return replace(lessons, metrics=(*others, lesson))
+
+
+def _leave_out(lessons: Iterable[LessonKind], lesson: Lesson) -> Iterable[LessonKind]:
+    return (other for other in lessons if other.lesson_id != lesson.lesson_id)

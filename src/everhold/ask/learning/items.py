@@ -1,10 +1,11 @@
 """What was learned, as a user sees it, and how it is revoked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from everhold import clock
+from everhold.ask.language_model.record import ModelRecord
 from everhold.ask.learning.loading import list_lessons, list_patterns
 from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import QueryLesson, QueryPattern, Scope
@@ -12,12 +13,12 @@ from everhold.model.announcement import make_announcement
 from everhold.ports.records import Records
 from everhold.schema.operations import Hide, Operation, Put
 
-PATTERN = "pattern"
+PATTERN, MODEL = "pattern", "model"
 
 
 @dataclass(frozen=True)
 class LearnedItem:
-    """A query pattern, an alias, a metric or a join that was learned.
+    """A query pattern, an alias, a metric or a join that was learned, or how far a language model is believed.
 
     `text` is the masked question or the phrase, `meaning` the statement or what the phrase means. `why` says what the
     replay gate decided, `query` is the query whose verdict taught it. With a `user`, it is used for that user only.
@@ -49,6 +50,18 @@ def describe_lesson_row(row: QueryLesson) -> LearnedItem:
     return _describe(row, row.kind, row.phrase, _word_meaning(row))
 
 
+def describe_records(models: Mapping[str, ModelRecord]) -> list[LearnedItem]:
+    """Return how far each language model is believed. That follows from verdicts: it changes with them only."""
+    return [
+        LearnedItem(
+            name, MODEL, name, f"its statements are right with a chance of {record.confidence:.2f}",
+            "active" if record.is_used else "held back", "verdicts", record.right, record.wrong, record.describe(),
+            None, None, None, record.judged_at,
+        )
+        for name, record in models.items() if record.judged_at is not None
+    ]  # fmt: skip
+
+
 def _describe(row: QueryPattern | QueryLesson, kind: str, text: str, meaning: str) -> LearnedItem:
     return LearnedItem(
         row.id,
@@ -73,6 +86,8 @@ def _word_meaning(row: QueryLesson) -> str:
     name = ".".join(str(meaning[part]) for part in ("table", "column") if meaning.get(part))
     if row.kind == "join":
         return row.phrase
+    if "formula" in meaning:
+        return str(meaning.get("text"))
     if row.kind == "metric":
         return f"{name} {meaning.get('operator')} {meaning.get('value')!r}"
     return f"{name} = {meaning['value']!r}" if meaning.get("value") is not None else name
@@ -83,7 +98,7 @@ def forget_learned(records: Records, scope: Scope, item_id: str, log_line: Put) 
     patterns = [row for row in list_patterns(records, scope) if row.id == item_id]
     lessons = [row for row in list_lessons(records, scope) if row.id == item_id]
     if not patterns and not lessons:
-        remedy = Remedy("{} lists what was", Verb("learned"))
+        remedy = Remedy("{} lists what was learned", Verb("learned"))
         raise NotFound(f"nothing was learned with the id {item_id!r}", value=item_id, remedy=remedy)
     now, deletion_id = clock.now(), clock.make_id("del")
     rows: Sequence[QueryPattern | QueryLesson] = [*patterns, *lessons]

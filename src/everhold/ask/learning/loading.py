@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from everhold.ask.language.tokens import fold_text
 from everhold.ask.learning.answering import LearnedMemory
+from everhold.ask.learning.gate import add_lesson
 from everhold.ask.learning.memory import PatternMemory
 from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.rows import read_lesson, read_pattern
-from everhold.ask.lessons import Lessons, TaughtCondition, TaughtJoin, TaughtName
+from everhold.ask.lessons import Lessons
 from everhold.ask.reading import QuestionReader
 from everhold.ask.sources.cache import WeightedCache
 from everhold.ask.sources.lookup import find_project
@@ -65,11 +67,7 @@ def load_memory(records: Records, scope: Scope, context: QuestionContext) -> Loa
     taught = [lesson for row in lessons.values() if (lesson := read_lesson(context.reader.schema, row)) is not None]
     memory = LearnedMemory(
         PatternMemory(learned),
-        Lessons(
-            tuple(lesson for lesson in taught if isinstance(lesson, TaughtName)),
-            tuple(lesson for lesson in taught if isinstance(lesson, TaughtCondition)),
-            tuple(lesson for lesson in taught if isinstance(lesson, TaughtJoin)),
-        ),
+        reduce(add_lesson, taught, Lessons()),
         tuple(_read_rejected(records, scope, context, list(patterns.values()))),
     )
     return LoadedMemory(memory, patterns, lessons)

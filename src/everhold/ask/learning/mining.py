@@ -11,18 +11,20 @@ from everhold.ask.frame import Expression, Predicate
 from everhold.ask.frame_parts import list_columns, list_tables
 from everhold.ask.language.cues import FILLERS, match_cue
 from everhold.ask.language.tokens import Token, fold_text, tokenize
+from everhold.ask.learning.formulas import find_formulas, is_plain
 from everhold.ask.learning.patterns import LearnedPattern
 from everhold.ask.learning.templates import find_compared_column, list_literals, resolve_column
-from everhold.ask.lessons import TaughtCondition, TaughtJoin, TaughtName
+from everhold.ask.lessons import TaughtCondition, TaughtJoin, TaughtMetric, TaughtName, split_stems
 from everhold.ask.reading import QuestionReading
 from everhold.ask.schema import AskSchema, ColumnRef
 
 _LONGEST_PHRASE = 3  # words
 _MOST_CANDIDATES = 16
+_MOST_METRICS = 6
 _OPERATORS = {exp.EQ: "=", exp.NEQ: "!=", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-Lesson = TaughtName | TaughtCondition | TaughtJoin
+Lesson = TaughtName | TaughtCondition | TaughtJoin | TaughtMetric
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,43 @@ def mine_lessons(schema: AskSchema, pattern: LearnedPattern, reading: QuestionRe
         for phrase, item in told
         if _is_value(item) and item.left.column is not None
     )
+    metrics = _list_metrics(schema, pattern)
     return [
         *islice(conditions, _MOST_CANDIDATES),
         *islice(values, _MOST_CANDIDATES),
+        *islice((metric for metric in metrics if not is_plain(metric.formula)), _MOST_METRICS),
         *islice(names, _MOST_CANDIDATES),
         *islice(entities, _MOST_CANDIDATES),
+        # The total of a column needs no metric if its alias suffices.
+        *islice((metric for metric in metrics if is_plain(metric.formula)), _MOST_METRICS),
     ]
+
+
+def _list_metrics(schema: AskSchema, pattern: LearnedPattern) -> list[TaughtMetric]:
+    """Return what the statement computes, paired with words of the question that may name it.
+
+    The rules often take such words for a column that is named alike, so explained words are tried too. One word must be
+    in no name of the schema: "states border" would also be in questions that list them. Long phrases come before short
+    ones, and those without the name of a table or a column before those with one.
+    """
+    formulas = list(find_formulas(schema, pattern.template))
+    names = {words for table in schema.tables for words in (table.words, table.core)}
+    names.update(words for column in schema.columns() for words in (column.words, column.core))
+    vocabulary = {word for words in names for word in words}
+    phrases = list(_list_runs(pattern)) if formulas else []
+    stems = {phrase: tuple(split_stems(phrase)) for phrase in phrases}
+    named = {phrase: any((word,) in names for word in stems[phrase]) for phrase in phrases}
+    ranked = sorted(phrases, key=lambda phrase: (named[phrase], -len(stems[phrase])))
+    chosen = [phrase for phrase in dict.fromkeys(ranked) if not vocabulary.issuperset(stems[phrase])]
+    return [TaughtMetric("", phrase, *placed) for placed, phrase in product(formulas, chosen)]
+
+
+def _list_runs(pattern: LearnedPattern) -> Iterator[str]:
+    """Yield runs of words of a question that are no values, numbers, periods or cues."""
+    tokens = tokenize(pattern.question)
+    slots = {place for slot in pattern.masked.slots for place in range(slot.start, slot.end)}
+    free = [place not in slots and _is_free(token, None) for place, token in enumerate(tokens)]
+    yield from _join_runs(tokens, free)
 
 
 def _is_value(condition: Predicate) -> bool:
@@ -125,7 +158,10 @@ def _list_phrases(question: str, reading: QuestionReading | None) -> Iterator[st
     """Yield runs of words that nothing explains, single words first: they occur in most other questions."""
     tokens = tokenize(question)
     unexplained = None if reading is None else {text.lower() for text in (*reading.unexplained, *reading.unused)}
-    free = [_is_free(token, unexplained) for token in tokens]
+    yield from _join_runs(tokens, [_is_free(token, unexplained) for token in tokens])
+
+
+def _join_runs(tokens: Sequence[Token], free: Sequence[bool]) -> Iterator[str]:
     for length in range(1, _LONGEST_PHRASE + 1):
         for start in range(len(tokens) - length + 1):
             if all(free[start : start + length]):

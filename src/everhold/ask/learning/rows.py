@@ -10,12 +10,13 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from everhold.ask.frame import Expression, Predicate
+from everhold.ask.formulas import Formula, is_expression
+from everhold.ask.frame import Expression, Function, Predicate
 from everhold.ask.learning.mining import Lesson
 from everhold.ask.learning.patterns import LearnedPattern, QuestionContext, make_pattern
 from everhold.ask.learning.teaching import LearnedStatus
 from everhold.ask.learning.templates import resolve_column
-from everhold.ask.lessons import TaughtCondition, TaughtJoin, TaughtName
+from everhold.ask.lessons import TaughtCondition, TaughtJoin, TaughtMetric, TaughtName
 from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef
 from everhold.errors import InvalidInput
 from everhold.model import QueryLesson, QueryPattern
@@ -62,6 +63,8 @@ def list_lesson_tables(lesson: Lesson) -> list[str]:
         return [lesson.left.table, lesson.right.table]
     if isinstance(lesson, TaughtName):
         return [lesson.table]
+    if isinstance(lesson, TaughtMetric):
+        return list(dict.fromkeys([lesson.table, *(ref.table for ref in lesson.formula.columns)]))
     return [lesson.predicate.left.column.table] if lesson.predicate.left.column is not None else []
 
 
@@ -71,6 +74,8 @@ def list_lesson_columns(schema: AskSchema, lesson: Lesson) -> dict[str, str]:
         refs = [lesson.left, lesson.right]
     elif isinstance(lesson, TaughtName):
         refs = [] if lesson.column is None else [ColumnRef(lesson.table, lesson.column)]
+    elif isinstance(lesson, TaughtMetric):
+        refs = list(lesson.formula.columns)
     else:
         refs = [lesson.predicate.left.column] if lesson.predicate.left.column is not None else []
     types = {column.ref: name_type(column) for column in schema.columns()}
@@ -127,6 +132,9 @@ def describe_meaning(lesson: Lesson) -> tuple[str, str, dict[str, Any]]:
         return JOIN, f"{left} = {right}", {"left": asdict(lesson.left), "right": asdict(lesson.right)}
     if isinstance(lesson, TaughtName):
         return ALIAS, lesson.phrase, {"table": lesson.table, "column": lesson.column, "value": lesson.value}
+    if isinstance(lesson, TaughtMetric):
+        formula = {**asdict(lesson.formula), "function": lesson.formula.function.value}
+        return METRIC, lesson.phrase, {"table": lesson.table, "formula": formula, "text": lesson.formula.text}
     predicate = lesson.predicate
     assert predicate.left.column is not None
     meaning = {**asdict(predicate.left.column), "operator": predicate.operator, "value": predicate.values[0]}
@@ -147,7 +155,7 @@ def read_meaning(row: QueryLesson) -> Lesson | None:
     """Return what a row of a lesson says; None if it cannot be read, as rows may come from elsewhere."""
     try:
         return _read_meaning(row)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         return None
 
 
@@ -157,5 +165,16 @@ def _read_meaning(row: QueryLesson) -> Lesson:
         return TaughtJoin(row.id, ColumnRef(**meaning["left"]), ColumnRef(**meaning["right"]), row.wins)
     if row.kind == ALIAS:
         return TaughtName(row.id, row.phrase, meaning["table"], meaning.get("column"), meaning.get("value"))
+    if "formula" in meaning:
+        return TaughtMetric(row.id, row.phrase, str(meaning["table"]), _read_formula(meaning["formula"]))
     column = ColumnRef(str(meaning["table"]), str(meaning["column"]))
     return TaughtCondition(row.id, row.phrase, Predicate(Expression(column), meaning["operator"], (meaning["value"],)))
+
+
+def _read_formula(document: Mapping[str, Any]) -> Formula:
+    """Return the formula of a row; ValueError if its text is no expression of its columns."""
+    columns = tuple(ColumnRef(str(each["table"]), str(each["column"])) for each in document["columns"])
+    formula = Formula(str(document["sql"]), str(document["dialect"]), columns, Function(document["function"]))
+    if not is_expression(formula):
+        raise ValueError("the formula of a metric cannot be read")
+    return formula

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from everhold import clock
 from everhold.ask.asking import run_checked
 from everhold.ask.candidates import ScopedReadings
-from everhold.ask.learning.answering import find_rejected, propose_readings
+from everhold.ask.learning.answering import find_rejected, propose_readings, read_fragment
 from everhold.ask.learning.gate import RunStatement
 from everhold.ask.learning.loading import LoadedMemory, MemoryCache
 from everhold.ask.learning.patterns import QuestionContext
@@ -41,6 +41,10 @@ class LearnedSource:
             return []
         meanings = self.find_meanings(question) if memory.patterns.patterns else {}
         context = make_context(scoped)
+        if scoped.after and scoped.previous is None:
+            fragment = read_fragment(context, memory.lessons, question, scoped.after)
+            if fragment:
+                return fragment
         return propose_readings(context, memory, question, scoped.readings, meanings=meanings, previous=scoped.previous)
 
     def find_rejected(self, question: str, scoped: ScopedReadings) -> Collection[str]:

@@ -9,7 +9,7 @@ from everhold.ask.learning.answering import LearnedMemory, rank_readings
 from everhold.ask.learning.gate import GateReport, ReplayGate, add_lesson
 from everhold.ask.learning.mining import Lesson, list_joins, mine_lessons
 from everhold.ask.learning.patterns import LearnedPattern, has_same_shape, make_pattern
-from everhold.ask.lessons import Lessons, TaughtJoin
+from everhold.ask.lessons import Lessons, TaughtJoin, TaughtMetric
 
 _MOST_TRIED = 10  # lessons that are tried for one verdict
 
@@ -72,7 +72,7 @@ def teach_pair(
     if known is not None:
         added.append(TaughtPattern(replace(known, wins=known.wins + 1), LearnedStatus.ACTIVE))
         patterns = patterns.put(added[-1].pattern)
-    if known is None or not _answers(gate, replace(memory, patterns=patterns), pattern):
+    if known is None or not answers_question(gate, replace(memory, patterns=patterns), question, sql):
         report = gate.check_pattern(patterns, pattern)
         status = LearnedStatus.ACTIVE if report.is_passed else LearnedStatus.HELD_BACK
         added.append(TaughtPattern(replace(pattern, is_active=report.is_passed), status, report))
@@ -85,10 +85,10 @@ def teach_pair(
     return Teaching(replace(memory, lessons=lessons), (*changed, *added, *freed), tuple(taught))
 
 
-def _answers(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> bool:
-    """Say whether a memory answers the question of a pattern as its statement does."""
-    ranked = rank_readings(gate.context, memory, pattern.question, gate.read(pattern.question))
-    return bool(ranked) and gate.is_right(pattern.template.sql, ranked[0].sql)
+def answers_question(gate: ReplayGate, memory: LearnedMemory, question: str, sql: str) -> bool:
+    """Say whether a memory answers a question as a statement does."""
+    ranked = rank_readings(gate.context, memory, question, gate.read(question))
+    return bool(ranked) and gate.is_right(sql, ranked[0].sql)
 
 
 def _contradict(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> Iterator[TaughtPattern]:
@@ -145,4 +145,7 @@ def _list_candidates(gate: ReplayGate, lessons: Lessons, pattern: LearnedPattern
     known = {(join.left, join.right) for join in lessons.joins}
     pairs = list_joins(schema, pattern.template.sql, pattern.template.dialect)
     joins = [TaughtJoin("", *pair) for pair in pairs if pair not in known]
-    return [*joins, *mine_lessons(schema, pattern, gate.read(pattern.question).best)][:_MOST_TRIED]
+    mined = mine_lessons(schema, pattern, gate.read(pattern.question).best)
+    others = [lesson for lesson in mined if not isinstance(lesson, TaughtMetric)][: max(0, _MOST_TRIED - len(joins))]
+    # Metrics are tried in addition, so that they displace no alias.
+    return [*joins[:_MOST_TRIED], *(lesson for lesson in mined if isinstance(lesson, TaughtMetric) or lesson in others)]

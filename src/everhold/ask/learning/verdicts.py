@@ -1,6 +1,6 @@
 """Verdicts on answers: confirm, correct or reject a query, and keep what that teaches as rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -8,10 +8,11 @@ from typing import Any
 
 from everhold import clock
 from everhold.ask.candidates import ScopedReadings
+from everhold.ask.language_model.record import read_records
 from everhold.ask.learning.frames import read_frame
 from everhold.ask.learning.gate import ReplayGate
-from everhold.ask.learning.items import LearnedItem, describe_lesson_row, describe_pattern_row
-from everhold.ask.learning.loading import REJECTED, LoadedMemory
+from everhold.ask.learning.items import LearnedItem, describe_lesson_row, describe_pattern_row, describe_records
+from everhold.ask.learning.loading import REJECTED, LoadedMemory, list_lessons, list_patterns
 from everhold.ask.learning.rows import (
     describe_meaning,
     describe_slots,
@@ -22,10 +23,18 @@ from everhold.ask.learning.rows import (
     make_fingerprint,
 )
 from everhold.ask.learning.source import LearnedSource, make_context, make_runner
-from everhold.ask.learning.teaching import LearnedStatus, TaughtLesson, TaughtPattern, Teaching, lose, teach_pair
+from everhold.ask.learning.teaching import (
+    LearnedStatus,
+    TaughtLesson,
+    TaughtPattern,
+    Teaching,
+    answers_question,
+    lose,
+    teach_pair,
+)  # fmt: skip
 from everhold.ask.sources.lookup import find_project
 from everhold.ask.wording.frames import describe_frame
-from everhold.errors import InvalidInput, NotFound, Remedy, StaleVersion, Verb
+from everhold.errors import Argument, InvalidInput, NotFound, Remedy, StaleVersion, Verb
 from everhold.model import QueryLesson, QueryPattern, QueryRun, Scope
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
@@ -73,7 +82,8 @@ def find_choice(query: QueryRun, choice: int) -> str:
     """Return the statement of a choice that the answer to a query offered."""
     choices = query.metadata.get("choices") or []
     if not 1 <= choice <= len(choices):
-        remedy = f"pass a number from 1 to {len(choices)}" if choices else "correct it with a statement"
+        offered = f"pass a number from 1 to {len(choices)}"
+        remedy = offered if choices else Remedy("the answer has no choices; pass {}", Argument("sql"))
         raise InvalidInput(f"there is no choice {choice}", value=choice, remedy=remedy)
     return str(choices[choice - 1]["sql"])
 
@@ -88,20 +98,26 @@ def give_verdict(
 ) -> VerdictResult:
     """Store a verdict on a query and what it teaches. `sql` is the statement that is right, if one is.
 
-    A question that changed the one before it teaches nothing new: its words do not say all that was asked.
+    A question that changed the one before it teaches nothing new: its words do not say all that was asked. A verdict
+    that is given again counts once.
     """
     gate = ReplayGate(make_context(scoped), make_runner(source.deps, source.engine, scoped))
 
     def attempt(_: int) -> VerdictResult:
         now = clock.now()
         loaded = source.load(scoped)
+        if _is_repeated(gate, loaded, query, verdict, sql):
+            return VerdictResult(query)
         writer = _VerdictWriter(source, scoped, loaded, query, verdict, now)
         changes = _Changes()
         if sql is not None and not query.metadata.get("follows"):
             teaching = teach_pair(gate, loaded.memory, query.question, sql, scoped.reader.dialect, clock.make_id)
             writer.add_teaching(changes, teaching)
         writer.add_record(changes)
-        values = {"feedback": verdict.value, "updated_at": now, "last_updated_by_id": source.scope.actor}
+        metadata = {**query.metadata, "right_sql": sql}
+        values = {
+            "feedback": verdict.value, "metadata": metadata, "updated_at": now, "last_updated_by_id": source.scope.actor
+        }  # fmt: skip
         key = (query.organization_id, query.id)
         missing = source.deps.make_missing_rows(source.scope, now)
         try:
@@ -111,6 +127,16 @@ def give_verdict(
         return VerdictResult(query.evolve(**values, version=query.version + 1), tuple(changes.items))
 
     return retry("store a verdict", attempt, CONFLICTS)
+
+
+def _is_repeated(
+    gate: ReplayGate, loaded: LoadedMemory, query: QueryRun, verdict: AnswerVerdict, sql: str | None
+) -> bool:
+    """Say whether a query has this verdict already, and what it taught was not revoked since."""
+    if query.feedback != verdict.value or query.metadata.get("right_sql") != sql:
+        return False
+    is_fragment = bool(query.metadata.get("follows"))
+    return sql is None or is_fragment or answers_question(gate, loaded.memory, query.question, sql)
 
 
 @dataclass(frozen=True)
@@ -252,7 +278,11 @@ class _VerdictWriter:
         changes.items.append(describe_lesson_row(row.evolve(**values)))
 
 
-def list_learned(rows: Sequence[QueryPattern], lessons: Sequence[QueryLesson]) -> list[LearnedItem]:
-    """Return what was learned, the latest first."""
-    items = [*map(describe_pattern_row, rows), *map(describe_lesson_row, lessons)]
+def list_learned(records: Records, scope: Scope) -> list[LearnedItem]:
+    """Return what a scope has learned, the latest first."""
+    items = [
+        *map(describe_pattern_row, list_patterns(records, scope)),
+        *map(describe_lesson_row, list_lessons(records, scope)),
+        *describe_records(read_records(records, scope)),
+    ]
     return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)

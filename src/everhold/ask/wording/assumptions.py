@@ -21,7 +21,7 @@ def list_assumptions(schema: AskSchema, assignment: Assignment, tokens: Sequence
         if mention.why == "unknown":
             yield f"{text!r} is a value that no column holds"
         elif is_guessed_value or (mention.why in _GUESSED_NAMES and not _is_label(schema, mention, text)):
-            yield f"{text!r} means {name_meaning(mention)}"
+            yield f"{text!r} means {_name_meaning(schema, mention)}"
 
 
 def _is_label(schema: AskSchema, mention: Mention, text: str) -> bool:
@@ -41,7 +41,13 @@ def list_bindings(schema: AskSchema, assignment: Assignment, tokens: Sequence[To
 
 def _name_binding(schema: AskSchema, mention: Mention) -> str:
     key = schema.foreign_key(mention.column) if mention.column and mention.kind == COLUMN else None
-    return key.to_table if key is not None else name_meaning(mention)
+    return key.to_table if key is not None else _name_meaning(schema, mention)
+
+
+def _name_meaning(schema: AskSchema, mention: Mention) -> str:
+    """Return what is meant: the formula of a metric, else a table, a column or a value."""
+    formula = schema.column(mention.column).formula if mention.column is not None else None
+    return name_meaning(mention) if formula is None else formula.text
 
 
 def quote_span(mention: Mention, tokens: Sequence[Token]) -> str:

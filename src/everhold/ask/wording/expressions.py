@@ -32,7 +32,10 @@ def _describe_aggregate(names: FrameNames, item: Expression) -> str:
         return f"number of {describe_counted(names, item)}"
     if item.column is None or item.function is None:
         return describe_column(names, item)
-    words = _TIME_FUNCTIONS if names.schema.column(item.column).is_time else _FUNCTIONS
+    column = names.schema.column(item.column)
+    if column.formula is not None and column.formula.function is item.function:
+        return names.name_column(item.column)  # the metric itself
+    words = _TIME_FUNCTIONS if column.is_time else _FUNCTIONS
     word = words.get(item.function, _FUNCTIONS[item.function])
     noun = names.name_column(item.column)
     first, _, rest = noun.partition(" ")

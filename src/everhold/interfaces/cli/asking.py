@@ -114,6 +114,7 @@ def _render_answer(answer: Answer) -> Iterator[RenderableType]:
         yield Text("the rows are those of 1; choose another by its number (--choice N)", style="dim")
     if not answer.sql:
         yield from (show.render_text(text, style="dim") for text in answer.assumptions)
+        yield show.render_text(f"query {answer.query}: everhold ask correct teaches its answer", style="dim")
         return
     if len(answer.table.rows) > 1:
         yield _render_table(answer.table)

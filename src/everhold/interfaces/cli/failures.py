@@ -22,6 +22,8 @@ _COMMANDS = {
     "snapshots": "workspace snapshots",
     "manifest": "workspace diff",
     "list_views": "views list",
+    "learned": "ask learned",
+    **{verb: f"ask {verb}" for verb in ("confirm", "correct", "reject")},
 }
 # Options whose name differs from the argument's.
 _OPTIONS = {"organization": "--org"}

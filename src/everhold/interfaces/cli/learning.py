@@ -65,7 +65,8 @@ def _show_verdict(result: VerdictResult) -> CommandResult:
         "learned": [_write_item(item) for item in result.learned],
     }
     shown = show.render_text(f"{result.query.feedback}: {result.query.question}", style="bold")
-    return CommandResult(document, Group(shown, _render_items(result.learned)))
+    learned = _render_items(result.learned) if result.learned else Text("nothing new was learned", style="dim")
+    return CommandResult(document, Group(shown, learned))
 
 
 def _write_item(item: LearnedItem) -> dict[str, Any]:

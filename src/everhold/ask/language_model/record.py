@@ -1,0 +1,69 @@
+"""How often the statements of a language model were right, by the verdicts of the users of a scope."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from everhold.ask.reading import ReadingOrigin
+from everhold.ask.sources.lookup import find_project
+from everhold.model import QueryRun, Scope
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Where
+
+# The chance that a model's statement is right while too few answers were judged: low enough that a reading of the rules
+# that differs is offered beside it, high enough that a reading that agrees becomes nearly certain.
+PRIOR: Final = 0.6
+# The prior counts as much as ten verdicts, so that the first few move it little.
+_PRIOR_VERDICTS: Final = 10
+LEAST_VERDICTS: Final = 5
+# Below, its statements would not be offered; above, the rules would not be heard although the model may be wrong.
+_LOWEST: Final = 0.35
+_HIGHEST: Final = 0.85
+_VERDICTS: Final = ("confirmed", "corrected", "chosen", "rejected")
+_MOST_RUNS: Final = 1_000
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """How many judged answers of a model were right and wrong. Only answers that no other source confirmed count."""
+
+    right: int = 0
+    wrong: int = 0
+    judged_at: datetime | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether enough answers were judged to say how often the model is right."""
+        return self.right + self.wrong >= LEAST_VERDICTS
+
+    @property
+    def confidence(self) -> float:
+        """The chance that a statement of the model is right: the mean of a Beta distribution, within bounds."""
+        if not self.is_used:
+            return PRIOR
+        mean = (PRIOR * _PRIOR_VERDICTS + self.right) / (_PRIOR_VERDICTS + self.right + self.wrong)
+        return round(min(max(mean, _LOWEST), _HIGHEST), 4)
+
+    def describe(self) -> str:
+        """Return the record in words."""
+        total = self.right + self.wrong
+        rest = "" if self.is_used else f"; it is used from {LEAST_VERDICTS} on"
+        return f"{self.right} of {total} of its answers that were judged were right{rest}"
+
+
+def read_records(records: Records, scope: Scope) -> Mapping[str, ModelRecord]:
+    """Return the record of each model by its name, from the latest verdicts on answers of the scope."""
+    where = [Where("project_id", Op.EQ, find_project(scope)), Where("feedback", Op.IN, _VERDICTS)]
+    runs = records.scan(QueryRun, scope.organization, where, order="created_at", descending=True, limit=_MOST_RUNS)
+    models: dict[str, ModelRecord] = {}
+    for run in runs:
+        name = (run.metadata.get("language_model") or {}).get("model")
+        is_alone = run.metadata.get("origin") == ReadingOrigin.MODEL and not run.metadata.get("confirmed_by_another")
+        if name is None or not is_alone or run.metadata.get("user") not in (None, scope.user):
+            continue
+        known = models.get(name, ModelRecord())
+        is_right = run.feedback == "confirmed" or run.metadata.get("right_sql") == run.sql
+        judged_at = max(run.updated_at, known.judged_at or run.updated_at)
+        models[name] = ModelRecord(known.right + is_right, known.wrong + (not is_right), judged_at)
+    return models

@@ -1,0 +1,96 @@
+"""Formulas in a confirmed statement: the figures that it computes, from which metrics are learned."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import sqlglot
+from sqlglot import exp
+
+from everhold.ask.formulas import Formula, parse_expression
+from everhold.ask.frame import Function
+from everhold.ask.joins import has_several_rows
+from everhold.ask.learning.templates import SqlTemplate, list_literals, resolve_column
+from everhold.ask.schema import AskSchema
+
+_FUNCTIONS: Mapping[type[exp.Expr], Function] = {
+    exp.Sum: Function.SUM, exp.Avg: Function.AVERAGE, exp.Min: Function.MINIMUM, exp.Max: Function.MAXIMUM
+}  # fmt: skip
+_LONGEST = 1_000  # characters
+
+
+def find_formulas(schema: AskSchema, template: SqlTemplate) -> Iterator[tuple[str, Formula]]:
+    """Yield the figures that a statement selects, each with the table whose rows it is computed over.
+
+    A figure with a value of the question in it is none: the next question has another value. If the statement has a
+    condition that the question does not say, it may belong to the figure: the turnover is that of paid orders.
+    """
+    tree = sqlglot.parse_one(template.sql, read=template.dialect)
+    if not isinstance(tree, exp.Select) or len(list(tree.find_all(exp.Select))) > 1:
+        return
+    table = _find_counted_table(schema, tree)
+    places = {id(node): place for place, node in enumerate(list_literals(tree))}
+    filled = {use.place for use in template.uses}
+
+    def is_constant(node: exp.Expr) -> bool:
+        return all(places[id(literal)] not in filled for literal in node.find_all(exp.Literal))
+
+    conditions = [node for node in _list_conditions(tree) if node.find(exp.Literal) and is_constant(node)]
+    for item in tree.expressions if table is not None else ():
+        node = item.unalias()
+        if not is_constant(node):
+            continue
+        unlimited = read_formula(schema, node, template.dialect)
+        figure = _limit_figure(node, conditions)
+        limited = None if figure is None else read_formula(schema, figure, template.dialect)
+        yield from ((table, formula) for formula in (limited, unlimited) if table is not None and formula is not None)
+
+
+def _list_conditions(tree: exp.Select) -> list[exp.Expr]:
+    where = tree.args.get("where")
+    if where is None:
+        return []
+    return list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+
+
+def _limit_figure(node: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Expr | None:
+    """Replace a figure in its statement by that of the rows that meet conditions; None if there are none."""
+    if not conditions or type(node) not in _FUNCTIONS or isinstance(node.this, exp.Distinct):
+        return None
+    condition = exp.and_(*conditions)
+    limited = type(node)(this=exp.Case().when(condition, node.this.copy()))
+    node.replace(limited)
+    return limited
+
+
+def is_plain(formula: Formula) -> bool:
+    """Say whether a formula is a function of one column or a number of rows, for which an alias may suffice."""
+    tree = parse_expression(formula.sql, formula.dialect)
+    return isinstance(tree, exp.Column) or (isinstance(tree, exp.Count) and tree.find(exp.Distinct) is None)
+
+
+def _find_counted_table(schema: AskSchema, tree: exp.Select) -> str | None:
+    """Return the table of a statement whose rows the others do not repeat: that of the order lines, not of orders."""
+    names = {table.name.lower(): table.name for table in schema.tables}
+    used = [names.get(table.name.lower(), "") for table in tree.find_all(exp.Table)]
+    if not all(used):
+        return None
+    counted = [
+        table for table in used if not any(has_several_rows(schema, table, other) for other in used if other != table)
+    ]
+    return counted[0] if counted else None
+
+
+def read_formula(schema: AskSchema, node: exp.Expr, dialect: str) -> Formula | None:
+    """Return what a statement selects as a formula in which columns have their tables; None if it is no figure."""
+    aggregates = list(node.find_all(exp.AggFunc))
+    function = _FUNCTIONS.get(type(node), Function.COMPUTED)
+    is_nested = function is not Function.COMPUTED and (len(aggregates) > 1 or isinstance(node.this, exp.Distinct))
+    refs = [resolve_column(schema, column) for column in node.find_all(exp.Column)]
+    if not aggregates or is_nested or None in refs or node.find(exp.Window) is not None:
+        return None
+    columns = [ref for ref in refs if ref is not None]
+    qualified = node.copy()
+    for column, ref in zip(list(qualified.find_all(exp.Column)), columns, strict=True):
+        column.replace(exp.column(ref.column, ref.table, quoted=True))
+    inner = qualified if function is Function.COMPUTED else qualified.this
+    sql = inner.sql(dialect=dialect, comments=False)
+    return Formula(sql, dialect, tuple(dict.fromkeys(columns)), function) if len(sql) <= _LONGEST else None
