@@ -128,9 +128,12 @@ def _find_prunable(
 
 
 def _find_excess(rules: PruneRules, memories: Sequence[AgingMemory], sizes: Mapping[str, int]) -> Iterator[AgingMemory]:
-    """Yield the memories of one user that exceed the budget, in the order of `_rank`."""
+    """Yield the memories of one user that exceed the budget, in the order of `_rank`.
+
+    A memory that was deleted before its size was read has none.
+    """
     count = len(memories) - (rules.max_memories if rules.max_memories is not None else len(memories))
-    size = sum(sizes[memory.id] for memory in memories) - rules.max_bytes if rules.max_bytes is not None else 0
+    size = sum(sizes.get(memory.id, 0) for memory in memories) - rules.max_bytes if rules.max_bytes is not None else 0
     for memory in sorted(memories, key=_rank):
         if count <= 0 and size <= 0:
             return

@@ -97,7 +97,8 @@ class Reembedding:
             if error is None and self._finished:
                 return
             if error is None:
-                self._stop.wait(_LOOK_SECONDS)
+                pause = _LOOK_SECONDS
+                self._stop.wait(pause)
                 continue
             if isinstance(error, EverholdError) and not error.retryable:
                 return  # `failure` says why

@@ -130,7 +130,9 @@ def _put_back(deps: SessionDeps, organization: str, archive_id: str, _: int) -> 
     archive = deps.records.get(SessionArchive, organization, [archive_id], deleted=True).get(archive_id)
     if archive is None:  # another process has put it back
         return 0
-    session = deps.records.get(Session, organization, [archive.session_id], deleted=True)[archive.session_id]
+    session = deps.records.get(Session, organization, [archive.session_id], deleted=True).get(archive.session_id)
+    if session is None:
+        raise TryAgain("the session was purged, and its archive with it")
     try:
         rows = read_archive(deps, archive)
     except NotFound as error:

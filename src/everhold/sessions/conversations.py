@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from everhold import clock
-from everhold.errors import AlreadyExists, NotFound
+from everhold.errors import AlreadyExists, NotFound, StaleVersion
 from everhold.model import Conversation, Message, Scope
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
 from everhold.ports.records import Records
+from everhold.retries import CONFLICTS, retry
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 from everhold.sessions.deps import SessionDeps, make_session_key, require_session
@@ -59,6 +60,10 @@ def list_conversations(deps: SessionDeps, scope: Scope, *, limit: int) -> list[C
 
 def update_conversation(deps: SessionDeps, scope: Scope, name: str, values: Mapping[str, Any]) -> Conversation:
     """Set fields of a conversation in the scope's session; raise NotFound if the session has none with that id."""
+    return retry("update a conversation", lambda _: _update(deps, scope, name, values), CONFLICTS, on=StaleVersion)
+
+
+def _update(deps: SessionDeps, scope: Scope, name: str, values: Mapping[str, Any]) -> Conversation:
     session = require_session(deps.records, scope)
     row = deps.records.get(Conversation, scope.organization, [name]).get(name)
     if row is None or row.session_id != session.id:

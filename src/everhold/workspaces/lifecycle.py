@@ -5,15 +5,18 @@ import json
 from collections.abc import Mapping
 
 from everhold import clock
-from everhold.errors import AlreadyExists, NotFound, Remedy, Verb
+from everhold.errors import AlreadyExists, BrokenReference, NotFound, Remedy, Verb
 from everhold.model import Cycle, Scope, Workspace
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
+from everhold.retries import RetryPolicy, retry
 from everhold.schema.operations import Op, Put, Where
 from everhold.workspaces.deps import WorkspaceDeps, make_limits_metadata
 
 _COLUMNS = ("user_id", "project_id", "agent_id")
+# A row of the scope that another process has deleted is created again at the second attempt.
+_MISSING_ROWS = RetryPolicy(attempts=3)
 
 
 def open_workspace(
@@ -27,7 +30,13 @@ def open_workspace(
         return stored
     if not create:
         raise make_workspace_not_found(name)
-    return _create(deps, scope, name, limits)
+    return retry(
+        "create a workspace",
+        lambda _: _create(deps, scope, name, limits),
+        _MISSING_ROWS,
+        on=BrokenReference,
+        before_retry=deps.scope_rows.invalidate,
+    )
 
 
 def _create(deps: WorkspaceDeps, scope: Scope, name: str, limits: Mapping[str, int | None]) -> Workspace:
