@@ -38,8 +38,7 @@ class ScopeRows:
 
         For a scope that was confirmed a few seconds ago, return operations that make the commit fail with
         BrokenReference if a row has been deleted. Raise NotFound for a deleted row, for a missing row in strict mode,
-        and for a session that the scope may
-        not use, with the same message as for a session that does not exist.
+        and for a session that the scope may not use, with the same message as for a session that does not exist.
         """
         # Read without the lock: a dictionary lookup is atomic, and an outdated answer does no harm, because the
         # operations that are returned check the rows in the commit.
