@@ -71,10 +71,8 @@ def _name_speaker(text: str, speaker: str) -> str:
 def _render_part(part: Part, role: str) -> Document | None:
     match part:
         case TextPart(text) if text.strip():
-            block: Document = {
-                "type": "text",
-                "text": text.rstrip(),
-            }  # the API rejects a last assistant text that ends with space
+            # The last text of an assistant may not end with space.
+            block: Document = {"type": "text", "text": text.rstrip()}
         case MediaPart() if role == "assistant":
             block = {"type": "text", "text": f"[{part.kind}]"}
         case MediaPart():

@@ -50,7 +50,7 @@ def arrange_turns(turns: Sequence[PromptTurn]) -> list[PromptTurn]:
     A call without a return gets one that says that there is none. A return without a call becomes a text.
     """
     pairs = pair_returns(turns)
-    returns = {call: turns[index.turn].parts[index.part] for index, call in pairs.items()}
+    returns = {call: turns[answer.turn].parts[answer.part] for answer, call in pairs.items()}
     arranged: list[PromptTurn] = []
     used_ids: set[str] = set()
     for turn_index, turn in enumerate(turns):
