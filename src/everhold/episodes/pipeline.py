@@ -124,24 +124,24 @@ def _read_vectors(deps: EpisodeDeps, organization: str, message_ids: Sequence[st
 def make_groups(deps: EpisodeDeps, session: Session, episodes: Sequence[Episode], now: datetime) -> list[Episode]:
     """Return the sections and chapters that are complete with these episodes."""
     groups: list[Episode] = []
-    new_parts = [episode for episode in episodes if not episode.is_active]
+    built_parts = [episode for episode in episodes if not episode.is_active]
     for level, part_level in GROUP_PARTS.items():
         complete = []
-        for part in new_parts:
+        for part in built_parts:
             if part.number % GROUP_SIZE == GROUP_SIZE - 1:
-                parts = _read_group(deps, session, part_level, part.number // GROUP_SIZE, new_parts)
+                parts = _read_group(deps, session, part_level, part.number // GROUP_SIZE, built_parts)
                 complete.append(make_group(deps, session, level, parts, now))
         groups += complete
-        new_parts = complete
+        built_parts = complete
     return groups
 
 
 def _read_group(
-    deps: EpisodeDeps, session: Session, level: int, number: int, new_parts: Sequence[Episode]
+    deps: EpisodeDeps, session: Session, level: int, number: int, built_parts: Sequence[Episode]
 ) -> list[Episode]:
     """Return the parts of a group: those that were just built, and the others from the store."""
     numbers = range(number * GROUP_SIZE, (number + 1) * GROUP_SIZE)
-    parts_by_number = {part.number: part for part in new_parts}
+    parts_by_number = {part.number: part for part in built_parts}
     missing_ids = {
         part_number: make_episode_id(session.id, level, part_number)
         for part_number in numbers

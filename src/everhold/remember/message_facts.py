@@ -31,8 +31,10 @@ def remember_facts(deps: WriteDeps, scope: Scope, messages: Sequence[Message]) -
     memory_ids = list(stored_ids_by_key.values())
     # Each message is a separate write, because a later message may repeat or replace what an earlier one says.
     for drafts in drafts_by_message:
-        new_drafts = [draft for draft in drafts if draft.idempotency_key not in stored_ids_by_key]
-        memory_ids += [memory.id for memory in (store(deps, scope, new_drafts, clock.now()) if new_drafts else ())]
+        unstored_drafts = [draft for draft in drafts if draft.idempotency_key not in stored_ids_by_key]
+        memory_ids += [
+            memory.id for memory in (store(deps, scope, unstored_drafts, clock.now()) if unstored_drafts else ())
+        ]
     facts = deps.records.get(Memory, scope.organization, list(dict.fromkeys(memory_ids))) if memory_ids else {}
     return [facts[memory_id] for memory_id in dict.fromkeys(memory_ids) if memory_id in facts]
 

@@ -126,7 +126,7 @@ def plan_reflections(
     visible = {memory.id: memory for memory in stored if not memory.is_deleted}
     refused_patterns = _find_refused(records, owner, stored)
     undone_ids = find_undone_ids(records, owner.organization, "remember")
-    new_reflections, needed_ids = [], set()
+    planned, needed_ids = [], set()
     for pattern in find_patterns(evidence):
         reflection = _draft_reflection(owner, pattern, now, text_bytes)
         needed_ids.add(reflection.id)
@@ -134,9 +134,9 @@ def plan_reflections(
         if reflection.id not in visible and not is_refused:
             earlier = tuple(memory for memory in visible.values() if _identify(memory) == (pattern.place, pattern.key))
             needed_ids.update(memory.id for memory in earlier)
-            new_reflections.append((reflection, pattern, earlier))
+            planned.append((reflection, pattern, earlier))
     stale = [memory for memory in visible.values() if memory.id not in needed_ids]
-    return ReflectionPlan(tuple(new_reflections[:_MAX_REFLECTIONS]), tuple(stale))
+    return ReflectionPlan(tuple(planned[:_MAX_REFLECTIONS]), tuple(stale))
 
 
 def _identify(memory: Memory) -> tuple[Place, str]:

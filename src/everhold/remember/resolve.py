@@ -68,11 +68,11 @@ def plan_write(
 ) -> WritePlan:
     """Return the plan of a write; each draft may replace stored memories and earlier drafts."""
     # If a message is stored already, its facts were stored with it.
-    new_drafts = [draft for draft in drafts if draft.source_id not in duplicates.known]
-    stating = [draft for draft in new_drafts if draft.statement is not None]
+    unstored_drafts = [draft for draft in drafts if draft.source_id not in duplicates.known]
+    stating = [draft for draft in unstored_drafts if draft.statement is not None]
     if not reading.resolve or not stating:
-        return WritePlan(new_drafts, duplicates.known, duplicates.ended, retries=duplicates.retries)
-    planner = _Planner(new_drafts, duplicates, _find_rivals(records, scope, stating, reading.zone, now), now)
+        return WritePlan(unstored_drafts, duplicates.known, duplicates.ended, retries=duplicates.retries)
+    planner = _Planner(unstored_drafts, duplicates, _find_rivals(records, scope, stating, reading.zone, now), now)
     for draft in stating:
         planner.add_draft(draft)
     return planner.make_plan()
@@ -210,9 +210,9 @@ def is_contradicted(old: Statement, new: Statement) -> bool:
 def find_later_start(old: Rival, memory: Memory, statement: Statement) -> datetime | None:
     """Return when a stored memory begins, if that is after the time of the new memory; otherwise None."""
     old_start = old.memory.valid_from or old.statement.valid_from
-    new_start = memory.valid_from or statement.valid_from
-    if old_start and new_start:
-        return old_start if old_start > new_start else None
+    successor_start = memory.valid_from or statement.valid_from
+    if old_start and successor_start:
+        return old_start if old_start > successor_start else None
     starts = (old_start, find_event_time(old.memory))
     return min((start for start in starts if start and start > find_event_time(memory)), default=None)
 
