@@ -1,1 +1,1 @@
-"""Context: remembered data as text for a prompt, within a budget of tokens."""
+"""Render remembered data as text for a prompt, within a budget of tokens."""

@@ -1,7 +1,8 @@
 """Render the turns of a prompt as the system text and the messages of Anthropic's Messages API.
 
-Users and assistants take turns, a user begins, and the returns of tools come first in the message after their calls.
-Texts of the system stand apart: a user could write a text that looks like one of the system's in between.
+The API requires that users and assistants alternate, that a user begins, and that tool results come first in the
+message after their calls. System texts are joined in one separate text, because among the messages they could not be
+distinguished from a text that a user wrote.
 """
 
 import json
@@ -14,13 +15,13 @@ from everhold.context.parts import CallPart, MediaPart, NativePart, Part, Prompt
 _BEGINNING = "(the conversation begins)"
 _CACHE = {"type": "ephemeral"}
 _NOT_CACHED = ("thinking", "redacted_thinking")
-_BRACKETS = str.maketrans("[]", "()")  # square brackets enclose the speaker, so a name must not contain them
+_BRACKETS = str.maketrans("[]", "()")  # a name must not contain square brackets, because they enclose it
 
 
 def render_anthropic(turns: Sequence[PromptTurn], *, cache: bool = False) -> dict[str, Any]:
-    """Return the arguments `system`, if there is one, and `messages` of a call of the Messages API.
+    """Return the arguments of a call of the Messages API: `messages`, and `system` if there is a system text.
 
-    With `cache`, the end of the system text and of what stays the same in the next prompt are marked for its cache.
+    With `cache`, the end of the system text and of the part that the next prompt repeats are marked for caching.
     """
     system = [part.text for turn in turns if turn.role == "system" for part in turn.parts if isinstance(part, TextPart)]
     messages: list[Document] = []
@@ -62,7 +63,7 @@ def _render_blocks(turn: PromptTurn) -> Iterator[Document]:
 
 
 def _name_speaker(text: str, speaker: str) -> str:
-    """Return the text after its speaker. Other lines are indented, so that none of them can name another speaker."""
+    """Return the text after its speaker. Further lines are indented, so that they cannot name another speaker."""
     name = " ".join(speaker.split()).translate(_BRACKETS)
     return f"[{name}] " + "\n  ".join(text.splitlines())
 
@@ -70,7 +71,8 @@ def _name_speaker(text: str, speaker: str) -> str:
 def _render_part(part: Part, role: str) -> Document | None:
     match part:
         case TextPart(text) if text.strip():
-            block: Document = {"type": "text", "text": text.rstrip()}  # an assistant's last text may not end with space
+            # The last text of an assistant may not end with space.
+            block: Document = {"type": "text", "text": text.rstrip()}
         case MediaPart() if role == "assistant":
             block = {"type": "text", "text": f"[{part.kind}]"}
         case MediaPart():
@@ -88,7 +90,7 @@ def _render_part(part: Part, role: str) -> Document | None:
 
 
 def _is_accepted(part: NativePart, role: str) -> bool:
-    """Return whether the API takes a block of its own back: thinking only with the signature that it came with."""
+    """Return whether the API accepts one of its own blocks in this role; thinking is accepted only with a signature."""
     if part.block["type"] == "search_result":
         return role == "user"
     return role == "assistant" and (part.block["type"] != "thinking" or bool(part.block.get("signature")))
@@ -110,7 +112,7 @@ def _render_return(part: ReturnPart) -> Document:
 
 
 def _read_arguments(arguments: Any) -> dict[str, Any]:
-    """Return the arguments as an object, which is all that the API takes."""
+    """Return the arguments as an object, because the API accepts nothing else."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")

@@ -9,9 +9,9 @@ from everhold.model import Block
 
 
 def render_blocks(blocks: Sequence[Block], *, numbered: bool = False) -> str:
-    """Return blocks as fenced text: label, use of the limit, description and value; empty if there are none.
+    """Return blocks as fenced text: label, length and limit, description and value. Without blocks, return "".
 
-    With `numbered`, each line of a value has its number, so that a model can name the lines to rewrite.
+    With `numbered`, each line of a value begins with its number, so that a model can name the lines to rewrite.
     """
     if not blocks:
         return ""
@@ -20,13 +20,13 @@ def render_blocks(blocks: Sequence[Block], *, numbered: bool = False) -> str:
 
 
 def _list_lines(block: Block, *, numbered: bool) -> list[str]:
-    """Return the lines of a block. Those of its value are indented, so that none can pass for another block."""
+    """Return the lines of a block. Those of its value are indented, so that none looks like another block."""
     title = f"- {format_one_line(block.label)} ({len(block.value)}/{block.limit} characters)"
     if block.description:
         title += f": {format_one_line(block.description)}"
     lines = [neutralise_marks(title)]
     for number, line in enumerate(block.value.removesuffix("\n").split("\n") if block.value else [], 1):
-        # A model may see a line break where Unicode has one and Python's `split` does not.
+        # A model may see a line break at other characters than "\n", such as U+2028. `splitlines` splits at these too.
         parts = line.splitlines() or [""]
         prefix = f"{number}: " if numbered else ""
         lines += [

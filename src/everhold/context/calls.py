@@ -11,70 +11,70 @@ from typing import NamedTuple
 
 from everhold.context.parts import NO_RETURN, CallPart, MediaPart, Part, PromptTurn, ReturnPart, TextPart
 
-# The ids that both providers accept.
+# Both providers accept ids of these characters and of at most this length.
 _MAX_ID_LENGTH = 40
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class PartPlace(NamedTuple):
-    """The place of a part among turns."""
+    """The position of a part: the index of its turn, and its index in the turn."""
 
     turn: int
     part: int
 
 
 def pair_returns(turns: Sequence[PromptTurn]) -> dict[PartPlace, PartPlace]:
-    """Return the place of the call that each return answers; a return without a call is missing.
+    """Return the position of the call for the position of each return; returns without a call are left out.
 
-    A return that names no call answers the oldest call that is open. Some providers use an id again, so a return
-    answers the last call with its id that has no return yet.
+    A return that names no call answers the oldest call without a return. Some providers reuse ids, so a return that
+    names one answers the last call with this id that has no return yet.
     """
     open_calls: dict[PartPlace, str] = {}
     pairs: dict[PartPlace, PartPlace] = {}
-    for number, turn in enumerate(turns):
-        for place, part in enumerate(turn.parts) if turn.has_tools else ():
+    for turn_index, turn in enumerate(turns):
+        for index, part in enumerate(turn.parts) if turn.has_tools else ():
             if isinstance(part, CallPart):
-                open_calls[PartPlace(number, place)] = part.id
+                open_calls[PartPlace(turn_index, index)] = part.id
             elif isinstance(part, ReturnPart):
                 matching = [call for call, call_id in open_calls.items() if part.call_id in (None, call_id)]
                 if matching:
                     call = matching[0] if part.call_id is None else matching[-1]
-                    pairs[PartPlace(number, place)] = call
+                    pairs[PartPlace(turn_index, index)] = call
                     del open_calls[call]
     return pairs
 
 
 def arrange_turns(turns: Sequence[PromptTurn]) -> list[PromptTurn]:
-    """Return the turns in the order that providers demand: the returns of a turn's calls directly follow it.
+    """Return the turns in the order that providers require: the returns of a turn's calls directly follow the turn.
 
-    A call without a return gets one that says so. A return whose call is missing becomes a text.
+    A call without a return gets one that says that there is none. A return without a call becomes a text.
     """
     pairs = pair_returns(turns)
-    returns = {call: turns[place.turn].parts[place.part] for place, call in pairs.items()}
+    returns = {call: turns[answer.turn].parts[answer.part] for answer, call in pairs.items()}
     arranged: list[PromptTurn] = []
     used_ids: set[str] = set()
-    for number, turn in enumerate(turns):
+    for turn_index, turn in enumerate(turns):
         if not turn.has_tools:
             arranged += [turn] if turn.parts else []
             continue
-        kept = [
+        other_parts = [
             part
-            for place, part in enumerate(turn.parts)
-            if not isinstance(part, CallPart) and PartPlace(number, place) not in pairs
+            for index, part in enumerate(turn.parts)
+            if not isinstance(part, CallPart) and PartPlace(turn_index, index) not in pairs
         ]
-        calls = {place: part for place, part in enumerate(turn.parts) if isinstance(part, CallPart)}
+        calls = {index: part for index, part in enumerate(turn.parts) if isinstance(part, CallPart)}
         if not calls:
-            said = tuple(part for part in (_describe_lost(part) for part in kept) if part is not None)
+            texts = tuple(part for part in (_describe_lost(part) for part in other_parts) if part is not None)
             role = "user" if turn.role == "tool" else turn.role
-            arranged += [replace(turn, role=role, parts=said)] if said else []
+            arranged += [replace(turn, role=role, parts=texts)] if texts else []
             continue
-        ids = {place: _choose_id(call.id, used_ids) for place, call in calls.items()}
-        named = [replace(call, id=ids[place]) for place, call in calls.items()]
-        arranged.append(replace(turn, role="assistant", parts=(*_drop_lost(kept), *named)))
-        answers = [_make_answer(returns.get(PartPlace(number, place)), ids[place]) for place in calls]
+        ids = {index: _choose_id(call.id, used_ids) for index, call in calls.items()}
+        calls_with_ids = [replace(call, id=ids[index]) for index, call in calls.items()]
+        arranged.append(replace(turn, role="assistant", parts=(*_drop_lost(other_parts), *calls_with_ids)))
+        answers = [_make_answer(returns.get(PartPlace(turn_index, index)), ids[index]) for index in calls]
         arranged.append(PromptTurn("tool", tuple(answers), message_id=turn.message_id))
-        lost = [part for part in kept if isinstance(part, ReturnPart)]
-        arranged += [PromptTurn("user", (text,)) for part in lost if (text := _describe_lost(part)) is not None]
+        lost_returns = [part for part in other_parts if isinstance(part, ReturnPart)]
+        arranged += [PromptTurn("user", (text,)) for part in lost_returns if (text := _describe_lost(part)) is not None]
     return arranged
 
 
@@ -89,7 +89,7 @@ def _drop_lost(parts: Sequence[Part]) -> list[Part]:
 
 
 def _describe_lost(part: Part) -> Part | None:
-    """Return a return without its call as a text, and every other part as it is."""
+    """Convert a return without a call to a text, or to None if it has no content; return any other part unchanged."""
     if not isinstance(part, ReturnPart):
         return part
     texts = [f"[{item.kind}]" if isinstance(item, MediaPart) else item.text for item in part.parts]
@@ -97,7 +97,7 @@ def _describe_lost(part: Part) -> Part | None:
 
 
 def _choose_id(call_id: str, used_ids: set[str]) -> str:
-    """Return an id that both providers accept and that no other call of the prompt has."""
+    """Return an id that both providers accept, add it to `used_ids`, and avoid the ids in it."""
     chosen = _NOT_IN_IDS.sub("_", call_id)
     attempt = 0
     while chosen in used_ids or len(chosen) > _MAX_ID_LENGTH:
@@ -108,17 +108,17 @@ def _choose_id(call_id: str, used_ids: set[str]) -> str:
 
 
 def list_spans(turns: Sequence[PromptTurn]) -> list[tuple[int, int]]:
-    """Return the first and the last turn of each call with its return."""
-    return [(call.turn, place.turn) for place, call in pair_returns(turns).items()]
+    """Return for each call with a return the index of its turn and that of the turn of the return."""
+    return [(call.turn, answer.turn) for answer, call in pair_returns(turns).items()]
 
 
 def find_lost_returns(turns: Sequence[PromptTurn]) -> set[str | None]:
-    """Return the ids of the calls that returns among these turns answer and that are not among them."""
+    """Return the ids of calls that are answered in these turns and are not in them; None for a return without an id."""
     pairs = pair_returns(turns)
     return {
         part.call_id
-        for number, turn in enumerate(turns)
+        for turn_index, turn in enumerate(turns)
         if turn.has_tools
-        for place, part in enumerate(turn.parts)
-        if isinstance(part, ReturnPart) and PartPlace(number, place) not in pairs
+        for index, part in enumerate(turn.parts)
+        if isinstance(part, ReturnPart) and PartPlace(turn_index, index) not in pairs
     }

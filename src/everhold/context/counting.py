@@ -5,16 +5,18 @@ from hashlib import blake2b
 from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import MAX_TOKEN_LENGTH
 
-_MAX_COUNTS = 10_000  # about a megabyte
-BYTES_PER_TOKEN = 3  # the UTF-8 bytes of a Chinese, Thai or Hindi character
+# The maximum number of cached counts. They take about a megabyte.
+_MAX_COUNTS = 10_000
+# A Chinese, Thai or Hindi character has three bytes in UTF-8 and is counted as one token.
+BYTES_PER_TOKEN = 3
 
 
 def count(tokenizer: Tokenizer, text: str) -> int:
-    """Return the number of tokens of a text, rounded up where models differ.
+    """Return the number of tokens of a text, estimated upwards where models differ.
 
-    The tokenizer is the embedding model's. It counts a word of an unknown script as one token and a line break as
-    none; the model that reads the prompt counts more. So a token that is not ASCII, or longer than any word of a
-    vocabulary, is counted by its bytes, and each line break as one token.
+    The tokenizer belongs to the embedding model. It counts a word of an unknown script as one token and a line break as
+    none, but the model that reads the prompt counts more. So a token that is not ASCII, or longer than any word of a
+    vocabulary, is counted by its bytes, and each line break is counted as one token.
     """
     ascii_only = text.isascii()
     total = text.count("\n")
@@ -28,9 +30,9 @@ def count(tokenizer: Tokenizer, text: str) -> int:
 
 
 class TokenCounter:
-    """Counts tokens like `count` and remembers the counts, by digests: a cache must not hold texts that are erased.
+    """Counts tokens like `count` and caches the counts by digests, because the cache must not contain erased texts.
 
-    The window of a conversation has nearly the same texts at every turn, and counting is most of its work.
+    The window of a conversation has nearly the same texts at every turn, and building it is mostly counting.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

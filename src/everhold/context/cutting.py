@@ -1,4 +1,4 @@
-"""Cut a text so that it fits: after a sentence if possible, else after a word, else anywhere."""
+"""Cut a text so that it fits: after a sentence if possible, otherwise after a word, or else after any letter."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
@@ -8,14 +8,17 @@ from everhold.text.lazy_pattern import lazy_pattern
 
 ELLIPSIS = " …"
 
-# More characters per token than any text has. A text that is too long by this measure is not tokenized.
+# No text is assumed to have more characters per token. A text that is too long even so is not tokenized.
 CHARACTERS_PER_TOKEN = 32
 
 _WORD_END = lazy_pattern(r"\s+")
 
 
 def cut_text(text: str, fits: Callable[[str], bool]) -> str | None:
-    """Return the longest beginning that fits, with an ellipsis: whole sentences, else words, else letters."""
+    """Return the longest beginning of whole sentences that fits, else of words, else of letters, with an ellipsis.
+
+    Return None if nothing fits.
+    """
     return (
         cut_after_sentence(text, fits)
         or _cut_at(text, [match.start() for match in _WORD_END.finditer(text)], fits)
@@ -24,7 +27,7 @@ def cut_text(text: str, fits: Callable[[str], bool]) -> str | None:
 
 
 def cut_after_sentence(text: str, fits: Callable[[str], bool]) -> str | None:
-    """Return as many sentences as fit, with an ellipsis; None if none does."""
+    """Return as many sentences as fit, with an ellipsis; None if no sentence fits."""
     return _cut_at(text, [match.end() for match in SENTENCE_END.finditer(text)], fits)
 
 
@@ -33,6 +36,6 @@ def _cut_at(text: str, ends: Sequence[int], fits: Callable[[str], bool]) -> str 
         return text[:end].rstrip() + ELLIPSIS
 
     ends = ends[bisect_right(ends, len(text) - len(text.lstrip())) :]
-    # Counting tokens is slow for long texts, so the last border that fits is found by bisection.
+    # `fits` counts tokens, which is slow for long texts, so the last end that fits is found by bisection.
     fitting = bisect_left(ends, True, key=lambda end: not fits(make_beginning(end)))
     return make_beginning(ends[fitting - 1]) if fitting else None

@@ -1,4 +1,4 @@
-"""Keep the summaries of what fell out of windows, which stay the same for many turns."""
+"""Cache the summaries of messages that are no longer in windows. They stay the same for many turns."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -10,11 +10,11 @@ _MAX_SUMMARIES = 256
 
 
 class EarlierSummaries:
-    """The last summary for the window of each session, and of each conversation in it.
+    """A cache of the last summary for the window of each session, and of each conversation in it.
 
-    A summary of what was said before a message changes only if an earlier message is deleted or restored. Every such
-    change makes a new version of the session's row, and so does every new message, which also takes the next position:
-    a summary is used again while the version and the last position have grown by the same number.
+    A summary of what was said before a message changes only if an earlier message is deleted or restored. Such a change
+    increases the version of the session's row. A new message increases the version and the last position. So a summary
+    is valid while the difference between the version and the last position is the same.
     """
 
     def __init__(self) -> None:
@@ -29,19 +29,19 @@ class EarlierSummaries:
         budget: int,
         make: Callable[[], str],
     ) -> str:
-        """Return the summary of what was said before `first`, made by `make` if it is not kept."""
-        # Deleting a user deletes their messages in a group session, and does not change the session.
+        """Return the cached summary of what was said before `first`, or call `make` and cache its result."""
+        # Without a user it is a group session, and deleting a user deletes their messages without changing the session.
         if session.user_id is None or session.last_position is None:
             return make()
-        place = (session.organization_id, session.id, conversation, scope.user, scope.agent, budget)
+        key = (session.organization_id, session.id, conversation, scope.user, scope.agent, budget)
         state = (first.id, session.created_at, session.version - session.last_position)
-        kept = self._summaries.get(place)
-        if kept is not None and kept[0] == state:
-            return kept[1]
+        cached = self._summaries.get(key)
+        if cached is not None and cached[0] == state:
+            return cached[1]
         summary = make()
         if len(self._summaries) >= _MAX_SUMMARIES:
             self._summaries.clear()
-        self._summaries[place] = (state, summary)
+        self._summaries[key] = (state, summary)
         return summary
 
     def clear(self) -> None:

@@ -1,8 +1,8 @@
-"""Make the fence: two lines around remembered text that say that it is data. No text inside can end it.
+"""Make the fence: a line before and a line after remembered text, which say that it is data. No text inside can end it.
 
-Both lines carry a digest of the text that does not occur in the text. Text that only looks like such a line is changed,
-because a model may not compare digests. A model may also ignore invisible characters and treat compatible characters
-as equal, so texts are compared after folding them to plain letters.
+Both lines contain a digest of the text that does not occur in the text. Text that only looks like such a line is
+changed, because a model may not compare digests. A model may also ignore invisible characters and treat compatible
+characters as equal, so texts are folded to plain letters before they are searched for such lines.
 """
 
 import unicodedata
@@ -13,25 +13,27 @@ from itertools import count
 from everhold.context.section import Counter
 
 _WORD = "remembered"
-_DIGEST_BYTES = 3  # short, because it costs tokens; `_choose_digest` makes sure that the text does not contain it
+_DIGEST_BYTES = 3  # short, because it costs tokens; `_choose_digest` avoids a digest that the text contains
+# Replaces an opening bracket.
 _HARMLESS = "("
+# The Unicode categories of invisible characters.
 _INVISIBLE = ("Mn", "Me", "Cf", "Cc", "Cs", "Cn")
-# Characters that are invisible although their category says otherwise.
+# Characters of other categories that are invisible too.
 _FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
 
-# Letters of other scripts that look like letters of the word (Unicode Technical Standard 39).
+# Letters of other scripts that look like the letters of `_WORD` (Unicode Technical Standard 39).
 _LOOKALIKES = str.maketrans("гᴦⲅеҽ℮мьƅԁ", "rrreeembbd")
 
 _BRACKET_NAMES = ("LESS-THAN", "ANGLE", "ARROWHEAD", "PRECEDES")
 _BRACKET_LOOKALIKES = "ᐸᚲ𝈶"
-# Invisible copies of the ASCII characters, which some readers treat as ASCII.
+# Tag characters: invisible copies of the ASCII characters, which some readers treat as ASCII.
 _TAGS = range(0xE0020, 0xE007F)
 
 _MAX_FOLDED = 20_000
 
 
 class _Fold(dict[int, str]):
-    """A table for `str.translate` that maps each character to how a model may read it."""
+    """A table for `str.translate` that maps each character to the letters as which a model may read it."""
 
     def __init__(self, *, reads_tags: bool) -> None:
         super().__init__()
@@ -39,20 +41,20 @@ class _Fold(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         character = chr(code - _TAGS.start + 0x20) if self._reads_tags and code in _TAGS else chr(code)
-        # Case folding may produce a character that can be decomposed again, so it is normalised twice.
+        # Case folding may produce a character that can be decomposed, so the result is normalised again.
         plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
         folded = "".join(filter(_is_visible, plain)).translate(_LOOKALIKES)
-        if len(self) < _MAX_FOLDED:  # bounded, because a text may hold every character there is
+        if len(self) < _MAX_FOLDED:  # limited, because a text may contain every Unicode character
             self[code] = folded
         return folded
 
 
-# Readers differ in tag characters: to the first they are invisible, to the second they are letters.
+# For some readers tag characters are invisible, and for others they are letters.
 _FOLDS = (_Fold(reads_tags=False), _Fold(reads_tags=True))
 
 
 def neutralise_marks(text: str) -> str:
-    """Return the text without anything that looks like a mark; everything else stays as it is."""
+    """Return the text with the brackets replaced that make a part of it look like a line of a fence."""
     if text.isascii() and "<" not in text:  # by far the most common case
         return text
     for fold in _FOLDS:
@@ -61,20 +63,20 @@ def neutralise_marks(text: str) -> str:
 
 
 def _neutralise(text: str, fold: _Fold) -> str:
-    """Replace every opening bracket that only spaces, signs and invisible characters separate from the word."""
+    """Replace every opening bracket before `_WORD` with no letter or digit in between."""
     folded = text.translate(fold)
     start = folded.find(_WORD)
     if start < 0:
         return text
-    # A character may fold to none or to several, so each folded character needs its place in the text.
-    places = [place for place, character in enumerate(text) for _ in fold[ord(character)]]
+    # A character may fold to none or to several, so the position in the text of each folded character is listed.
+    positions = [position for position, character in enumerate(text) for _ in fold[ord(character)]]
     characters = list(text)
     while start >= 0:
-        for place in range(places[start] - 1, -1, -1):
-            if any(map(str.isalnum, fold[ord(text[place])])) and not _is_bracket(text[place]):
+        for position in range(positions[start] - 1, -1, -1):
+            if any(map(str.isalnum, fold[ord(text[position])])) and not _is_bracket(text[position]):
                 break
-            if any(map(_is_bracket, (text[place], *fold[ord(text[place])]))):
-                characters[place] = _HARMLESS
+            if any(map(_is_bracket, (text[position], *fold[ord(text[position])]))):
+                characters[position] = _HARMLESS
         start = folded.find(_WORD, start + 1)
     return "".join(characters)
 
@@ -93,13 +95,15 @@ def _is_bracket(character: str) -> bool:
 
 
 def make_fence(body: str) -> str:
-    body = neutralise_marks(body)  # two entries together may form a mark
+    """Return a text between the two lines of a fence."""
+    body = neutralise_marks(body)  # two entries, each harmless alone, may together look like a line of a fence
     digest = _choose_digest(body)
     return f"{_make_opening(digest)}\n{body}\n{_make_closing(digest)}"
 
 
 def count_fence_tokens(counter: Counter) -> int:
-    """Return the most tokens that a fence takes: a digit of the digest is at most one token."""
+    """Return the maximum number of tokens of a fence; each digit of a digest is at most one token."""
+    # Two lines with a digest of two hexadecimal digits per byte.
     return counter(f"{_make_opening('')}\n{_make_closing('')}\n") + 2 * 2 * _DIGEST_BYTES
 
 

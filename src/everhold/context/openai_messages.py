@@ -17,14 +17,14 @@ from everhold.context.parts import (
 
 Document = dict[str, Any]
 
-# What the names of speakers and of tools may not hold, and how long they may be.
+# The characters that names of speakers and of tools must not contain, and the maximum length of both.
 _NOT_IN_SPEAKERS = re.compile(r"[\s<|\\/>]+")
 _NOT_IN_TOOLS = re.compile(r"[^a-zA-Z0-9_-]+")
 _MAX_NAME_LENGTH = 64
 
 
 def render_openai(turns: Sequence[PromptTurn]) -> list[Document]:
-    """Return the messages of a prompt. `turns` are arranged: the returns of a turn's calls directly follow it."""
+    """Return the messages of a prompt. `turns` must be in the order of `arrange_turns`."""
     messages: list[Document] = []
     for turn in turns:
         if turn.role == "tool":
@@ -35,7 +35,7 @@ def render_openai(turns: Sequence[PromptTurn]) -> list[Document]:
 
 
 def clean_tool_name(name: str) -> str:
-    """Return the name of a tool as both providers accept it."""
+    """Return the name of a tool in a form that both providers accept."""
     return _NOT_IN_TOOLS.sub("_", name)[:_MAX_NAME_LENGTH] or "tool"
 
 
@@ -53,7 +53,7 @@ def _render_turn(turn: PromptTurn) -> list[Document]:
 
 
 def _simplify(content: list[Document]) -> str | list[Document] | None:
-    """Return a single text as text, as the form that every compatible server takes."""
+    """Return a single text as a string, which every compatible server accepts; None if there is no content."""
     if not content:
         return None
     if len(content) == 1 and content[0]["type"] == "text":
@@ -80,7 +80,7 @@ def _render_media(part: MediaPart) -> Document:
     if part.kind == "image":
         return {"type": "image_url", "image_url": {"url": url, **({"detail": part.detail} if part.detail else {})}}
     if part.data is None:
-        return {"type": "text", "text": f"[document {url}]"}  # a file is sent as data or not at all
+        return {"type": "text", "text": f"[document {url}]"}  # the API accepts a file only as data, not as a URL
     return {"type": "file", "file": {"filename": part.name or "document", "file_data": url}}
 
 

@@ -1,4 +1,4 @@
-"""The parts of a prompt in a form that belongs to no provider, and the tokens that each costs."""
+"""The parts of a prompt in a form that is independent of providers, and the tokens that each part costs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,26 +10,27 @@ from everhold.schema.codec import encode_json
 
 Role = Literal["system", "user", "assistant", "tool"]
 
-# What providers add around every message and around every call of a tool, rounded up.
+# The tokens that providers add to every message and to every call of a tool, rounded up.
 TURN_TOKENS = 4
 CALL_TOKENS = 16
 # The largest image that providers do not shrink costs about this many tokens; a page of a document costs more.
 MEDIA_TOKENS = 1_600
-# About 2,000 tokens for a page of 64 kilobytes in Base64. Only the provider knows how many a document really has.
+# An estimate: a page of 64 kilobytes in Base64 costs about 2,000 tokens. Only the provider can count the tokens of a
+# document.
 _CHARACTERS_PER_DOCUMENT_TOKEN = 32
 NO_RETURN = "(the call has no return)"
 
 
 @dataclass(frozen=True)
 class TextPart:
-    """A text."""
+    """A text in a prompt."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class MediaPart:
-    """An image or a document: a URL, or data in Base64 with its media type."""
+    """An image or a document, either by its URL or as Base64 data with its media type."""
 
     kind: Literal["image", "document"]
     url: str | None = None
@@ -41,7 +42,7 @@ class MediaPart:
 
 @dataclass(frozen=True)
 class CallPart:
-    """A call of a tool; `arguments` is an object, or JSON as text."""
+    """A call of a tool. `arguments` is an object, or a string with its JSON."""
 
     id: str
     name: str
@@ -50,7 +51,7 @@ class CallPart:
 
 @dataclass(frozen=True)
 class ReturnPart:
-    """What a tool returned. `call_id` is None if the message does not say which call it answers."""
+    """The return of a tool. `call_id` is None if the message does not name the call that it answers."""
 
     call_id: str | None
     parts: tuple["TextPart | MediaPart", ...]
@@ -59,7 +60,7 @@ class ReturnPart:
 
 @dataclass(frozen=True)
 class NativePart:
-    """A block that only its own provider understands, such as the thinking of a model."""
+    """A block in the format of one provider, such as the thinking of a model."""
 
     provider: Literal["openai", "anthropic"]
     block: Mapping[str, Any]
@@ -70,9 +71,9 @@ Part = TextPart | MediaPart | CallPart | ReturnPart | NativePart
 
 @dataclass(frozen=True)
 class PromptTurn:
-    """One turn of a prompt: who speaks, and what. `speaker` is the name of a speaker among several.
+    """One turn of a prompt: the role and what it says. `speaker` is the name of the speaker, if there may be several.
 
-    `is_recalled` marks the turn that depends on the question: a prompt cache can reuse what stands before it.
+    `is_recalled` marks the turn that depends on the question. A prompt cache can reuse what comes before it.
     """
 
     role: Role
@@ -120,13 +121,13 @@ def _count_part(part: Part, counter: Counter) -> int:
 def shorten_turn(turn: PromptTurn, room: int, counter: Counter) -> PromptTurn | None:
     """Return the turn with its longest parts cut, so that it costs at most `room` tokens; None if that is impossible.
 
-    A call is never left out, because its return needs it: arguments that are too long become an empty object.
+    A call is never removed, because its return needs it. Arguments that are too long become an empty object.
     """
     costs = [_count_part(part, counter) for part in turn.parts]
-    left = room - (count_turn(turn, counter) - sum(costs))
-    most = find_level(costs, left)
+    parts_room = room - (count_turn(turn, counter) - sum(costs))
+    level = find_level(costs, parts_room)
     parts = [
-        part if cost <= most else _shorten_part(part, most, counter)
+        part if cost <= level else _shorten_part(part, level, counter)
         for part, cost in zip(turn.parts, costs, strict=True)
     ]
     shorter = replace(turn, parts=tuple(part for part in parts if part is not None))
@@ -144,9 +145,9 @@ def _shorten_part(part: Part, room: int, counter: Counter) -> Part | None:
             return replace(part, arguments={})
         case ReturnPart(parts=parts):
             costs = [_count_part(item, counter) for item in parts]
-            most = find_level(costs, room - CALL_TOKENS)
+            level = find_level(costs, room - CALL_TOKENS)
             shorter = [
-                item if cost <= most else _shorten_part(item, most, counter)
+                item if cost <= level else _shorten_part(item, level, counter)
                 for item, cost in zip(parts, costs, strict=True)
             ]
             return replace(part, parts=tuple(item for item in shorter if isinstance(item, TextPart | MediaPart)))
@@ -157,11 +158,11 @@ def _shorten_part(part: Part, room: int, counter: Counter) -> Part | None:
 
 
 def find_level(costs: list[int], room: int) -> int:
-    """Return the highest number to which all larger costs must shrink so that the sum is at most `room`."""
-    left = max(0, room)
-    for place, cost in enumerate(sorted(costs)):
-        share = left // (len(costs) - place)
+    """Return the highest level such that the sum is at most `room` if all higher costs are lowered to it."""
+    room_left = max(0, room)
+    for index, cost in enumerate(sorted(costs)):
+        share = room_left // (len(costs) - index)
         if cost > share:
             return share
-        left -= cost
+        room_left -= cost
     return max(costs, default=0)

@@ -1,6 +1,6 @@
 """Assemble a context from its providers, within a budget of tokens.
 
-providers → sections → entries within each share → entries for the rest of the budget → fence → final count
+providers → sections → entries within each share → further entries within the whole budget → fence → final count
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from everhold.context.section import LEFTOVER_ORDER, Context, Counter, Provider,
 from everhold.context.selection import ContextEntry, SectionDraft, make_draft, select
 from everhold.model import Memory
 
-# The entries that are shown of each draft, best first.
+# The chosen entries of each draft, best first, in the order of the drafts.
 Chosen = tuple[tuple[ContextEntry, ...], ...]
 
 
@@ -20,44 +20,44 @@ def assemble(providers: Sequence[Provider], budget: int, counter: Counter) -> Co
     sections = add_owners([provider() for provider in providers])
     drafts = [draft for section in sections if (draft := make_draft(section, room, counter)).entries]
     chosen = _choose_within_shares(drafts, room, counter)
-    chosen = _share_rest(drafts, chosen, room, counter)
+    chosen = _share_leftover(drafts, chosen, room, counter)
     while any(chosen):
         text = fence.make_fence(_make_body(drafts, chosen))
         tokens = counter(text)
         if tokens <= budget:
             return Context(text, tokens, _list_memories(drafts, chosen), _list_uses(drafts, chosen))
-        chosen = _drop_last(chosen)  # a tokenizer may count more tokens in the whole text than in its lines
+        chosen = _drop_last(chosen)  # the whole text may have more tokens than the sum of its lines
     return Context("", 0, (), _list_uses(drafts, chosen))
 
 
 def _choose_within_shares(drafts: Sequence[SectionDraft], room: int, counter: Counter) -> Chosen:
-    """Choose the entries of each section within its share; an entry of two sections is shown by the first."""
+    """Choose the entries of each section within its share. An entry of two sections is shown in the first of them."""
     chosen: Chosen = ((),) * len(drafts)
-    for place, draft in enumerate(drafts):
+    for index, draft in enumerate(drafts):
         free = room - _count_spent(drafts, chosen)
         allowance = min(free, int(draft.section.share * room))
-        chosen = _choose_again(drafts, chosen, place, allowance, counter)
+        chosen = _choose_again(drafts, chosen, index, allowance, counter)
     return chosen
 
 
-def _share_rest(drafts: Sequence[SectionDraft], chosen: Chosen, room: int, counter: Counter) -> Chosen:
-    """Let each section use the tokens that are left, one section after the other."""
-    for place in sorted(range(len(drafts)), key=lambda place: _get_leftover_order(drafts[place])):
+def _share_leftover(drafts: Sequence[SectionDraft], chosen: Chosen, room: int, counter: Counter) -> Chosen:
+    """Choose again with the unused tokens, one section after the other in the order of LEFTOVER_ORDER."""
+    for index in sorted(range(len(drafts)), key=lambda index: _get_leftover_order(drafts[index])):
         free = room - _count_spent(drafts, chosen)
-        allowance = drafts[place].tokens(chosen[place]) + free
-        chosen = _choose_again(drafts, chosen, place, allowance, counter)
+        allowance = drafts[index].tokens(chosen[index]) + free
+        chosen = _choose_again(drafts, chosen, index, allowance, counter)
     return chosen
 
 
 def _choose_again(
-    drafts: Sequence[SectionDraft], chosen: Chosen, place: int, allowance: int, counter: Counter
+    drafts: Sequence[SectionDraft], chosen: Chosen, index: int, allowance: int, counter: Counter
 ) -> Chosen:
-    selected = select(drafts[place], allowance, _collect_other_keys(chosen, place), counter)
-    return (*chosen[:place], selected, *chosen[place + 1 :])
+    selected = select(drafts[index], allowance, _collect_other_keys(chosen, index), counter)
+    return (*chosen[:index], selected, *chosen[index + 1 :])
 
 
 def _drop_last(chosen: Chosen) -> Chosen:
-    last = max(place for place, entries in enumerate(chosen) if entries)
+    last = max(index for index, entries in enumerate(chosen) if entries)
     return (*chosen[:last], chosen[last][:-1], *chosen[last + 1 :])
 
 
@@ -70,8 +70,10 @@ def _count_spent(drafts: Sequence[SectionDraft], chosen: Chosen) -> int:
     return sum(draft.tokens(entries) for draft, entries in zip(drafts, chosen, strict=True))
 
 
-def _collect_other_keys(chosen: Chosen, place: int) -> set[str]:
-    return {key for number, entries in enumerate(chosen) if number != place for entry in entries for key in entry.keys}
+def _collect_other_keys(chosen: Chosen, own_index: int) -> set[str]:
+    return {
+        key for index, entries in enumerate(chosen) if index != own_index for entry in entries for key in entry.keys
+    }
 
 
 def _make_body(drafts: Sequence[SectionDraft], chosen: Chosen) -> str:
@@ -94,18 +96,18 @@ def _list_memories(drafts: Sequence[SectionDraft], chosen: Chosen) -> tuple[Memo
 
 def _list_uses(drafts: Sequence[SectionDraft], chosen: Chosen) -> tuple[SectionUse, ...]:
     uses = []
-    for place, (draft, entries) in enumerate(zip(drafts, chosen, strict=True)):
+    for index, (draft, entries) in enumerate(zip(drafts, chosen, strict=True)):
         section = draft.section
         cut = any(entry.cut for entry in entries)
-        left_out = _count_left_out(draft, entries, _collect_other_keys(chosen, place))
+        left_out = _count_left_out(draft, entries, _collect_other_keys(chosen, index))
         uses.append(SectionUse(section.name, section.title, draft.tokens(entries), len(entries), left_out, cut))
     return tuple(uses)
 
 
 def _count_left_out(draft: SectionDraft, entries: Sequence[ContextEntry], elsewhere: set[str]) -> int:
-    """Count the entries that no section shows."""
-    own = [entry for entry in draft.entries if elsewhere.isdisjoint(entry.keys)]
-    if draft.section.oldest_first:  # repeated turns are separate entries there
-        return len(own) - len(entries)
-    told = {key for entry in entries for key in entry.keys}
-    return sum(told.isdisjoint(entry.keys) for entry in own)
+    """Return the number of entries of a draft that no section shows."""
+    not_elsewhere = [entry for entry in draft.entries if elsewhere.isdisjoint(entry.keys)]
+    if draft.section.oldest_first:  # repeated turns are separate entries in such a section
+        return len(not_elsewhere) - len(entries)
+    shown_keys = {key for entry in entries for key in entry.keys}
+    return sum(shown_keys.isdisjoint(entry.keys) for entry in not_elsewhere)

@@ -16,6 +16,7 @@ from everhold.schema.codec import encode_json
 from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Op, Where
 
+# The maximum number of turns in the section of recent turns.
 MAX_TURNS = 200
 EARLIER_TITLE = "Earlier in this session"
 _CONVERSATION = "conversation"
@@ -23,7 +24,7 @@ _CONVERSATION = "conversation"
 
 @dataclass(frozen=True)
 class ContextSource:
-    """The scope whose records are read, the time, and the time zone of the dates shown."""
+    """The scope whose records are read, the current time, and the time zone in which dates are shown."""
 
     records: Records
     scope: Scope
@@ -39,7 +40,7 @@ def make_providers(
 ) -> tuple[Provider, ...]:
     """Return the providers in the order in which their sections are shown.
 
-    `always` returns pinned memories, `said` the last messages, and `recall` the hits.
+    `always` returns the pinned memories, `said` the last messages, and `recall` the memories found for the question.
     """
     session = _read_session(source)
     return (
@@ -51,7 +52,7 @@ def make_providers(
 
 
 def make_core_providers(source: ContextSource, always: Callable[[], Iterable[Memory]]) -> tuple[Provider, ...]:
-    """Return the providers of what every prompt tells, whatever is asked: pinned memories and blocks."""
+    """Return the providers of pinned memories and blocks, which are in every prompt whatever the question is."""
     return partial(make_pinned_section, source, always), partial(make_blocks_section, source)
 
 
@@ -73,7 +74,7 @@ def make_summary_section(source: ContextSource, session: Session | None) -> Sect
 
 
 def make_earlier_section(source: ContextSource, session: Session, earlier: str) -> Section:
-    """Return the section with the summary of the session, and of what was said before the turns that are shown."""
+    """Return the section with the summary of the session and `earlier`, a summary of what precedes the shown turns."""
     items = make_summary_section(source, session).items
     section = _make_section(SUMMARY, [*items, Item(earlier)])
     return replace(section, title=EARLIER_TITLE)
@@ -91,7 +92,7 @@ def _read_session(source: ContextSource) -> Session | None:
 def make_turns_section(
     source: ContextSource, session: Session | None, said: Callable[[], Iterable[Message]]
 ) -> Section:
-    """Return the section with the last turns of the scope's session: messages, and memories of a conversation."""
+    """Return the section with the last turns of the scope's session: messages, and memories of kind conversation."""
     scope = source.scope
     if scope.session is None:
         return _make_section(TURNS, [])
@@ -114,8 +115,8 @@ def make_turns_section(
 
 
 def _make_turn(message: Message, zone: tzinfo) -> Item:
-    who = message.name or message.role
-    return Item(message.text or "", at=_localise(message.created_at, zone), provenance=f"said by {who}")
+    speaker = message.name or message.role
+    return Item(message.text or "", at=_localise(message.created_at, zone), provenance=f"said by {speaker}")
 
 
 def make_recalled_section(source: ContextSource, recall: Callable[[], Iterable[Memory | Message]]) -> Section:
@@ -124,17 +125,17 @@ def make_recalled_section(source: ContextSource, recall: Callable[[], Iterable[M
 
 
 def _make_recalled_item(record: Memory | Message, source: ContextSource) -> Item:
-    """Return a recalled memory, or a recalled message with its place in the session and its time of day."""
+    """Return the item of a recalled memory, or of a recalled message with its position in its session and its time."""
     if isinstance(record, Memory):
         return _make_item(record, source.zone)
     turn = _make_turn(record, source.zone)
     session = "this session" if record.session_id == source.scope.session else f"session {record.session_id}"
-    place = session if record.position is None else f"message {record.position} of {session}"
-    return replace(turn, provenance=f"{place}, {turn.provenance}", has_time=True)
+    location = session if record.position is None else f"message {record.position} of {session}"
+    return replace(turn, provenance=f"{location}, {turn.provenance}", has_time=True)
 
 
 def choose_zone(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:
-    """Return the requested time zone, or else the user's own, or else the default."""
+    """Return the requested time zone, the user's time zone if none is requested, or `otherwise` without a user."""
     if timezone is not None:
         try:
             return ZoneInfo(check_timezone(timezone))
@@ -151,11 +152,11 @@ def _make_section(name: str, items: Sequence[Item]) -> Section:
 def _make_item(memory: Memory, zone: tzinfo) -> Item:
     text = memory.text if memory.text.strip() else encode_json(memory.content)
     at = _localise(memory.occurred_at or memory.created_at, zone)
-    return Item(text, memory, at, _origin(memory))
+    return Item(text, memory, at, _describe_origin(memory))
 
 
-def _origin(memory: Memory) -> str | None:
-    """Return who said a memory and which file or agent it comes from, or None if nothing is known."""
+def _describe_origin(memory: Memory) -> str | None:
+    """Return the speaker of a memory and the file or agent that it comes from, or None if none of them is known."""
     parts = [f"said by {memory.speaker}"] if memory.speaker else []
     file = memory.provenance.get("file")
     if isinstance(file, str) and file.strip():

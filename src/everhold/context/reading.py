@@ -1,6 +1,6 @@
-"""Read a stored message as a turn of a prompt, whichever provider's form its content and its tool calls have.
+"""Read a stored message as a turn of a prompt, for the formats of content and tool calls of all known providers.
 
-Messages keep what callers passed, unchanged. So nothing here raises for an item of another form: it becomes text.
+Messages are stored as callers passed them, in any format. So an item of unknown format becomes text and is no error.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,9 +32,9 @@ _RESULT_NAMES = ("content", "output", "result", "text")
 
 
 def read_turn(message: Message, *, is_group: bool = False) -> PromptTurn:
-    """Return a message as a turn. In a group, a user without a name speaks under their sender's or user's id.
+    """Return a message as a turn. In a group, the speaker of a message without a name is its sender's or user's id.
 
-    A role that no provider knows becomes a user whose name is the role.
+    An unknown role becomes the role "user", with its name as the speaker.
     """
     role = _ROLES.get(message.role.lower(), "user")
     speaker = message.name or message.sender_id
@@ -43,18 +43,18 @@ def read_turn(message: Message, *, is_group: bool = False) -> PromptTurn:
         speaker = known_id if message.role.lower() in _ROLES else message.role
     if message.text and role != "tool" and not (message.content or message.tool_calls or message.tool_returns):
         return PromptTurn(role, (TextPart(message.text),), speaker, message.id)  # nearly every turn
-    calls = [_read_call(item, f"{message.id}-{place}") for place, item in enumerate(message.tool_calls)]
-    parts = (*_read_said(message, role), *calls)
+    calls = [_read_call(item, f"{message.id}-{index}") for index, item in enumerate(message.tool_calls)]
+    parts = (*_read_parts(message, role), *calls)
     if any(isinstance(part, CallPart) for part in parts):
-        role = "assistant"  # providers take calls from no one else
+        role = "assistant"  # providers accept calls only from an assistant
     return PromptTurn(role, parts, speaker if role != "tool" else None, message.id)
 
 
-def _read_said(message: Message, role: Role) -> list[Part]:
-    """Return the text, the content and the tool returns of a message."""
+def _read_parts(message: Message, role: Role) -> list[Part]:
+    """Return the parts of a message's text, content and tool returns."""
     items = message.content if isinstance(message.content, list) else [message.content]
-    parts = [part for place, item in enumerate(items) for part in _read_item(item, f"{message.id}-content{place}")]
-    # The text may only repeat a text of the content, or all of them, for search.
+    parts = [part for index, item in enumerate(items) for part in _read_item(item, f"{message.id}-content{index}")]
+    # The text is left out if it repeats one text of the content or all of them, which callers store for search.
     texts = [text for part in parts for text in _list_texts(part)]
     if message.text and _squeeze(message.text) not in map(_squeeze, ["".join(texts), *texts]):
         parts.insert(0, TextPart(message.text))
@@ -63,7 +63,7 @@ def _read_said(message: Message, role: Role) -> list[Part]:
 
 
 def _join_returns(call_id: str | None, parts: Sequence[Part], returns: Sequence[ReturnPart]) -> list[Part]:
-    """Return the parts of a tool's message: its text and content are the return of the call that it names."""
+    """Return the parts of a tool's message, with its text and content as the return of the call `call_id`."""
     result = [part for part in parts if isinstance(part, TextPart | MediaPart)]
     others = [part for part in parts if not isinstance(part, TextPart | MediaPart)]
     named = [part for part in returns if part.call_id is not None]
@@ -77,7 +77,7 @@ def _join_returns(call_id: str | None, parts: Sequence[Part], returns: Sequence[
 
 
 def _read_item(item: Any, name: str) -> Iterable[Part]:
-    """Return the parts of one item of a message's content; `name` stands in for the id of a call without one."""
+    """Return the parts of one item of a message's content. `name` is used as the id of a call without an id."""
     if isinstance(item, str):
         return [TextPart(item)] if item.strip() else []
     kind = item.get("type") if isinstance(item, Mapping) else None
@@ -87,12 +87,12 @@ def _read_item(item: Any, name: str) -> Iterable[Part]:
 
 
 def _read_untyped(item: Any, name: str) -> Iterable[Part]:
-    """Return the parts of an object without a type: its own parts, else its text, else all of it as JSON."""
+    """Return the parts of an object without a type: its inner parts, or its text, or the whole object as JSON."""
     fields = item if isinstance(item, Mapping) else {}
-    inner = fields.get("content") or fields.get("parts")
-    if isinstance(inner, str | list):
-        items = inner if isinstance(inner, list) else [inner]
-        return [part for place, entry in enumerate(items) for part in _read_item(entry, f"{name}-{place}")]
+    inner_items = fields.get("content") or fields.get("parts")
+    if isinstance(inner_items, str | list):
+        items = inner_items if isinstance(inner_items, list) else [inner_items]
+        return [part for index, entry in enumerate(items) for part in _read_item(entry, f"{name}-{index}")]
     text = fields.get("text")
     return [TextPart(text if isinstance(text, str) and text.strip() else encode_json(item))]
 
@@ -113,7 +113,7 @@ def _name_type(item: Mapping[str, Any]) -> TextPart:
 
 
 def _read_media(item: Mapping[str, Any]) -> MediaPart | None:
-    """Return an image or a document; None if it is neither at a URL nor in Base64, such as a file of one provider."""
+    """Return an image or a document; None without a URL and Base64 data, like a file stored at a provider."""
     kind: Literal["image", "document"] = "image" if item["type"] in _IMAGE_TYPES else "document"
     source = item.get("source") or item.get("image_url") or item.get("file") or item
     if isinstance(source, str):
@@ -128,24 +128,24 @@ def _read_media(item: Mapping[str, Any]) -> MediaPart | None:
         head, _, data = data.partition(",")
         media_type = head.removeprefix("data:").partition(";")[0]
     name = item.get("title") or source.get("filename")
-    own_name = name if isinstance(name, str) else None
+    file_name = name if isinstance(name, str) else None
     detail = source.get("detail") if isinstance(source.get("detail"), str) else None
     if isinstance(url, str) and url:
-        return MediaPart(kind, url=url, name=own_name, detail=detail)
+        return MediaPart(kind, url=url, name=file_name, detail=detail)
     if not isinstance(data, str) or not data or not isinstance(media_type, str):
         return None
-    return MediaPart(kind, media_type=media_type, data=data, name=own_name, detail=detail)
+    return MediaPart(kind, media_type=media_type, data=data, name=file_name, detail=detail)
 
 
 def _read_call(item: Any, name: str) -> CallPart:
-    """Return a call of a tool; what is no call in any known form is a call without a name, with the item itself."""
+    """Return a call of a tool. An item of unknown format becomes a call without a name, with the item as argument."""
     if not isinstance(item, Mapping):
         return CallPart(name, "", {"call": item})
-    inner = item.get("function")
-    fields = inner if isinstance(inner, Mapping) else item
-    own_id = _find_text(item, ("call_id", "tool_call_id", "id"))
+    function = item.get("function")
+    fields = function if isinstance(function, Mapping) else item
+    call_id = _find_text(item, ("call_id", "tool_call_id", "id"))
     arguments: Any = next((fields[key] for key in ("arguments", "input", "args") if fields.get(key) is not None), {})
-    return CallPart(own_id or name, _find_text(fields, ("name", "tool")) or "", arguments)
+    return CallPart(call_id or name, _find_text(fields, ("name", "tool")) or "", arguments)
 
 
 def _read_return(item: Any) -> ReturnPart:

@@ -1,7 +1,7 @@
 """Choose which of the last turns of a conversation go into a prompt.
 
-Only as many messages are read as the budget can hold, however long the session is. The first turn is chosen so that it
-stays the same while the conversation grows, and moves in steps: a prompt cache can then reuse what it has read.
+Only about as many messages are read as fit into the budget, however long the session is. The first turn stays the same
+for many turns while the conversation grows, and then moves by a larger step, so that a prompt cache can be reused.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,24 +13,25 @@ from everhold.context.parts import PromptTurn, count_turn, find_level, shorten_t
 from everhold.context.section import Counter
 from everhold.model import Message
 
-# Returns up to `limit` messages that precede a message, or the last ones, newest first.
+# Returns up to a number of messages before a message, or the last ones if it is None, newest first.
 ReadOlder = Callable[[int, Message | None], Sequence[Message]]
 
 ReadTurn = Callable[[Message], PromptTurn]
 
-# How many tokens a message is thought to have before the first ones are counted.
+# The assumed number of tokens of a message before any is counted.
 _USUAL_TOKENS = 32
+# The minimum and the maximum number of messages that are read at once.
 _MIN_PAGE = 16
 _MAX_PAGE = 1_000
-# How many messages further back the call of a return is looked for. Few are said while a tool runs.
+# The number of further messages in which the call of a return is searched. Few are written while a tool runs.
 _CALL_SEARCH = 50
-# The share of their room that the turns keep filled when the first ones are dropped. A lower share makes longer steps.
+# The share of the room that remains filled when the first turns are dropped. A lower share makes larger steps.
 _SHARE_KEPT = 0.5
 
 
 @dataclass(frozen=True)
 class RecentTurns:
-    """The last turns that fit, oldest first, with their tokens; `has_older` says that others precede them."""
+    """The last turns that fit, oldest first, with their tokens. `has_older`: whether there are older messages."""
 
     messages: tuple[Message, ...] = ()
     turns: tuple[PromptTurn, ...] = ()
@@ -44,7 +45,7 @@ class RecentTurns:
 
 
 class _OlderMessages:
-    """The messages of a conversation from the last one backwards, read page by page as their tokens require."""
+    """Reads the messages of a conversation backwards from the last one, in pages."""
 
     def __init__(self, read_older: ReadOlder, read_turn: ReadTurn, counter: Counter) -> None:
         self._read_older = read_older
@@ -62,7 +63,10 @@ class _OlderMessages:
         return bool(self._page) or not self._is_last_page
 
     def take(self, room: int) -> PromptTurn | None:
-        """Take the next older message; `room` is about how many tokens will be taken in all. None if there is none."""
+        """Add the next older message and return its turn, or None if there is none.
+
+        `room` is roughly the total number of tokens that will be taken.
+        """
         if not self._page and not self._is_last_page:
             self._fill(room)
         if not self._page:
@@ -76,7 +80,7 @@ class _OlderMessages:
         return turn
 
     def _fill(self, room: int) -> None:
-        """Read as many messages as are likely to be taken, and some in reserve."""
+        """Read a page with about as many messages as will be taken, and a few more."""
         mean = self.tokens / len(self.messages) if self.messages else _USUAL_TOKENS
         limit = min(max(int((room - self.tokens) / mean), 0) + _MIN_PAGE, _MAX_PAGE)
         page = self._read_older(limit, self.messages[-1] if self.messages else None)
@@ -85,54 +89,57 @@ class _OlderMessages:
 
 
 def read_recent(read_older: ReadOlder, read_turn: ReadTurn, room: int, counter: Counter) -> RecentTurns:
-    """Return the last turns, until they cost more than `room` tokens or the conversation has no others."""
+    """Return the last turns, until they cost more than `room` tokens or there are no older ones."""
     older = _OlderMessages(read_older, read_turn, counter)
     while older.tokens <= room and older.take(room) is not None:
         pass
-    # The turns may begin between a call of a tool and its return.
-    lost = find_lost_returns(older.turns[::-1]) if older.tokens > room else set()
+    # The first turn may be after a call of a tool and before its return. Then older messages are read up to the call.
+    lost_calls = find_lost_returns(older.turns[::-1]) if older.tokens > room else set()
     limit = len(older.messages) + _CALL_SEARCH
-    while lost and len(older.messages) < limit and (turn := older.take(room)) is not None:
-        lost -= {call.id for call in turn.calls} | ({None} if turn.calls else set())
+    while lost_calls and len(older.messages) < limit and (turn := older.take(room)) is not None:
+        lost_calls -= {call.id for call in turn.calls} | ({None} if turn.calls else set())
     return RecentTurns(tuple(older.messages[::-1]), tuple(older.turns[::-1]), tuple(older.costs[::-1]), older.has_older)
 
 
 def select_recent(recent: RecentTurns, room: int, counter: Counter) -> RecentTurns:
-    """Return the turns from a stable beginning on that cost at most `room` tokens.
+    """Return the last turns that cost at most `room` tokens, with a first turn that rarely changes.
 
-    Between half of the room and all of it is used. Of the places within these bounds where the turns may begin, the one
-    with the roundest position in binary is chosen: it stays the roundest while the bounds move on, until it no longer
-    fits or a rounder one comes, on average after as many turns as at least a quarter of the room holds.
+    They use between half of the room and all of it. Of the possible first turns, the one whose position is divisible by
+    the highest power of two is chosen. It stays the first while the conversation grows, until it no longer fits or
+    there is one with a higher power: on average, for at least as many turns as fit into a quarter of the room.
     """
     borders = _list_borders(recent)
-    left = _accumulate_from_end(recent.costs)
-    fitting = [place for place in borders if left[place] <= room]
+    tokens_from = _accumulate_from_end(recent.costs)
+    fitting = [index for index in borders if tokens_from[index] <= room]
     if not fitting:
         return _shrink_last(recent, borders, room, counter)
-    steady = [place for place in fitting if left[place] > room * _SHARE_KEPT] or fitting[:1]
-    # A conversation that begins with what a user said reads best, and its turn is whole.
-    asked = [place for place in borders if recent.turns[place].role == "user"]
-    ranks = _rank_places(recent, borders if set(steady).isdisjoint(asked) else asked)
-    return _take_from(recent, max(set(steady) & ranks.keys(), key=lambda place: (ranks[place], -place)))
+    well_filled = [index for index in fitting if tokens_from[index] > room * _SHARE_KEPT] or fitting[:1]
+    # A beginning with a message of a user is preferred: it is easier to read and has a whole turn.
+    of_users = [index for index in borders if recent.turns[index].role == "user"]
+    ranks = _rank_borders(recent, borders if set(well_filled).isdisjoint(of_users) else of_users)
+    return _take_from(recent, max(set(well_filled) & ranks.keys(), key=lambda index: (ranks[index], -index)))
 
 
-def _rank_places(recent: RecentTurns, places: Sequence[int]) -> dict[int, int]:
-    """Return how round the position of each place is: the power of two that divides it or a skipped position before.
+def _rank_borders(recent: RecentTurns, borders: Sequence[int]) -> dict[int, int]:
+    """Return a rank by turn index: the higher, the higher the power of two that divides the position of its message.
 
-    Positions may be missing: of deleted messages, of other conversations, and of messages where no turn may begin. Each
-    counts for the next place, so that there is always a roundest one.
+    Positions without a possible first turn (deleted messages, other conversations, returns of tools) count for the next
+    turn that may be first, so that one turn always has the highest rank.
     """
-    positions = [recent.messages[place].position or 0 for place in places]
-    # The highest bit in which two numbers differ is the highest power of two that divides a number between them.
+    positions = [recent.messages[index].position or 0 for index in borders]
+    # The highest bit in which two numbers differ is the highest power of two that divides a number after the first and
+    # up to the second.
     steps = zip([positions[0] - 1, *positions], positions, strict=False)
-    return {place: (before ^ position).bit_length() for place, (before, position) in zip(places, steps, strict=True)}
+    return {
+        index: (previous ^ position).bit_length() for index, (previous, position) in zip(borders, steps, strict=True)
+    }
 
 
 def _list_borders(recent: RecentTurns) -> list[int]:
-    """Return the places where the turns may begin: not between a call of a tool and its return."""
+    """Return the indexes of the turns that may be the first: all that are not between a call and its return."""
     spans = list_spans(recent.turns)
-    inside = {place for first, last in spans for place in range(first + 1, last + 1)}
-    return [place for place in range(len(recent.turns)) if place not in inside]
+    inside = {index for first, last in spans for index in range(first + 1, last + 1)}
+    return [index for index in range(len(recent.turns)) if index not in inside]
 
 
 def _accumulate_from_end(costs: Sequence[int]) -> list[int]:
@@ -146,9 +153,9 @@ def _take_from(recent: RecentTurns, first: int) -> RecentTurns:
 
 
 def _shrink_last(recent: RecentTurns, borders: Sequence[int], room: int, counter: Counter) -> RecentTurns:
-    """Return as much as fits of the last turns that cannot be separated.
+    """Return as much as fits of the turns after the last border, which are too long as a whole.
 
-    That is the last message with the calls that it answers, cut if they are too long, then others while they fit.
+    The last message is kept with the calls that it answers, cut if they are too long, then older groups while they fit.
     """
     first = borders[-1] if borders else 0
     tail = _take_from(recent, first)
@@ -159,39 +166,39 @@ def _shrink_last(recent: RecentTurns, borders: Sequence[int], room: int, counter
     used = sum(count_turn(turn, counter) for turn in newest.values())
     kept = dict(newest)
     for group in groups[1:] if newest else ():
-        cost = sum(tail.costs[place] for place in group)
+        cost = sum(tail.costs[index] for index in group)
         if used + cost > room:
             break
-        kept |= {place: tail.turns[place] for place in group}
+        kept |= {index: tail.turns[index] for index in group}
         used += cost
-    places = sorted(kept)
+    indexes = sorted(kept)
     return RecentTurns(
-        tuple(tail.messages[place] for place in places),
-        tuple(kept[place] for place in places),
-        tuple(count_turn(kept[place], counter) for place in places),
-        recent.has_older or first > 0 or len(places) < len(tail.turns),
-        tuple(tail.messages[place].id for place in places if kept[place] != tail.turns[place]),
+        tuple(tail.messages[index] for index in indexes),
+        tuple(kept[index] for index in indexes),
+        tuple(count_turn(kept[index], counter) for index in indexes),
+        recent.has_older or first > 0 or len(indexes) < len(tail.turns),
+        tuple(tail.messages[index].id for index in indexes if kept[index] != tail.turns[index]),
     )
 
 
 def _group_calls(recent: RecentTurns) -> list[list[int]]:
-    """Return the places of the turns in groups: a call with its returns, or a single turn; the newest group first."""
-    group_of = {place: {place} for place in range(len(recent.turns))}
+    """Return the indexes of the turns in groups of a call with its returns or of a single turn, newest group first."""
+    group_of = {index: {index} for index in range(len(recent.turns))}
     for first, last in list_spans(recent.turns):
         joined = group_of[first] | group_of[last]
-        for place in joined:
-            group_of[place] = joined
+        for index in joined:
+            group_of[index] = joined
     groups = {min(group): sorted(group) for group in group_of.values()}
     return sorted(groups.values(), key=lambda group: group[-1], reverse=True)
 
 
 def _shorten_group(recent: RecentTurns, group: Sequence[int], room: int, counter: Counter) -> dict[int, PromptTurn]:
-    """Return the turns of a group, the longest cut so that all fit; empty if they cannot be cut that far."""
-    costs = [recent.costs[place] for place in group]
-    most = find_level(costs, room)
+    """Return the turns of a group by index, with the longest cut so that all fit; empty if that is impossible."""
+    costs = [recent.costs[index] for index in group]
+    level = find_level(costs, room)
     shorter = {
-        place: recent.turns[place] if cost <= most else shorten_turn(recent.turns[place], most, counter)
-        for place, cost in zip(group, costs, strict=True)
+        index: recent.turns[index] if cost <= level else shorten_turn(recent.turns[index], level, counter)
+        for index, cost in zip(group, costs, strict=True)
     }
-    turns = {place: turn for place, turn in shorter.items() if turn is not None}
+    turns = {index: turn for index, turn in shorter.items() if turn is not None}
     return turns if len(turns) == len(group) else {}

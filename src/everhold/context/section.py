@@ -8,10 +8,10 @@ from everhold.model import Memory
 
 PINNED, BLOCKS, SUMMARY, TURNS, RECALLED = "pinned", "blocks", "summary", "turns", "recalled"
 
-# The guaranteed share of the budget of each section, in the order in which the sections are shown.
+# The share of the budget that each section may always use, in the order in which the sections are shown.
 SHARES = {PINNED: 0.15, BLOCKS: 0.2, SUMMARY: 0.1, TURNS: 0.25, RECALLED: 0.3}
 
-# The order in which sections may use the tokens that are left over. Sections with other names come last.
+# The order in which sections may use leftover tokens. Sections with other names come last.
 LEFTOVER_ORDER = (RECALLED, TURNS, PINNED, BLOCKS, SUMMARY)
 
 TITLES = {
@@ -27,8 +27,8 @@ TITLES = {
 class Item:
     """One entry of a section.
 
-    `provenance` says where the text comes from. `at` is shown as a date in its own time zone; `has_time` adds the time
-    of day.
+    `provenance` says where the text comes from. `at` is shown as a date in its own time zone, with the time of day if
+    `has_time` is true.
     """
 
     text: str
@@ -40,10 +40,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Section:
-    """Items of one kind, best first, and their guaranteed share of the budget.
+    """Items of one kind, best first, and the share of the budget that they may always use.
 
-    `oldest_first` is for turns of a conversation: they are passed newest first and shown oldest first. Repeated texts
-    are then kept, because people repeat themselves; other sections show each text once.
+    `oldest_first` is for the turns of a conversation, which are passed newest first and shown oldest first. Repeated
+    texts are kept there, because people repeat themselves. Other sections show each text once.
     """
 
     name: str
@@ -79,8 +79,8 @@ Counter = Callable[[str], int]
 class SectionUse:
     """How much of the budget a section uses.
 
-    `tokens` includes the heading. `shown` and `left_out` count items; an item that another section shows is not left
-    out. `cut` means that no item fitted, so that one was shortened.
+    `tokens` includes the heading. `shown` and `left_out` are numbers of items; an item that another section shows does
+    not count as left out. `cut` is true if no item fitted and one was shortened.
     """
 
     name: str

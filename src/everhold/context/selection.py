@@ -11,7 +11,7 @@ from everhold.text.terms import normalise
 
 @dataclass(frozen=True)
 class ContextEntry:
-    """An item with its line, the tokens of the line, and the keys that its duplicates share."""
+    """An item with its line and the tokens of the line. Two entries that share one of their `keys` are duplicates."""
 
     item: Item
     line: str
@@ -30,11 +30,12 @@ class SectionDraft:
     entries: tuple[ContextEntry, ...]
 
     def tokens(self, chosen: Sequence[ContextEntry]) -> int:
-        """Return the tokens of these entries and the heading; 0 without entries."""
+        """Return the tokens of these entries and the heading, or 0 if there are no entries."""
         return self.heading_tokens + sum(entry.tokens for entry in chosen) if chosen else 0
 
 
 def make_draft(section: Section, room: int, counter: Counter) -> SectionDraft:
+    """Return a section with its heading and entries. An entry that cannot fit into `room` tokens is not counted."""
     heading = heading_of(section.title)
     entries = tuple(_make_entry(item, room, counter) for item in section.items if item.text.strip())
     return SectionDraft(section, heading, counter(heading + "\n"), entries)
@@ -50,40 +51,43 @@ def _make_entry(item: Item, room: int, counter: Counter) -> ContextEntry:
 
 
 def select(draft: SectionDraft, allowance: int, elsewhere: Set[str], counter: Counter) -> tuple[ContextEntry, ...]:
-    """Return the best entries that fit and are not shown elsewhere; if none fits, the first that can be cut."""
-    left = allowance - draft.heading_tokens
-    known = set(elsewhere)
+    """Return the best entries that fit and are not shown elsewhere; if none fits, one that is cut to fit.
+
+    `elsewhere` are the keys of the entries that other sections show.
+    """
+    tokens_left = allowance - draft.heading_tokens
+    known_keys = set(elsewhere)
     chosen: list[ContextEntry] = []
-    others: list[ContextEntry] = []
+    too_long: list[ContextEntry] = []
     for entry in draft.entries:
-        if not known.isdisjoint(entry.keys):
+        if not known_keys.isdisjoint(entry.keys):
             continue
-        if entry.tokens > left:
-            others.append(entry)
+        if entry.tokens > tokens_left:
+            too_long.append(entry)
             continue
         chosen.append(entry)
-        left -= entry.tokens
+        tokens_left -= entry.tokens
         if not draft.section.oldest_first:
-            known |= entry.keys
-    return tuple(chosen) if chosen else _cut_first_fitting(others, left, counter)
+            known_keys |= entry.keys
+    return tuple(chosen) if chosen else _cut_first_fitting(too_long, tokens_left, counter)
 
 
-def _cut_first_fitting(entries: Sequence[ContextEntry], left: int, counter: Counter) -> tuple[ContextEntry, ...]:
-    for entry in entries if left > 0 else ():
-        shorter = _cut_to_fit(entry, left, counter)
+def _cut_first_fitting(entries: Sequence[ContextEntry], tokens_left: int, counter: Counter) -> tuple[ContextEntry, ...]:
+    for entry in entries if tokens_left > 0 else ():
+        shorter = _cut_to_fit(entry, tokens_left, counter)
         if shorter is not None:
             return (shorter,)
     return ()
 
 
-def _cut_to_fit(entry: ContextEntry, left: int, counter: Counter) -> ContextEntry | None:
-    """Return the entry cut to as many sentences as fit; None if none fits."""
-    text = entry.item.text[: left * CHARACTERS_PER_TOKEN]
+def _cut_to_fit(entry: ContextEntry, tokens_left: int, counter: Counter) -> ContextEntry | None:
+    """Return the entry cut to as many sentences as fit; None if no sentence fits."""
+    text = entry.item.text[: tokens_left * CHARACTERS_PER_TOKEN]
 
     def make_line(beginning: str) -> str:
         return entry_of(replace(entry.item, text=beginning))
 
-    beginning = cut_after_sentence(text, lambda beginning: counter(make_line(beginning) + "\n") <= left)
+    beginning = cut_after_sentence(text, lambda beginning: counter(make_line(beginning) + "\n") <= tokens_left)
     if beginning is None:
         return None
     line = make_line(beginning)

@@ -12,10 +12,10 @@ from everhold.model import Memory, Message
 
 
 class WindowShares(NamedTuple):
-    """The shares of the budget, without the system text, once a conversation no longer fits as a whole.
+    """The shares of the budget after the system text, for a conversation that does not fit as a whole.
 
-    `turns` is for the last turns, and `background` for pinned and core memories and the summary of what fell out. What
-    remains is for what is recalled.
+    `turns` is for the last turns. `background` is for pinned memories, core memory and the summary of older messages.
+    The remainder is for recalled memories.
     """
 
     turns: float
@@ -31,12 +31,12 @@ STRATEGIES: Mapping[str, WindowShares] = {
 
 @dataclass(frozen=True)
 class Window:
-    """What of a conversation goes into the next prompt.
+    """The part of a conversation that goes into the next prompt.
 
-    `messages` are the last ones, oldest first. `system` is the system text; `background` tells pinned and core memories
-    and the summary of what fell out, and `recalled` what was found for the question. `cursor` is None if no message
-    fell out; otherwise `messages(cursor=…)` lists those that did, newest first. `shortened_ids` names messages that are
-    too long for the budget and were cut.
+    `messages` are the last messages, oldest first. `system` is the system text, `background` has pinned memories, core
+    memory and the summary of older messages, and `recalled` has what was found for the question. `cursor` is None if
+    the window has all messages; otherwise `messages(cursor=…)` lists the others, newest first. `shortened_ids` are the
+    ids of messages that were cut because they are too long for the budget.
     """
 
     strategy: str
@@ -53,12 +53,12 @@ class Window:
 
     @property
     def memories(self) -> tuple[Memory, ...]:
-        """The memories that the window tells."""
+        """The memories in the window."""
         return (*self.background.memories, *self.recalled.memories)
 
     @property
     def sections(self) -> tuple[SectionUse, ...]:
-        """The use of the budget by each part but the system text, in the order of the prompt."""
+        """The use of the budget by each part except the system text, in the order of the prompt."""
         turns = SectionUse(TURNS, TITLES[TURNS], self.turns_tokens, len(self.messages), 0, bool(self.shortened_ids))
         return (*self.background.sections, turns, *self.recalled.sections)
 
@@ -69,6 +69,7 @@ class Window:
     def as_anthropic(self, *, cache: bool = False) -> dict[str, Any]:
         """Return the window as the arguments `system` and `messages` of Anthropic's Messages API.
 
-        With `cache`, the end of the system text and of what the next window repeats are marked with `cache_control`.
+        With `cache`, the end of the system text and of the part that the next window repeats are marked with
+        `cache_control`.
         """
         return render_anthropic(self._prompt, cache=cache)

@@ -1,8 +1,9 @@
 """Build the window of a conversation.
 
-system text → pinned and core memories → last turns → summary of what fell out → what is recalled → prompt
+    system text → pinned memories and core memory → last turns → summary of older messages → recalled memories → prompt
 
-What changes least comes first, and what depends on the question comes last, so that a prompt cache reuses most of it.
+The parts that change least come first, and those that depend on the question come last, so that a prompt cache can
+reuse most of the prompt.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,20 +23,20 @@ from everhold.context.window import STRATEGIES, Window
 from everhold.errors import InvalidInput
 from everhold.model import Memory, Message, Session
 
-# How the sections of the background share its room.
+# The shares of the sections of the background.
 _BACKGROUND_SHARES = {PINNED: 0.2, BLOCKS: 0.3, SUMMARY: 0.5}
-# For the message that tells the background, the one that tells what is recalled, and the beginning.
+# For the messages with the background and with what is recalled, and for the beginning of the conversation.
 _FRAME_TOKENS = 4 * TURN_TOKENS
 _HEADING_TOKENS = 12
-# Later system messages are turns like others.
+# The maximum number of first messages that may belong to the system text. Later system messages are ordinary turns.
 _MAX_LEADING = 4
 _MAX_QUESTION_LENGTH = 2_000
-_NOTHING = Context("", 0)
+_EMPTY_CONTEXT = Context("", 0)
 
 
 @dataclass(frozen=True)
 class WindowRequest:
-    """What the caller asks for. Without a question, what a user said last is the question."""
+    """The arguments of the caller. If there is no question, the last message of a user is the question."""
 
     question: str | None
     budget: int
@@ -45,11 +46,11 @@ class WindowRequest:
 
 @dataclass(frozen=True)
 class WindowSource:
-    """The conversation, and the functions that read what goes into its window.
+    """The conversation, and the functions that read the contents of its window.
 
-    `message_count` is about how many messages it has, deleted ones included; 0 if that is unknown. `read_first` returns
-    the first messages, `summarise_before` a text about what was said before a message within a number of tokens,
-    `always` the sections of pinned and core memories, and `recall` what answers a question.
+    `message_count` is about the number of its messages, including deleted ones, or 0 if that is unknown. `read_first`
+    returns the first messages, `summarise_before` a summary of the messages before a message within a number of tokens,
+    `always` the sections of pinned memories and core memory, and `recall` what is found for a question.
     """
 
     context: ContextSource
@@ -70,15 +71,15 @@ def build_window(source: WindowSource, request: WindowRequest, count_tokens: Cou
     system_tokens = counter(system) + TURN_TOKENS if system else 0
     room = _require_room(request.budget, system_tokens)
     background, recent = _choose_turns(source, request.strategy, room, {message.id for message in leading}, counter)
-    left = room - background.tokens - recent.tokens
-    recalled = _NOTHING
+    recall_room = room - background.tokens - recent.tokens
+    recalled = _EMPTY_CONTEXT
     if request.strategy == "adaptive":
-        recalled = _recall_missing(source, request.question, recent, background, left, counter)
-    used = [context.tokens + TURN_TOKENS for context in (background, recalled) if context.text]
+        recalled = _recall_missing(source, request.question, recent, background, recall_room, counter)
+    context_tokens = [context.tokens + TURN_TOKENS for context in (background, recalled) if context.text]
     return Window(
         request.strategy,
         request.budget,
-        system_tokens + recent.tokens + sum(used),
+        system_tokens + recent.tokens + sum(context_tokens),
         system,
         background,
         recent.messages,
@@ -91,12 +92,12 @@ def build_window(source: WindowSource, request: WindowRequest, count_tokens: Cou
 
 
 def _count_bounded(count_tokens: Counter, budget: int, text: str) -> int:
-    """Return the tokens of a text. One that is far too long for the budget is not tokenized, which would be slow."""
+    """Return the tokens of a text, or `budget + 1` if it is so long that tokenizing it would be slow and of no use."""
     return budget + 1 if len(text) > budget * CHARACTERS_PER_TOKEN else count_tokens(text)
 
 
 def _find_leading(source: WindowSource) -> list[Message]:
-    """Return the system messages that begin the conversation. They stay in every window."""
+    """Return the system messages at the beginning of the conversation, which are in the system text of every window."""
     leading: list[Message] = []
     for message in source.read_first(_MAX_LEADING):
         if read_turn(message).role != "system":
@@ -111,7 +112,7 @@ def _join_system(system: str | None, leading: Sequence[Message]) -> str:
 
 
 def _require_room(budget: int, system_tokens: int) -> int:
-    """Return the tokens that the system text leaves. InvalidInput if it leaves none."""
+    """Return the number of tokens that the system text leaves; raise InvalidInput if it leaves none."""
     room = budget - system_tokens - _FRAME_TOKENS
     if system_tokens and room <= 0:
         raise InvalidInput(
@@ -125,13 +126,13 @@ def _require_room(budget: int, system_tokens: int) -> int:
 def _choose_turns(
     source: WindowSource, strategy: str, room: int, leading_ids: set[str], counter: Counter
 ) -> tuple[Context, RecentTurns]:
-    """Return the background and the last turns. A conversation that fits is told whole and needs no summary."""
+    """Return the background and the last turns. A conversation that fits is returned whole and without a summary."""
     shares = STRATEGIES[strategy]
     background_room = int(shares.background * room)
     always = [provider() for provider in source.always] if strategy == "adaptive" else []
     background = _assemble_background(always, background_room, counter)
     whole_room = room - background.tokens
-    # This room does not depend on how long the background is, so that the first turn stays the same.
+    # The room for turns does not depend on the length of the background, so that the first turn stays the same.
     turns_room = int(shares.turns * room)
     read = partial(read_turn, is_group=source.session.user_id is None)
     limit = turns_room if _is_sure_to_overflow(source, whole_room) else whole_room
@@ -141,44 +142,50 @@ def _choose_turns(
     recent = select_recent(recent, turns_room, counter)
     if not background_room or not recent.messages:
         return background, recent
-    left = background_room - max(fence.count_fence_tokens(counter), min(background.tokens, background_room // 2))
-    text = source.summarise_before(recent.messages[0], left - _HEADING_TOKENS) if left > _HEADING_TOKENS else ""
+    summary_room = background_room - max(
+        fence.count_fence_tokens(counter), min(background.tokens, background_room // 2)
+    )
+    text = (
+        source.summarise_before(recent.messages[0], summary_room - _HEADING_TOKENS)
+        if summary_room > _HEADING_TOKENS
+        else ""
+    )
     earlier = make_earlier_section(source.context, source.session, text)
     return _assemble_background([*always, earlier], background_room, counter), recent
 
 
 def _is_sure_to_overflow(source: WindowSource, room: int) -> bool:
-    """Return whether a conversation is too long to be told whole, even if half of its messages have been deleted."""
+    """Return whether a conversation does not fit as a whole, even if half of its messages have been deleted."""
     return source.message_count * (TURN_TOKENS + 1) > 2 * room
 
 
 def _assemble_background(sections: Iterable[Section], room: int, counter: Counter) -> Context:
-    shown = [section for section in sections if section.items]
-    total = sum(_BACKGROUND_SHARES[section.name] for section in shown)
-    shared = [replace(section, share=_BACKGROUND_SHARES[section.name] / total) for section in shown]
-    return assemble([partial(lambda section: section, section) for section in shared], room, counter)
+    filled = [section for section in sections if section.items]
+    total = sum(_BACKGROUND_SHARES[section.name] for section in filled)
+    with_shares = [replace(section, share=_BACKGROUND_SHARES[section.name] / total) for section in filled]
+    return assemble([partial(lambda section: section, section) for section in with_shares], room, counter)
 
 
 def _leave_out(recent: RecentTurns, message_ids: set[str]) -> RecentTurns:
-    """Return the turns without the leading system messages, which the system text tells."""
+    """Return the turns without the leading system messages, which are in the system text."""
     if not message_ids:
         return recent
-    kept = [place for place, message in enumerate(recent.messages) if message.id not in message_ids]
+    indexes = [index for index, message in enumerate(recent.messages) if message.id not in message_ids]
     return replace(
         recent,
-        messages=tuple(recent.messages[place] for place in kept),
-        turns=tuple(recent.turns[place] for place in kept),
-        costs=tuple(recent.costs[place] for place in kept),
+        messages=tuple(recent.messages[index] for index in indexes),
+        turns=tuple(recent.turns[index] for index in indexes),
+        costs=tuple(recent.costs[index] for index in indexes),
     )
 
 
 def _recall_missing(
     source: WindowSource, question: str | None, recent: RecentTurns, background: Context, room: int, counter: Counter
 ) -> Context:
-    """Return what is recalled for the question and what the window does not tell already."""
+    """Return what is recalled for the question and is not yet in the window."""
     asked = question or _find_question(recent)
     if not asked.strip():
-        return _NOTHING
+        return _EMPTY_CONTEXT
     shown_ids = {message.id for message in recent.messages} | {memory.id for memory in background.memories}
 
     def is_missing(record: Memory | Message) -> bool:
@@ -190,7 +197,7 @@ def _recall_missing(
 
 
 def _find_question(recent: RecentTurns) -> str:
-    """Return what a user said last."""
+    """Return the text of the last turn of a user, or "" if there is none."""
     for turn in reversed(recent.turns):
         if turn.role == "user":
             text = " ".join(part.text for part in turn.parts if isinstance(part, TextPart))
@@ -199,14 +206,14 @@ def _find_question(recent: RecentTurns) -> str:
 
 
 def _order_prompt(system: str, background: Context, turns: Sequence[PromptTurn], recalled: Context) -> list[PromptTurn]:
-    """Return the turns of the prompt. What is recalled stands before what a user said last, or at the end."""
-    last = arrange_turns(turns)
+    """Return the turns of the prompt. What is recalled comes before a last turn of a user, or else at the end."""
+    arranged = arrange_turns(turns)
     if recalled.text:
-        place = len(last) - (1 if last and last[-1].role == "user" else 0)
-        last.insert(place, PromptTurn("user", (TextPart(recalled.text),), is_recalled=True))
+        index = len(arranged) - (1 if arranged and arranged[-1].role == "user" else 0)
+        arranged.insert(index, PromptTurn("user", (TextPart(recalled.text),), is_recalled=True))
     beginning: list[PromptTurn] = []
     if system:
         beginning.append(PromptTurn("system", (TextPart(system),)))
     if background.text:
         beginning.append(PromptTurn("user", (TextPart(background.text),)))
-    return [*beginning, *last]
+    return [*beginning, *arranged]

@@ -1,7 +1,7 @@
 """Split the messages of a session into episodes, one message after the other.
 
-Whether a message begins an episode depends on the messages before it alone. So the result does not depend on how many
-messages are read at once, and an episode that is complete never changes because something is said later.
+Whether a message begins an episode depends only on the messages before it. So the result does not depend on how many
+messages are read at once, and later messages never change a complete episode.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,19 +13,19 @@ import numpy as np
 from everhold.model import Message
 from everhold.model.vectors import Vector
 
-# A pause after which people usually talk about something else.
+# A longer pause begins an episode, because people then usually talk about something else.
 PAUSE = timedelta(minutes=30)
-# A topic shift is looked for after so many messages: a few short ones do not tell what a topic is.
+# The minimum number of messages before a change of topic is detected: fewer messages do not show what the topic is.
 MIN_MESSAGES = 6
-# Limits for the size of an episode, so that its summary has a fixed size.
+# The maximum size of an episode, which also limits the size of its summary.
 MAX_MESSAGES = 32
 MAX_TOKENS = 1500
-# A message whose cosine with the episode's mean vector is below this is about something else.
+# A message whose cosine with the mean vector of the episode is lower begins another topic.
 TOPIC_LIKENESS = 0.25
 
 
 class EpisodeMessage(NamedTuple):
-    """A message with what decides where an episode begins."""
+    """A message with the values that decide whether it begins an episode."""
 
     message: Message
     tokens: int
@@ -36,20 +36,20 @@ class EpisodeMessage(NamedTuple):
 def split_into_episodes(messages: Iterable[EpisodeMessage]) -> Iterator[list[EpisodeMessage]]:
     """Yield the messages of each episode; the last one may still grow."""
     group: list[EpisodeMessage] = []
-    tokens, total = 0, None
+    tokens, vector_sum = 0, None
     for item in messages:
-        if group and _begins_episode(group, tokens, total, item):
+        if group and _begins_episode(group, tokens, vector_sum, item):
             yield group
-            group, tokens, total = [], 0, None
+            group, tokens, vector_sum = [], 0, None
         group.append(item)
         tokens += item.tokens
         if item.vector is not None:
-            total = item.vector if total is None else total + item.vector
+            vector_sum = item.vector if vector_sum is None else vector_sum + item.vector
     if group:
         yield group
 
 
-def _begins_episode(group: list[EpisodeMessage], tokens: int, total: Vector | None, item: EpisodeMessage) -> bool:
+def _begins_episode(group: list[EpisodeMessage], tokens: int, vector_sum: Vector | None, item: EpisodeMessage) -> bool:
     last = group[-1]
     return (
         item.day != last.day
@@ -57,12 +57,12 @@ def _begins_episode(group: list[EpisodeMessage], tokens: int, total: Vector | No
         or item.message.conversation_id != last.message.conversation_id
         or len(group) >= MAX_MESSAGES
         or tokens + item.tokens > MAX_TOKENS
-        or (len(group) >= MIN_MESSAGES and _is_other_topic(total, item.vector))
+        or (len(group) >= MIN_MESSAGES and _is_other_topic(vector_sum, item.vector))
     )
 
 
-def _is_other_topic(total: Vector | None, vector: Vector | None) -> bool:
-    if total is None or vector is None or len(total) != len(vector):
+def _is_other_topic(vector_sum: Vector | None, vector: Vector | None) -> bool:
+    if vector_sum is None or vector is None or len(vector_sum) != len(vector):
         return False
-    length = float(np.sqrt(total.dot(total)))
-    return length > 0 and float(total.dot(vector)) / length < TOPIC_LIKENESS
+    length = float(np.sqrt(vector_sum.dot(vector_sum)))
+    return length > 0 and float(vector_sum.dot(vector)) / length < TOPIC_LIKENESS

@@ -1,4 +1,4 @@
-"""Make the episode of some messages."""
+"""Make an episode from messages."""
 
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
@@ -13,16 +13,19 @@ from everhold.model import Episode, Message, Session
 from everhold.model.episode import EPISODE, SESSION
 from everhold.text.summaries import CountTokens, Extract, summarise
 
-# The most that a summary has of the tokens of its messages.
+# The maximum length of a summary as a share of the tokens of its messages.
 SUMMARY_SHARE = 0.24
-# In tokens. An episode that fits into so many is quoted whole.
+# In tokens. A summary may always have this length, so that a short episode is quoted whole.
 SHORT_SUMMARY = 32
 
 MAX_FACTS = 8
 MAX_PARTICIPANTS = 20
-_MAX_FACT_TEXT = 4_000  # characters; a longer message is a document
+# In characters. A longer message is a document, which is not read for facts.
+_MAX_FACT_TEXT = 4_000
+# The number of topics in the name of an episode.
 _NAME_TOPICS = 3
 _MAX_NAME = 255
+# The roles whose messages are quoted only if there are no others.
 _QUOTED_LAST = ("tool", "system")
 _OWNERS = {"user": "user_id", "agent": "agent_id"}
 
@@ -37,7 +40,7 @@ def make_episode(
     *,
     is_active: bool,
 ) -> Episode:
-    """Return the episode of some consecutive messages of a session."""
+    """Return the episode that consists of these consecutive messages of a session."""
     first, last = messages[0].message, messages[-1].message
     periods = [period.make_id(session) for period in list_periods(messages[0].day)]
     return Episode.build_unchecked(
@@ -61,14 +64,16 @@ def make_episode(
 def summarise_messages(
     session: Session, messages: Sequence[EpisodeMessage], count_tokens: CountTokens, zone: tzinfo
 ) -> dict[str, Any]:
-    """Return the values of an episode that say what its messages are about."""
+    """Return the values of an episode that depend on its messages: name, summary, quotes, topics, facts and counts."""
     tokens = sum(item.tokens for item in messages)
     budget = find_budget(tokens)
     quoted = _choose_quoted([item.message for item in messages])
     participants = list(dict.fromkeys(name_speaker(item.message) for item in messages))[:MAX_PARTICIPANTS]
     extract = summarise([message.text or "" for message in quoted], budget, count_tokens, ignored=participants)
-    quotes = [_make_quote(session, quoted[each.source], each.text, each.worth) for each in extract.sentences]
-    quotes, topics, summary = _fit(quotes, extract, budget, count_tokens)
+    quotes = [
+        _make_quote(session, quoted[sentence.source], sentence.text, sentence.worth) for sentence in extract.sentences
+    ]
+    quotes, topics, summary = _shorten_to_budget(quotes, extract, budget, count_tokens)
     return {
         "name": ", ".join(topics[:_NAME_TOPICS])[:_MAX_NAME] or None,
         "summary": summary,
@@ -82,7 +87,7 @@ def summarise_messages(
 
 
 def make_owner_values(session: Session, now: datetime) -> dict[str, Any]:
-    """Return the values of an episode that say whose it is and when it was made."""
+    """Return the values of an episode for its owner and its times."""
     return {
         "organization_id": session.organization_id,
         "user_id": session.user_id,
@@ -95,19 +100,20 @@ def make_owner_values(session: Session, now: datetime) -> dict[str, Any]:
 
 
 def find_budget(tokens: int) -> int:
-    """Return the most tokens of the summary of an episode whose messages have so many tokens."""
+    """Return the maximum number of tokens of a summary of messages with this number of tokens."""
     return max(int(tokens * SUMMARY_SHARE), SHORT_SUMMARY)
 
 
 def name_speaker(message: Message) -> str:
+    """Return the name of the speaker of a message, or the sender's id, or the role."""
     return message.name or message.sender_id or message.role
 
 
 def _choose_quoted(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages that a summary may quote: those of tools and of the system only if there are no others."""
+    """Return the messages that a summary may quote, without those of tools and the system if there are others."""
     with_text = [message for message in messages if message.text and message.text.strip()]
-    said = [message for message in with_text if message.role not in _QUOTED_LAST]
-    return said or with_text
+    of_people = [message for message in with_text if message.role not in _QUOTED_LAST]
+    return of_people or with_text
 
 
 def _make_quote(session: Session, message: Message, text: str, worth: float) -> Quote:
@@ -128,10 +134,10 @@ def _make_quote(session: Session, message: Message, text: str, worth: float) -> 
     }
 
 
-def _fit(
+def _shorten_to_budget(
     quotes: list[Quote], extract: Extract, budget: int, count_tokens: CountTokens
 ) -> tuple[list[Quote], list[str], str]:
-    """Return quotes, topics and summary within the budget, which the speakers' names may have exceeded."""
+    """Return the quotes, topics and summary, shortened to the budget, which the speakers' names may exceed."""
     topics = list(extract.topics)
     summary = render_episode(quotes, topics)
     while (excess := count_tokens(summary) - budget) > 0 and (topics or len(quotes) > 1):

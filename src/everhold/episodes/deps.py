@@ -1,4 +1,4 @@
-"""What building and reading episodes needs of the engine."""
+"""The dependencies of building and reading episodes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ class EpisodeDeps:
     records: Records
     count_tokens: CountTokens
     make_chunks: Callable[[Sequence[Episode]], list[list[Chunk]]]
-    """Returns the chunks by which each episode is found."""
+    """Returns the search chunks of each episode."""
     model: str
-    """The embedding model whose vectors of messages tell topics apart."""
+    """The embedding model whose message vectors are compared to detect a change of topic."""
     zone: tzinfo
     """Days, weeks, months and years begin at midnight in this time zone."""

@@ -1,7 +1,8 @@
-"""Keep episodes in step with messages that are deleted, purged or restored.
+"""Update episodes when messages are deleted, purged or restored.
 
-An episode is built again without the messages that are gone. Its section, chapter, session and periods lose their
-quotes in the same commit. What is left of a deleted session is in periods, which lose its quotes too.
+An episode is built again without deleted messages. In the same commit, their quotes are removed from its section,
+chapter, session and periods. The episodes of a deleted session are deleted with it, and its quotes are removed from
+periods.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -27,12 +28,12 @@ _EMPTY: dict[str, Any] = {
 
 
 def forget_messages(deps: EpisodeDeps, messages: Sequence[Message], now: datetime) -> list[Operation]:
-    """Return the operations after which no episode quotes these messages, which are about to be deleted."""
+    """Return the operations that remove messages from all episodes; the messages are about to be deleted."""
     return _rebuild(deps, messages, now, are_present=False)
 
 
 def restore_messages(deps: EpisodeDeps, messages: Sequence[Message], now: datetime) -> list[Operation]:
-    """Return the operations after which episodes include these messages, which are about to be restored."""
+    """Return the operations that add messages to their episodes; the messages are about to be restored."""
     return _rebuild(deps, messages, now, are_present=True)
 
 
@@ -42,10 +43,10 @@ def _rebuild(deps: EpisodeDeps, messages: Sequence[Message], now: datetime, *, a
         if message.session_id is not None:
             by_session.setdefault((message.organization_id, message.session_id), []).append(message)
     operations: list[Operation] = []
-    for (organization, session_id), own in by_session.items():
+    for (organization, session_id), session_messages in by_session.items():
         session = deps.records.get(Session, organization, [session_id]).get(session_id)
         if session is not None:  # the episodes of a deleted session are deleted with it
-            operations += _rebuild_session(deps, session, own, now, are_present=are_present)
+            operations += _rebuild_session(deps, session, session_messages, now, are_present=are_present)
     return operations
 
 
@@ -54,13 +55,15 @@ def _rebuild_session(
 ) -> list[Operation]:
     changes = []
     for episode in _find_episodes(deps, session, messages):
-        own = [message for message in messages if episode.span_from <= message.created_at <= episode.span_to]
-        rebuilt = _rebuild_episode(deps, session, episode, own, are_present=are_present)
+        episode_messages = [
+            message for message in messages if episode.span_from <= message.created_at <= episode.span_to
+        ]
+        rebuilt = _rebuild_episode(deps, session, episode, episode_messages, are_present=are_present)
         changes.append(EpisodeChange(episode, rebuilt))
     if not changes:
         return []
-    gone = set() if are_present else {message.id for message in messages}
-    groups = [_drop_quotes(group, gone) for group in _find_groups(deps, session, changes)]
+    deleted_ids = set() if are_present else {message.id for message in messages}
+    groups = [_drop_quotes(group, deleted_ids) for group in _find_groups(deps, session, changes)]
     return make_operations(deps, [*changes, *groups, *plan_rollups(deps, session, changes, now)], now)
 
 
@@ -74,27 +77,27 @@ def _find_episodes(deps: EpisodeDeps, session: Session, messages: Sequence[Messa
         Where("span_to", Op.GE, times[0]),
     ]
     episodes = deps.records.scan(Episode, session.organization_id, where, order="span_from")
-    return [each for each in episodes if any(each.span_from <= time <= each.span_to for time in times)]
+    return [episode for episode in episodes if any(episode.span_from <= time <= episode.span_to for time in times)]
 
 
 def _rebuild_episode(
     deps: EpisodeDeps, session: Session, episode: Episode, messages: Sequence[Message], *, are_present: bool
 ) -> Episode:
-    ids = {message.id for message in messages}
-    if session.archived_messages:  # its other messages are not in the store
-        return _drop_quotes(episode, set() if are_present else ids).after
-    live = read_messages(deps, session, episode.span_from, episode.span_to)
-    live += read_messages(deps, session, episode.span_to, limit=1)
-    members = {message.id: message for message in live if message.created_at <= episode.span_to}
+    message_ids = {message.id for message in messages}
+    if session.archived_messages:  # the other messages are archived, so the episode cannot be built again
+        return _drop_quotes(episode, set() if are_present else message_ids).after
+    stored_messages = read_messages(deps, session, episode.span_from, episode.span_to)
+    stored_messages += read_messages(deps, session, episode.span_to, limit=1)
+    members = {message.id: message for message in stored_messages if message.created_at <= episode.span_to}
     members |= {message.id: message for message in messages}
-    kept = [message for message in members.values() if are_present or message.id not in ids]
+    kept = [message for message in members.values() if are_present or message.id not in message_ids]
     kept.sort(key=lambda message: message.created_at)
     if not kept:
         return _copy(episode, _EMPTY)
-    described = list(describe_messages(deps, session.organization_id, kept))
-    values = summarise_messages(session, described, deps.count_tokens, deps.zone)
-    ends = {"first_message_id": kept[0].id, "last_message_id": kept[-1].id}
-    return _copy(episode, {**values, **ends, "metadata": {}})
+    with_vectors = list(describe_messages(deps, session.organization_id, kept))
+    values = summarise_messages(session, with_vectors, deps.count_tokens, deps.zone)
+    message_bounds = {"first_message_id": kept[0].id, "last_message_id": kept[-1].id}
+    return _copy(episode, {**values, **message_bounds, "metadata": {}})
 
 
 def _find_groups(deps: EpisodeDeps, session: Session, changes: Iterable[EpisodeChange]) -> list[Episode]:
@@ -108,15 +111,15 @@ def _find_groups(deps: EpisodeDeps, session: Session, changes: Iterable[EpisodeC
     return list(deps.records.get(Episode, session.organization_id, sorted(ids)).values())
 
 
-def _drop_quotes(episode: Episode, gone: Collection[str]) -> EpisodeChange:
-    """Return an episode without the quotes and the facts of some messages."""
-    quotes = [quote for quote in episode.quotes if quote["message"] not in gone]
-    facts = [fact for fact in episode.key_facts if fact["message"] not in gone]
+def _drop_quotes(episode: Episode, message_ids: Collection[str]) -> EpisodeChange:
+    """Return the change of an episode that removes the quotes and facts of these messages."""
+    quotes = [quote for quote in episode.quotes if quote["message"] not in message_ids]
+    facts = [fact for fact in episode.key_facts if fact["message"] not in message_ids]
     return EpisodeChange(episode, _copy(episode, {**_retell(episode, quotes), "key_facts": facts}))
 
 
 def _retell(episode: Episode, quotes: Sequence[Quote]) -> dict[str, Any]:
-    # A summary that a language model wrote may repeat what a message said, also one that is not quoted.
+    # With metadata, a language model may have written the summary. It may repeat messages that are not quoted.
     if len(quotes) == len(episode.quotes) and not episode.metadata:
         return {}
     text = render_episode(quotes, episode.topics) if episode.level == EPISODE else render_quotes(quotes)
@@ -131,14 +134,14 @@ def _copy(episode: Episode, values: dict[str, Any]) -> Episode:
 
 
 def forget_session(deps: EpisodeDeps, session: Session, now: datetime) -> list[Operation]:
-    """Return the operations after which no period quotes a session, whose own episodes are deleted with it."""
+    """Return the operations that remove a session from periods; its own episodes are deleted with it."""
     episodes = _read_episodes(deps, session)
     emptied = [EpisodeChange(episode, _copy(episode, _EMPTY)) for episode in episodes]
     return make_operations(deps, plan_periods(deps, session, emptied, now), now)
 
 
 def restore_session(deps: EpisodeDeps, session: Session, now: datetime) -> list[Operation]:
-    """Return the operations after which periods include a session that has been restored."""
+    """Return the operations that add a restored session to periods."""
     changes = [EpisodeChange(None, episode) for episode in _read_episodes(deps, session)]
     return make_operations(deps, plan_periods(deps, session, changes, now), now)
 
@@ -149,9 +152,9 @@ def _read_episodes(deps: EpisodeDeps, session: Session) -> list[Episode]:
 
 
 def find_shared_messages(deps: EpisodeDeps, organization: str, column: str, name: str) -> list[Message]:
-    """Return the messages of a user or an agent in sessions of none, which stay when the user or agent is deleted.
+    """Return the messages of a user or an agent in sessions that belong to no user or agent.
 
-    `column` is "user_id" or "agent_id".
+    Such a session stays when the user or agent is deleted. `column` is "user_id" or "agent_id".
     """
     where = [Where(column, Op.EQ, name)]
     session_ids = {

@@ -1,4 +1,4 @@
-"""List episodes, look into one, and find sessions whose episodes are not up to date."""
+"""List episodes, read the details of one, and find sessions whose episodes are not up to date."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Condition, Op, Page, Where
 
 _LEVELS = {name: level for level, name in LEVEL_NAMES.items()}
+# The level of the parts of each level.
 _PARTS = {SECTION: EPISODE, CHAPTER: SECTION, SESSION: EPISODE, DAY: EPISODE, WEEK: DAY, MONTH: DAY, YEAR: MONTH}
 _MAX_PARTS = 1000
 
@@ -36,9 +37,9 @@ class Episodes(ResultPage[Episode]):
 
 @dataclass(frozen=True)
 class EpisodeDetails:
-    """An episode and what it was made of: messages, or for a rollup the episodes of the level below.
+    """An episode and its sources: its messages, or for a rollup the episodes of the level below.
 
-    For a rollup, `messages` are those that it quotes. At most 1,000 parts are returned.
+    For a rollup, `messages` are those that it quotes, and `parts` has at most 1,000 episodes.
     """
 
     episode: Episode
@@ -47,7 +48,7 @@ class EpisodeDetails:
 
 
 def read_level(level: str) -> int:
-    """Return the number of a level by its name."""
+    """Return the number of the level with this name."""
     if level not in _LEVELS:
         remedy = suggest_name(level, _LEVELS) or f"use {', '.join(_LEVELS)}"
         raise InvalidInput(f"no level {level!r} of episodes", value=level, remedy=remedy)
@@ -64,24 +65,26 @@ def list_episodes(
     limit: int,
     cursor: str | None,
 ) -> Episodes:
-    """Return the episodes of a level in a span of time, newest first."""
+    """Return a page of the episodes of a level that overlap a span of time, newest first."""
     where = [*make_equalities(scope.limits), Where("level", Op.EQ, level), Where("message_count", Op.GT, 0)]
     where += [Where("span_to", Op.GE, after)] if after is not None else []
     where += [Where("span_from", Op.LT, before)] if before is not None else []
-    page = _find_place(deps, scope, cursor) if cursor is not None else None
+    page = _find_page(deps, scope, cursor) if cursor is not None else None
     rows = deps.records.scan(
         Episode, scope.organization, where, order="span_from", descending=True, after=page, limit=limit + 1
     )
     return Episodes(tuple(rows[:limit]), rows[limit - 1].id if len(rows) > limit else None)
 
 
-def _find_place(deps: EpisodeDeps, scope: Scope, cursor: str) -> Page:
-    row = deps.records.get(Episode, scope.organization, [cursor], deleted=True).get(cursor) if is_id(cursor) else None
-    if row is None or not scope.can_read(row):
+def _find_page(deps: EpisodeDeps, scope: Scope, cursor: str) -> Page:
+    episode = (
+        deps.records.get(Episode, scope.organization, [cursor], deleted=True).get(cursor) if is_id(cursor) else None
+    )
+    if episode is None or not scope.can_read(episode):
         raise InvalidInput(
             f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page"
         )
-    return Page(row.span_from, (scope.organization, row.id))
+    return Page(episode.span_from, (scope.organization, episode.id))
 
 
 def require_episode(deps: EpisodeDeps, scope: Scope, episode_id: str) -> Episode:
@@ -97,7 +100,7 @@ def require_episode(deps: EpisodeDeps, scope: Scope, episode_id: str) -> Episode
 
 
 def read_details(deps: EpisodeDeps, episode: Episode, put_back: Callable[[str, str], object]) -> EpisodeDetails:
-    """Return an episode with its parts and messages. `put_back` brings a session back from cold storage."""
+    """Return an episode with its parts and messages. `put_back` restores an archived session from cold storage."""
     if episode.level == EPISODE:
         return EpisodeDetails(episode, messages=tuple(_read_own_messages(deps, episode, put_back)))
     ids = list(dict.fromkeys(quote["message"] for quote in episode.quotes))
@@ -152,18 +155,21 @@ def find_candidates(
     of_sessions: Sequence[Condition] = (),
     of_episodes: Sequence[Condition] = (),
 ) -> Iterator[Session]:
-    """Yield the sessions in which something was said after their last episode, as far as their rows tell.
+    """Yield the sessions that were active after the end of their last episode, by their `last_active`.
 
-    The least recently active comes first, so that a build that was interrupted goes on in the same order.
+    The least recently active session comes first, so that an interrupted build continues in the same order.
     """
     where = [Where("level", Op.EQ, SESSION), *of_episodes]
-    names = ("organization_id", "session_id", "span_to")
-    ends = {(own, name): end for own, name, end in deps.records.columns(Episode, organization, names, where)}
+    columns = ("organization_id", "session_id", "span_to")
+    ends = {
+        (organization_id, session_id): end
+        for organization_id, session_id, end in deps.records.columns(Episode, organization, columns, where)
+    }
     rows = deps.records.columns(Session, organization, ("organization_id", "id", "last_active"), of_sessions)
-    for own, name, last_active in sorted(rows, key=itemgetter(2, 0, 1)):
-        end = ends.get((own, name))
+    for organization_id, session_id, last_active in sorted(rows, key=itemgetter(2, 0, 1)):
+        end = ends.get((organization_id, session_id))
         if end is None or last_active > end:
-            session = deps.records.get(Session, own, [name]).get(name)
+            session = deps.records.get(Session, organization_id, [session_id]).get(session_id)
             if session is not None and session.archived_at is None:
                 yield session
 

@@ -1,4 +1,4 @@
-"""Days, weeks, months and years, and which of them a time belongs to."""
+"""Days, weeks, months and years, and functions that find those of a time."""
 
 from datetime import date, datetime, timedelta, tzinfo
 from typing import NamedTuple
@@ -11,18 +11,18 @@ PERIOD_LEVELS = (DAY, WEEK, MONTH, YEAR)
 
 
 class CalendarPeriod(NamedTuple):
-    """A period of the calendar."""
+    """A day, week, month or year, with its level and its ISO name."""
 
     level: int
     name: str
 
     def make_id(self, owner: Session | Episode) -> str:
-        """Return the id of this period's episode for the user, project and agent of a session or an episode."""
+        """Return the id of the episode of this period for the user, project and agent of `owner`."""
         return make_episode_id(self.level, self.name, owner.user_id, owner.project_id, owner.agent_id)
 
 
 def find_day(at: datetime | str, zone: tzinfo) -> date:
-    """Return the day of a time, which may be written in ISO form, in a time zone."""
+    """Return the day of a time in a time zone. The time may be a string in ISO format."""
     moment = datetime.fromisoformat(at) if isinstance(at, str) else at
     try:
         return moment.astimezone(zone).date()
@@ -31,7 +31,7 @@ def find_day(at: datetime | str, zone: tzinfo) -> date:
 
 
 def find_period(day: date, level: int) -> CalendarPeriod:
-    """Return the period of a level that a day belongs to."""
+    """Return the period of this level that contains a day."""
     year, week, _ = day.isocalendar()
     names = {
         DAY: day.isoformat(),
@@ -48,7 +48,7 @@ def list_periods(day: date) -> list[CalendarPeriod]:
 
 
 def find_start(day: date, level: int) -> date:
-    """Return the first day of the period of a level that a day belongs to."""
+    """Return the first day of the period of this level that contains a day."""
     if level == WEEK:
         return day - timedelta(days=min(day.weekday(), day.toordinal() - 1))
     return day.replace(month=1 if level == YEAR else day.month, day=day.day if level == DAY else 1)

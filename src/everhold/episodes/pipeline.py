@@ -2,9 +2,9 @@
 
     messages since the open episode → episodes → sections and chapters that are complete → session and periods → commit
 
-The open episode is built again with the new messages. Complete episodes, sections and chapters are not touched. Each
-page of messages is one commit. It names the versions of the rows that it changes, so of two processes that build the
-same session one succeeds, and the other reads again.
+The open episode is built again with the new messages. Complete episodes, sections and chapters do not change. Each page
+of messages is one commit. It checks the versions of the rows that it changes: if two processes build the same session,
+one succeeds, and the other reads again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,12 +34,12 @@ from everhold.model.vectors import Vector
 from everhold.retries import TryAgain
 from everhold.schema.operations import Op, Where
 
-# Messages that are read and committed at once.
+# The maximum number of messages that are read and committed at once.
 PAGE = 256
 
 
 def update_page(deps: EpisodeDeps, session: Session) -> list[Message]:
-    """Build the episodes of the next page of messages and return these; none if the episodes are up to date.
+    """Build the episodes of the next page of messages and return its messages; none if the episodes are up to date.
 
     The page begins with the messages of the open episode, which is built again.
     """
@@ -86,7 +86,7 @@ def build_episodes(
 ) -> list[Episode]:
     """Return the episodes of consecutive messages, numbered from `number`. The last one may still grow.
 
-    With `before`, messages from that time on are left out. They only show whether the last episode is complete.
+    With `before`, messages from that time on are not included. They only show whether the last episode is complete.
     """
     groups = list(split_into_episodes(describe_messages(deps, session.organization_id, messages)))
     is_open = True
@@ -96,8 +96,8 @@ def build_episodes(
         groups = [group for group in groups if group]
     last = len(groups) - 1 if is_open else None
     return [
-        make_episode(session, group, number + place, deps.count_tokens, deps.zone, now, is_active=place == last)
-        for place, group in enumerate(groups)
+        make_episode(session, group, number + index, deps.count_tokens, deps.zone, now, is_active=index == last)
+        for index, group in enumerate(groups)
     ]
 
 
@@ -122,46 +122,50 @@ def _read_vectors(deps: EpisodeDeps, organization: str, message_ids: Sequence[st
 
 
 def make_groups(deps: EpisodeDeps, session: Session, episodes: Sequence[Episode], now: datetime) -> list[Episode]:
-    """Return the sections and chapters that these episodes complete."""
+    """Return the sections and chapters that are complete with these episodes."""
     groups: list[Episode] = []
-    fresh = [episode for episode in episodes if not episode.is_active]
+    built_parts = [episode for episode in episodes if not episode.is_active]
     for level, part_level in GROUP_PARTS.items():
         complete = []
-        for part in fresh:
+        for part in built_parts:
             if part.number % GROUP_SIZE == GROUP_SIZE - 1:
-                parts = _read_group(deps, session, part_level, part.number // GROUP_SIZE, fresh)
+                parts = _read_group(deps, session, part_level, part.number // GROUP_SIZE, built_parts)
                 complete.append(make_group(deps, session, level, parts, now))
         groups += complete
-        fresh = complete
+        built_parts = complete
     return groups
 
 
 def _read_group(
-    deps: EpisodeDeps, session: Session, level: int, number: int, fresh: Sequence[Episode]
+    deps: EpisodeDeps, session: Session, level: int, number: int, built_parts: Sequence[Episode]
 ) -> list[Episode]:
-    """Return the parts of a group: those that were built just now, and the others from the store."""
+    """Return the parts of a group: those that were just built, and the others from the store."""
     numbers = range(number * GROUP_SIZE, (number + 1) * GROUP_SIZE)
-    own = {part.number: part for part in fresh}
-    ids = {place: make_episode_id(session.id, level, place) for place in numbers if place not in own}
-    stored = deps.records.get(Episode, session.organization_id, list(ids.values())) if ids else {}
-    own |= {part.number: part for part in stored.values()}
-    return [own[place] for place in numbers if place in own]
+    parts_by_number = {part.number: part for part in built_parts}
+    missing_ids = {
+        part_number: make_episode_id(session.id, level, part_number)
+        for part_number in numbers
+        if part_number not in parts_by_number
+    }
+    stored = deps.records.get(Episode, session.organization_id, list(missing_ids.values())) if missing_ids else {}
+    parts_by_number |= {part.number: part for part in stored.values()}
+    return [parts_by_number[part_number] for part_number in numbers if part_number in parts_by_number]
 
 
 def plan_rollups(
     deps: EpisodeDeps, session: Session, changes: Sequence[EpisodeChange], now: datetime
 ) -> list[EpisodeChange]:
-    """Return the changes of the session's and the periods' rollups after some episodes of the session have changed."""
+    """Return the changes of the rollups of the session and of periods that result from changes of its episodes."""
     rollup_id = make_episode_id(session.id, SESSION)
     stored = deps.records.get(Episode, session.organization_id, [rollup_id]).get(rollup_id)
-    own = update_session_rollup(deps, session, stored, changes, now)
-    return [own, *plan_periods(deps, session, changes, now)]
+    session_change = update_session_rollup(deps, session, stored, changes, now)
+    return [session_change, *plan_periods(deps, session, changes, now)]
 
 
 def plan_periods(
     deps: EpisodeDeps, session: Session, changes: Sequence[EpisodeChange], now: datetime
 ) -> list[EpisodeChange]:
-    """Return the changes of the periods' rollups after some episodes of a session have changed."""
+    """Return the changes of the rollups of periods that result from changes of a session's episodes."""
     by_day: dict[date, list[EpisodeChange]] = {}
     for change in changes:
         by_day.setdefault(find_day(change.after.span_from, deps.zone), []).append(change)
@@ -197,12 +201,20 @@ class _PeriodPlan:
     def update_all(
         self, level: int, parts: dict[date, Episode], by_day: dict[date, list[EpisodeChange]]
     ) -> dict[date, Episode]:
-        """Update each period of a level. `parts` are the changed parts by any of their days; return the same for it."""
+        """Update each period of a level and return the updated ones, each by one of its days.
+
+        `parts` are the changed parts, each by one of its days.
+        """
         grouped: dict[CalendarPeriod, list[date]] = {}
         for day in parts:
             grouped.setdefault(find_period(day, level), []).append(day)
         updated = {}
         for period, days in grouped.items():
-            changes = [change for day, own in by_day.items() if find_period(day, level) == period for change in own]
+            changes = [
+                change
+                for day, day_changes in by_day.items()
+                if find_period(day, level) == period
+                for change in day_changes
+            ]
             updated[days[0]] = self.update(period, [parts[day] for day in days], changes)
         return updated

@@ -1,4 +1,4 @@
-"""Choose what a summary quotes, and write it as text."""
+"""Choose the quotes of a summary, and render them as text."""
 
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -8,17 +8,17 @@ from everhold.text.summaries import CountTokens, has_said
 from everhold.text.terms import extract_terms
 
 # A quote as it is stored: `message`, `text`, `speaker`, `at` and `worth`. Quotes of rollups also name their `episode`
-# and `session`. `user` and `agent` are set if the message has others than its session, `conversation` if it has one.
+# and `session`. `user` and `agent` are set if they differ from those of the session, `conversation` if it has one.
 Quote = dict[str, Any]
 
 
 def choose_quotes(parts: Iterable[Iterable[Quote]], budget: int, count_tokens: CountTokens) -> list[Quote]:
     """Return quotes of all parts in at most `budget` tokens, ordered by time.
 
-    The best quote of each part comes first, then the second of each, so that a summary covers all parts as far as it
-    can. A quote that repeats another one is left out.
+    The best quote of each part is chosen first, then the second best of each, so that a summary covers as many parts
+    as possible. A quote that repeats another one is left out.
     """
-    # (0 for the best quote of a part, 1 for the second, …; how good it is; the quote)
+    # Each candidate is its index in its part (0 is the best quote), its sort key and the quote.
     candidates = [
         (position, rank, quote)
         for part in parts
@@ -41,17 +41,17 @@ def _rank(quote: Quote) -> tuple[float, str, str]:
 
 
 def render_quote(quote: Quote) -> str:
-    """Return a quote as a line: its day, who said it, and the words."""
+    """Return a quote as a line with its day, speaker and text."""
     return f"{quote['at'][:10]} {quote['speaker']}: {quote['text']}"
 
 
 def render_quotes(quotes: Sequence[Quote]) -> str:
-    """Return quotes of several episodes as text, a line each."""
+    """Return the quotes of several episodes as text, one per line."""
     return "\n".join(render_quote(quote) for quote in quotes)
 
 
 def render_episode(quotes: Sequence[Quote], topics: Sequence[str]) -> str:
-    """Return the summary of one episode: what each speaker said, and the topics."""
+    """Return the summary of one episode: the quotes by speaker, and the topics."""
     lines: list[str] = []
     speaker = None
     for quote in quotes:

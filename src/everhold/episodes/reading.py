@@ -1,4 +1,4 @@
-"""Summaries of a session so far."""
+"""Summarise a session up to a message."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,14 +14,15 @@ from everhold.model import Episode, Message, Scope, Session
 from everhold.model.episode import CHAPTER, EPISODE, SECTION
 from everhold.schema.operations import Op, Where
 
-# The most messages that a summary is made of directly. If more have no episodes yet, their episodes are built first.
+# The maximum number of messages without episodes that are summarised directly. If there are more, their episodes are
+# built first.
 _MAX_UNBUILT = 128
 _MOMENT = timedelta(microseconds=1)  # no two messages of a session have the same time
 
 
 @dataclass(frozen=True)
 class SpanSummary:
-    """A summary within a number of tokens, with the quotes that it consists of, in the order of time."""
+    """A summary, its number of tokens, and the quotes of which it consists in the order of time."""
 
     text: str
     tokens: int
@@ -38,14 +39,14 @@ def summarise_before(
     one. The time that it takes does not grow with the session.
     """
     parts = _read_complete(deps, session, before)
-    rest = _read_rest(deps, session, parts, before)
-    if len(rest) > _MAX_UNBUILT:
+    unbuilt = _read_rest(deps, session, parts, before)
+    if len(unbuilt) > _MAX_UNBUILT:
         for _ in update_session(deps, session):
             pass
         parts = _read_complete(deps, session, before)
-        rest = _read_rest(deps, session, parts, before)
+        unbuilt = _read_rest(deps, session, parts, before)
     number = (parts[-1].number + 1) * EPISODE_COUNTS[parts[-1].level] if parts else 0
-    parts = _group(deps, session, [*parts, *build_episodes(deps, session, rest, number, before, before)], before)
+    parts = _group(deps, session, [*parts, *build_episodes(deps, session, unbuilt, number, before, before)], before)
     quotes = [
         [
             quote
@@ -58,7 +59,7 @@ def summarise_before(
 
 
 def _read_complete(deps: EpisodeDeps, session: Session, before: datetime) -> list[Episode]:
-    """Return the fewest episodes, sections and chapters that cover what is complete before a time, oldest first."""
+    """Return the fewest chapters, sections and episodes that cover all complete ones before a time, oldest first."""
     parts: list[Episode] = []
     for level in (CHAPTER, SECTION, EPISODE):
         where = [
@@ -74,35 +75,35 @@ def _read_complete(deps: EpisodeDeps, session: Session, before: datetime) -> lis
 
 
 def _read_rest(deps: EpisodeDeps, session: Session, parts: Sequence[Episode], before: datetime) -> list[Message]:
-    """Return the messages after the complete episodes up to a time; at most one more than is summarised directly."""
+    """Return the messages after the complete episodes up to a time, at most _MAX_UNBUILT + 1."""
     start = parts[-1].span_to + _MOMENT if parts else None
     return read_messages(deps, session, start, before + _MOMENT, limit=_MAX_UNBUILT + 1)
 
 
 def _group(deps: EpisodeDeps, session: Session, parts: Sequence[Episode], now: datetime) -> list[Episode]:
-    """Return the parts with sections and chapters in place of the episodes and sections that complete them."""
+    """Return the parts with each complete set of episodes or sections replaced by its section or chapter."""
     grouped = list(parts)
     for level, part_level in GROUP_PARTS.items():
         numbers = [part.number // GROUP_SIZE for part in grouped if part.level == part_level and not part.is_active]
         for number in [number for number, count in Counter(numbers).items() if count == GROUP_SIZE]:
-            places = [
-                place
-                for place, part in enumerate(grouped)
+            indexes = [
+                index
+                for index, part in enumerate(grouped)
                 if part.level == part_level and part.number // GROUP_SIZE == number
             ]
-            members = [grouped[place] for place in places]
-            grouped[places[0] : places[-1] + 1] = [make_group(deps, session, level, members, now)]
+            members = [grouped[index] for index in indexes]
+            grouped[indexes[0] : indexes[-1] + 1] = [make_group(deps, session, level, members, now)]
     return grouped
 
 
 def make_summary(deps: EpisodeDeps, quotes: Sequence[Sequence[Quote]], budget: int) -> SpanSummary:
-    """Return a summary that quotes each of some parts, as far as the budget allows."""
+    """Return a summary that quotes as many of the parts as fit into the budget."""
     chosen = choose_quotes(quotes, budget, deps.count_tokens)
     text = render_quotes(chosen)
     return SpanSummary(text, deps.count_tokens(text) if text else 0, tuple(chosen))
 
 
 def is_quote_of(scope: Scope, session: Session, quote: Quote) -> bool:
-    """Return whether a quoted message is one of the scope's user and agent, if the scope names any."""
+    """Return whether a quoted message belongs to the user and the agent of a scope, as far as the scope names them."""
     user, agent = quote.get("user", session.user_id), quote.get("agent", session.agent_id)
     return scope.user in (None, user) and scope.agent in (None, agent)

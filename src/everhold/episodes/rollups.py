@@ -1,7 +1,7 @@
-"""Rollups: summaries of fixed size that cover the episodes of a section, a chapter, a session or a period of time.
+"""Rollups: summaries of limited size that cover the episodes of a section, a chapter, a session or a period of time.
 
-The rollup of a session or a period is updated incrementally. The quotes of changed parts are replaced, and the best of
-all quotes are chosen again. So an update costs the same however much the rollup covers.
+The rollup of a session or a period is updated incrementally: the quotes of changed parts are replaced, and the best of
+all its quotes are chosen again. So the cost of an update does not depend on how many episodes the rollup covers.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -16,29 +16,30 @@ from everhold.episodes.quotes import Quote, choose_quotes, render_quotes
 from everhold.model import Episode, Session
 from everhold.model.episode import CHAPTER, DAY, EPISODE, MONTH, SECTION, SESSION, WEEK, YEAR
 
-# The most tokens of a rollup's summary.
+# The maximum number of tokens of a rollup's summary.
 ROLLUP_TOKENS = 400
 
-# How many episodes a section has, and sections a chapter.
+# The number of episodes in a section, and of sections in a chapter.
 GROUP_SIZE = 16
 # The level of the parts of a section and of a chapter.
 GROUP_PARTS = {SECTION: EPISODE, CHAPTER: SECTION}
-# How many episodes an entry of each level covers.
+# The number of episodes that a row of each level covers.
 EPISODE_COUNTS = {EPISODE: 1, SECTION: GROUP_SIZE, CHAPTER: GROUP_SIZE**2}
 
-# The level of a period's parts. Quotes are chosen evenly from all parts. The parts of days and sessions are episodes.
+# The level of the parts of longer periods. Quotes are chosen evenly from all parts. The parts of a day or a session are
+# episodes.
 _PART_LEVELS = {WEEK: DAY, MONTH: DAY, YEAR: MONTH}
 
 
 class EpisodeChange(NamedTuple):
-    """An episode before a change, None if it is new, and after it."""
+    """An episode before and after a change. `before` is None if the episode is new."""
 
     before: Episode | None
     after: Episode
 
 
 def list_quotes(episode: Episode) -> list[Quote]:
-    """Return the quotes of an episode as its rollups hold them: with the episode and the session that they are from."""
+    """Return the quotes of an episode with the ids of their episode and session, as rollups store them."""
     return [{"episode": episode.id, "session": episode.session_id, **quote} for quote in episode.quotes]
 
 
@@ -67,7 +68,7 @@ def make_group(deps: EpisodeDeps, session: Session, level: int, parts: Sequence[
 def update_session_rollup(
     deps: EpisodeDeps, session: Session, before: Episode | None, changes: Sequence[EpisodeChange], now: datetime
 ) -> EpisodeChange:
-    """Return the change of a session's rollup after some of its episodes have changed."""
+    """Return the change of a session's rollup that results from changes of its episodes."""
     values = {
         **make_owner_values(session, now),
         "id": make_episode_id(session.id, SESSION),
@@ -108,27 +109,27 @@ def _update(
     parts: Sequence[Episode],
     changes: Sequence[EpisodeChange],
 ) -> EpisodeChange:
-    """Return the change of a rollup: the new quotes of changed parts, and counts that are adjusted by the changes."""
+    """Return the change of a rollup with the new quotes of changed parts and with adjusted counts."""
     level = values["level"]
-    changed = {part.id if part.level == EPISODE else part.name for part in parts}
-    groups: dict[Hashable, list[Quote]] = {}
+    changed_parts = {part.id if part.level == EPISODE else part.name for part in parts}
+    quotes_by_part: dict[Hashable, list[Quote]] = {}
     for quote in before.quotes if before is not None else ():
         part = _find_part(quote, level, deps)
-        if part not in changed:
-            groups.setdefault(part, []).append(quote)
-    quotes = choose_quotes([*groups.values(), *map(list_quotes, parts)], ROLLUP_TOKENS, deps.count_tokens)
-    # A rollup whose messages are all gone still has their time span, which must not count.
+        if part not in changed_parts:
+            quotes_by_part.setdefault(part, []).append(quote)
+    quotes = choose_quotes([*quotes_by_part.values(), *map(list_quotes, parts)], ROLLUP_TOKENS, deps.count_tokens)
+    # A rollup without messages still has the time span of its deleted messages, which must be ignored.
     stored = [before] if before is not None and before.message_count else []
-    added = [*stored, *(change.after for change in changes)]
-    replaced = [change.before for change in changes if change.before is not None]
-    messages = sum(row.message_count for row in added) - sum(row.message_count for row in replaced)
-    tokens = sum(row.token_count for row in added) - sum(row.token_count for row in replaced)
+    counted = [*stored, *(change.after for change in changes)]
+    subtracted = [change.before for change in changes if change.before is not None]
+    messages = sum(row.message_count for row in counted) - sum(row.message_count for row in subtracted)
+    tokens = sum(row.token_count for row in counted) - sum(row.token_count for row in subtracted)
     fixed = {"number": 0, "parent_ids": [], "is_active": True}
     return EpisodeChange(before, _make_rollup({**values, **fixed}, [*stored, *parts], quotes, messages, tokens))
 
 
 def _find_part(quote: Quote, level: int, deps: EpisodeDeps) -> Hashable:
-    """Return which part of a rollup a quote is from: the name of a day or of a month, or the id of an episode."""
+    """Return the part of a rollup from which a quote is: the name of a day or month, or the id of an episode."""
     part_level = _PART_LEVELS.get(level)
     return quote["episode"] if part_level is None else find_period(find_day(quote["at"], deps.zone), part_level).name
 

@@ -13,7 +13,7 @@ from everhold.model.episode import DAY, EPISODE, MONTH, YEAR
 from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 
-# The most episodes that are read of the first and of the last day: the newest.
+# The maximum number of episodes that are read of each stretch; the newest are read.
 _MAX_EPISODES = 500
 
 # The level of the parts of each period.
@@ -21,7 +21,7 @@ _BELOW = {YEAR: MONTH, MONTH: DAY, DAY: EPISODE}
 
 
 class _Stretch(NamedTuple):
-    """A span of time, and the level of the episodes that cover it. Without a `start` or an `end`, it is open there."""
+    """A span of time and the level of the episodes that cover it. None as `start` or `end` means no limit."""
 
     level: int
     start: datetime | None
@@ -33,10 +33,10 @@ def summarise_span(
 ) -> SpanSummary:
     """Return a summary of what was said from `after` up to `before` in the scope, in at most `budget` tokens.
 
-    It is made of a fixed number of episodes per year of the span, however much was said.
+    The number of episodes that are read for each year of the span does not grow with the number of messages.
     """
     parts = []
-    # A scope of one session has no periods. Its summary is made of its episodes.
+    # Periods do not belong to a session, so for a scope with a session the episodes themselves are summarised.
     stretches = (
         [_Stretch(EPISODE, after, before)] if "session_id" in scope.limits else _cover(YEAR, after, before, deps.zone)
     )
@@ -53,7 +53,7 @@ def _is_within(at: str, after: datetime | None, before: datetime | None) -> bool
 
 
 def _cover(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
-    """Yield the stretches that make up a span: whole periods of a level, and smaller periods before and after them."""
+    """Yield the stretches of a span: whole periods of a level, and smaller periods before and after them."""
     start = after if after is None else _find_next_start(after, level, zone)
     end = before if before is None else _make_midnight(find_start(find_day(before, zone), level), zone)
     if start is not None and end is not None and start >= end:  # no whole period of this level
@@ -75,7 +75,7 @@ def _cover_smaller(level: int, after: datetime | None, before: datetime | None, 
 
 
 def _find_next_start(moment: datetime, level: int, zone: tzinfo) -> datetime:
-    """Return when the first period of a level begins at or after a time."""
+    """Return the beginning of the first period of a level at or after a time."""
     start = find_start(find_day(moment, zone), level)
     if _make_midnight(start, zone) >= moment:
         return _make_midnight(start, zone)
@@ -93,7 +93,7 @@ def _make_midnight(day: date, zone: tzinfo) -> datetime:
 def _read_episodes(deps: EpisodeDeps, scope: Scope, stretch: _Stretch) -> list[Episode]:
     where = [*make_equalities(scope.limits), Where("level", Op.EQ, stretch.level)]
     if stretch.start is not None:
-        # An episode of messages may have begun before the stretch. It ends on the day on which it begins.
+        # An episode of messages may begin before the stretch, but on the same day, because it never spans two days.
         first = stretch.start
         if stretch.level == EPISODE:
             first = _make_midnight(find_day(stretch.start, deps.zone), deps.zone)

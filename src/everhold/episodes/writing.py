@@ -1,4 +1,4 @@
-"""Write episodes with the chunks by which they are found."""
+"""Make the operations that store episodes with their search chunks."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,13 +10,14 @@ from everhold.model.announcement import make_announcement
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 
+# Fields that a change of an episode does not compare or overwrite; `updated_at` is set separately.
 _FIXED = ("organization_id", "id", "created_at", "updated_at", "version", "is_deleted", "deleted_at", "deletion_id")
 
 
 def make_operations(deps: EpisodeDeps, changes: Sequence[EpisodeChange], now: datetime) -> list[Operation]:
-    """Return the operations that store changed episodes; the text of an unchanged summary is not embedded again."""
+    """Return the operations that store changed episodes. An unchanged summary is not embedded again."""
     operations: list[Operation] = []
-    retold: list[EpisodeChange] = []
+    with_new_summary: list[EpisodeChange] = []
     for before, after in changes:
         if before is None:
             operations.append(Put(after))
@@ -31,8 +32,8 @@ def make_operations(deps: EpisodeDeps, changes: Sequence[EpisodeChange], now: da
             key = (before.organization_id, before.id)
             operations.append(Patch(Episode, key, {**values, "updated_at": now}, version=before.version))
         if before is None or before.summary != after.summary:
-            retold.append(EpisodeChange(before, after))
-    return [*operations, *_replace_chunks(deps, retold)]
+            with_new_summary.append(EpisodeChange(before, after))
+    return [*operations, *_replace_chunks(deps, with_new_summary)]
 
 
 def _replace_chunks(deps: EpisodeDeps, changes: Sequence[EpisodeChange]) -> list[Operation]:

@@ -15,10 +15,10 @@ from everhold.text.terms import fold
 # The subject of a text that names no subject, or whose speaker is unknown.
 USER = Person("user", "User")
 
-# Characters. A longer sentence is code, a list or a quotation, which state nothing reliable about a person.
+# In characters. A longer sentence is code, a list or a quotation, which state nothing reliable about a person.
 MAX_SENTENCE_LENGTH = 400
 
-# The longest first: of several alternatives a pattern takes the first that matches.
+# Longest first, because a pattern takes the first alternative that matches.
 RELATION = "|".join(sorted(RELATIONS, key=len, reverse=True))
 NAME = r"[A-Z][\w-]+(?: [A-Z][\w-]+){0,2}"
 _WHOSE = r"(?:older |younger |elder |little |big |eldest |youngest |oldest |best |twin |good |late )?"
@@ -32,7 +32,7 @@ _UNSURE_WORDS = split_words(
     joking kidding hypothetically whether i'd we'd seems seem feel feels
     """
 )
-# The words are compared with the pieces between spaces, which keep the punctuation at their end.
+# With punctuation, because a sentence is split at spaces only and its words keep the punctuation at their end.
 _UNSURE = frozenset(word + mark for word in _UNSURE_WORDS for mark in ("", ",", ".", "!", ":", "..."))
 _QUOTING = lazy_pattern(r"[\"“”«»`{}<>=|?]")
 _ASKING = lazy_pattern(
@@ -49,7 +49,7 @@ _LEAD_IN = lazy_pattern(
     r"|no),? [A-Z]\w+[,!.]\s+)*",
     re.IGNORECASE,
 )
-# A cheaper test: a sentence that this does not match has no break, so `_BREAK` need not search it.
+# A cheap test before `_BREAK`: a sentence that this pattern does not match has no break.
 _MAY_BREAK = lazy_pattern(r"[;—–,]| -- | (?:and|but|so|because|although|though|while|whereas) ")
 _BREAK = lazy_pattern(
     r"; *| [—–] | -- |,? (?:and|but|so|because|although|though|while|whereas) "
@@ -97,7 +97,10 @@ _WORD = lazy_pattern(r"\w+")
 
 
 def split_into_clauses(text: str, speaker: str | None, now: datetime, zone: tzinfo) -> Iterator[Clause]:
-    """Yield the clauses of a text that are about a person, in order."""
+    """Yield the clauses of a text that are about a person, in order.
+
+    Sentences that are too long, quote something or ask are skipped.
+    """
     who = Person(fold(speaker), speaker) if speaker else USER
     for start, end in _find_sentences(text):
         sentence = text[start:end].replace("’", "'")
@@ -120,10 +123,10 @@ def _take_certain_part(sentence: str, words: list[str]) -> str:
 
 
 def _find_sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each sentence; the period of an abbreviation ends no sentence."""
+    """Yield the start and the end of each sentence. The period of an abbreviation does not end a sentence."""
     start = 0
     for match in SENTENCE_END.finditer(text):
-        # Nine characters hold the longest abbreviation with its period, a space and the character before it.
+        # Nine characters are enough for the longest abbreviation, its period, a space and the character before it.
         if _ABBREVIATION.search(text, max(start, match.end() - 9), match.end()):
             continue
         yield start, match.end()
@@ -160,10 +163,10 @@ def _split_sentence(
 
 
 def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], who: Person, plain: bool) -> bool:
-    """Return whether a clause may be about a person.
+    """Return whether a clause of a sentence may be about a person.
 
-    A sentence that a time opens may be: the person can follow the time. This runs before the search for times, which
-    takes longer.
+    A sentence that begins with a time may, because the person can follow the time. This test runs before the search for
+    times, which takes longer.
     """
     start = pieces[0][0]
     opening = _WORD.match(sentence, start)
@@ -173,7 +176,10 @@ def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], who: Person, p
 
 
 def _skip_opening_time(sentence: str, begin: int, times: list[TimeSpan]) -> tuple[int, tuple[TimeSpan, ...]]:
-    """Return where a sentence continues after a time that opens it ("Last week I …"), and that time."""
+    """Return the position after a time that begins a sentence ("Last week I …"), and that time in a tuple.
+
+    Without such a time, return `begin` and an empty tuple.
+    """
     if times and times[0].at == begin:
         first = times[0]
         end = begin + len(first.matched)
@@ -192,11 +198,11 @@ def _find_pieces(sentence: str, begin: int) -> list[tuple[int, int]]:
 
 
 def _find_person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
-    """Return the person that a clause is about, and where its verb begins.
+    """Return the person that a clause is about and the position after it, or None.
 
-    `before` is the person of the clause before it. `plain` says that the text has no known speaker, as in a note.
+    `before` is the person of the previous clause. `plain` is true if the text has no known speaker, like a note.
     """
-    # The order matters: a capitalised word is taken for a name only after every other reading has failed.
+    # A capitalised word is read as a name only if no other reading matches, so `_find_named_person` comes last.
     return (
         _find_speaker(piece, who, plain)
         or _find_relative(piece, who)
@@ -206,7 +212,7 @@ def _find_person(piece: str, who: Person, before: Person | None, plain: bool) ->
 
 
 def _find_speaker(piece: str, who: Person, plain: bool) -> tuple[Person, int] | None:
-    """Return the speaker for "I …", "my name …" and "call me …"."""
+    """Return the person for "I …", "call me …" and "my name …", "the user's name …" or "Anna's name …"."""
     if match := _FIRST.match(piece) or _CALLED.match(piece):
         return who, match.end()
     if match := _OWN.match(piece):
@@ -226,7 +232,7 @@ def _find_relative(piece: str, who: Person) -> tuple[Person, int] | None:
 
 
 def _infer_person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
-    """Return the person named earlier in the sentence, or the subject of a note that names no subject."""
+    """Return the person of the previous clause, or the user for a note without a subject."""
     if match := _PRONOUN.match(piece):
         # Speakers say "I" of themselves, so "he" or "she" is another person.
         return (before, match.end()) if before and before != who else None
@@ -253,15 +259,15 @@ def _make_person(name: str) -> Person:
 
 def _make_relative(owner: Person, relation: str, name: str | None) -> Person:
     relation = relation.lower()
-    shown = f"{owner.shown}'s {relation}"
-    return Person(fold(shown), f"{shown} {name}" if name else shown)
+    description = f"{owner.shown}'s {relation}"
+    return Person(fold(description), f"{description} {name}" if name else description)
 
 
 def _expand_contractions(predicate: str) -> str:
-    """Return a predicate with a leading contraction written out; "n't" stays, because the verb parser reads it."""
-    for short, whole in _CONTRACTED[1:]:
-        if predicate.startswith(short):
-            predicate = whole + predicate[len(short) :]
+    """Return a predicate with a leading contraction written out, except "n't", which the verb parser reads."""
+    for contraction, words in _CONTRACTED[1:]:
+        if predicate.startswith(contraction):
+            predicate = words + predicate[len(contraction) :]
             break
     predicate = predicate.strip(" ,")
     return f"is {predicate[:1].lower()}{predicate[1:]}" if _BARE.match(predicate) else predicate

@@ -1,7 +1,7 @@
-"""Decide whether a statement replaces another, and whether two texts say the same.
+"""Decide whether a statement replaces another, and whether two texts are near-duplicates.
 
-In doubt, the answer is "different": keeping two memories where one would do costs a row, but merging two that differ
-loses a memory.
+If in doubt, texts count as different: keeping a duplicate only costs a row, but merging two different memories loses
+one of them.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 Relation = Literal["same", "replaces", "compatible"]
 
-# The cosine below which two different texts are never treated as the same.
+# Texts whose vectors have a lower cosine are not near-duplicates, unless they are equal after normalisation.
 MIN_SIMILARITY = 0.92
 
 _OPPOSITES = {("likes", "dislikes"), ("dislikes", "likes")}
-# Maps an older and a newer attribute to the values of the newer one that end the older one.
+# Maps an older and a newer attribute to the values of the newer attribute that end the older statement.
 _CANCELS = {
     ("married_to", "relationship_status"): frozenset(("single", "divorced", "widowed")),
     ("partner", "relationship_status"): frozenset(("single",)),
@@ -33,7 +33,7 @@ ENDED_BY: Mapping[str, frozenset[str]] = {
     for _, newer in (*_OPPOSITES, *_CANCELS)
 }
 
-# Attributes of single events and past periods, which no later statement ends.
+# The attributes of single events and past periods. No later statement ends these.
 ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
 
 _FILLERS = split_words("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
@@ -44,7 +44,7 @@ _ORDINAL = lazy_pattern(r"(\d+)(?:st|nd|rd|th)$")
 def compare_statements(old: "Statement", new: "Statement") -> Relation:
     """Return how a newer statement relates to an older one.
 
-    "same": it adds nothing. "replaces": the older one is no longer true. "compatible": both may be true.
+    "same": the newer one adds nothing. "replaces": the older one is no longer true. "compatible": both may be true.
     """
     if old.subject != new.subject:
         return "compatible"
@@ -55,8 +55,8 @@ def compare_statements(old: "Statement", new: "Statement") -> Relation:
         return "same" if has_same_value and old.negated == new.negated and _is_same_time(old, new) else "compatible"
     if has_same_value and old.negated == new.negated:
         return "same"
-    # A negation ends only its own value: "I don't live in Oslo" does not tell where else. A statement about one time
-    # does not end what is true in general.
+    # A negation ends only its own value: "I don't live in Oslo" does not say where else. A statement about a single
+    # time does not end one that is true in general.
     ends_old = has_same_value or (new.exclusive and not (old.negated or new.negated or new.occurred))
     return "replaces" if ends_old and not _is_earlier(new, old) else "compatible"
 
@@ -132,7 +132,7 @@ _PERSONS = {
     }.items()
     for word in words.split()
 }
-# Words that change the meaning of a sentence. Term extraction drops many of them, so they are compared separately.
+# Words that change the meaning of a sentence. They are compared separately, because many are no terms (stop words).
 _MEANING_CHANGERS = split_words(
     """
     before after more less most least up down off out over under above below without against until since only
@@ -144,16 +144,23 @@ _MEANING_CHANGERS = split_words(
 _SPOKEN_NUMBERS = split_words("one two three four five six seven eight nine ten eleven twelve half double twice once")
 _NUMBER = lazy_pattern(r"[-+$€£฿]?\d[\d.,:/]*%?")
 _NAMES = lazy_pattern(r"(?<=[^.!?\s] )[A-Z][\w-]*")
-_SHORT = (("n't", " not"), ("cannot", "can not"), ("'m", " am"), ("'ve", " have"), ("'ll", " will"), ("'re", " are"))
+_SHORT_FORMS = (
+    ("n't", " not"),
+    ("cannot", "can not"),
+    ("'m", " am"),
+    ("'ve", " have"),
+    ("'ll", " will"),
+    ("'re", " are"),
+)
 
 
 def is_near_duplicate(first: str, second: str, similarity: float) -> bool:
     """Return whether two texts say the same in nearly the same words; `similarity` is the cosine of their vectors.
 
-    The words that carry meaning must be the same, in the same order but for times; numbers, names, persons, tenses,
-    and words such as "not" and "before" must agree.
+    Their terms must be the same in the same order, except for terms of times. Numbers, names, persons, tenses and words
+    such as "not" and "before" must agree.
     """
-    if normalise(first) == normalise(second):  # normalising folds case, which may be all that tells a name from a word
+    if normalise(first) == normalise(second):  # they may differ in case, which can distinguish a name from a word
         return _find_names(first) == _find_names(second)
     if similarity < MIN_SIMILARITY or ("?" in first) != ("?" in second):
         return False
@@ -168,8 +175,8 @@ def is_near_duplicate(first: str, second: str, similarity: float) -> bool:
 
 def _expand_short_forms(text: str) -> str:
     plain = text.replace("’", "'")
-    for short, whole in _SHORT:
-        plain = plain.replace(short, whole)
+    for short_form, words in _SHORT_FORMS:
+        plain = plain.replace(short_form, words)
     return plain
 
 
@@ -178,12 +185,12 @@ def _find_numbers(text: str) -> list[str]:
 
 
 def _find_names(text: str) -> set[str]:
-    """Return the words with a capital that do not begin a sentence."""
+    """Return the capitalised words that do not begin a sentence."""
     return {name for name in _NAMES.findall(text) if name not in ("I", "Im")}
 
 
 def _split_content(text: str) -> tuple[list[str], list[str]]:
-    """Return the terms in order, and separately the terms of times, sorted, because a time may stand anywhere."""
+    """Return the other terms in order, and the terms of times sorted, because a time may stand anywhere in a text."""
     ordered: list[str] = []
     times: list[str] = []
     for word in _WORDS.findall(fold(text)):
@@ -194,10 +201,12 @@ def _split_content(text: str) -> tuple[list[str], list[str]]:
 
 
 def _split_small_words(text: str) -> tuple[list[str], set[str], list[str]]:
-    """Return the function words and numerals, the grammatical persons, and the past forms of a text."""
+    """Return a text's meaning-changing words and numerals, its grammatical persons, and the stems of its past forms."""
     words = _WORDS.findall(fold(text))
-    telling = sorted(word for word in words if word in _MEANING_CHANGERS or word in _SPOKEN_NUMBERS)
+    meaning_changers = sorted(word for word in words if word in _MEANING_CHANGERS or word in _SPOKEN_NUMBERS)
     persons = {_PERSONS[word] for word in words if word in _PERSONS}
-    # Terms are stems, so "walk" and "walked" are one term: the past form is what tells them apart.
-    past = [extract_terms(word)[0] for word in words if len(word) > 4 and word.endswith("ed") and extract_terms(word)]
-    return telling, persons, past
+    # Terms are stems, so "walk" and "walked" are the same term. The list of past forms distinguishes them.
+    past_stems = [
+        extract_terms(word)[0] for word in words if len(word) > 4 and word.endswith("ed") and extract_terms(word)
+    ]
+    return meaning_changers, persons, past_stems

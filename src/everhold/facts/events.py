@@ -9,7 +9,7 @@ from everhold.facts.words import IRREGULAR_PAST, LIFE_EVENTS, NOT_EVENTS
 from everhold.text.dates import EARLIEST, TimeSpan
 from everhold.text.lazy_pattern import lazy_pattern
 
-# Characters. A longer predicate states more than one event or plan.
+# In characters. A longer predicate states more than one event or plan.
 MAX_EVENT_LENGTH = 120
 
 _PLAN = lazy_pattern(r"(?:(?:am|is|are) planning (?:to|on|for)|plans? (?:to|on)|intends? to) (?P<value>.+)$")
@@ -26,7 +26,7 @@ _TRIVIAL_PLAN = lazy_pattern(
 )
 _THIS = lazy_pattern(r"\bthis(?= (?P<next>[a-z]))")
 _PLEASANTRY = lazy_pattern(r"had (?:fun|an? (?:\w+ )?(?:time|day|night|blast|feeling)\b|no\b)")
-# Words whose meaning another sentence gives, so the value cannot be understood alone.
+# Words that refer to another sentence. A value with one of them cannot be understood alone.
 _UNRESOLVED_WORD = lazy_pattern(r"\b(?:you|your|I|it|that|those|something|news|we|they|there|here)\b(?!\w)")
 _VERB = lazy_pattern(r"[a-z]+")
 _ED_BUT_NOT_PAST = frozenset(("need", "feed", "speed", "seed", "proceed", "succeed", "exceed", "indeed", "red"))
@@ -79,9 +79,9 @@ def _phrase_plan(match: re.Match[str], value: str) -> str:
     groups = match.groupdict()
     if groups.get("having"):
         return value
-    first, _, rest = value.partition(" ")
+    first, _, remainder = value.partition(" ")
     if groups.get("doing") or first.endswith("ing"):
-        return f"on {first} {rest}".rstrip()
+        return f"on {first} {remainder}".rstrip()
     return f"to {value}"
 
 
@@ -98,7 +98,7 @@ def find_events(clause: Clause) -> Iterator[Claim]:
     if verb is None or not (_is_past(verb[0]) or _VISITED.match(predicate)):
         return
     value = _THIS.sub(_choose_article, trim_value(_remove_times(predicate, clause.times)))
-    # Without a date, only life events and visits are kept.
+    # Without a date, only life events, changes of a relationship and visits are kept.
     is_clear_event = verb[0] in LIFE_EVENTS or _RELATIONSHIP_STATUS.match(predicate) or _VISITED.match(predicate)
     if _PLEASANTRY.match(value):
         return
@@ -112,7 +112,7 @@ def find_events(clause: Clause) -> Iterator[Claim]:
 
 
 def _choose_article(match: re.Match[str]) -> str:
-    """Replace "this", which means something the reader has not seen: "went to this concert" becomes "a concert"."""
+    """Return the article that replaces "this": a reader does not know which concert "this concert" is."""
     return "an" if match["next"] in "aeiou" else "a"
 
 

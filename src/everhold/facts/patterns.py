@@ -1,4 +1,4 @@
-"""The rules that read a predicate by its verb, as data."""
+"""The rules by which a predicate is read, by the lemma of its verb."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -24,11 +24,11 @@ from everhold.text.terms import fold
 _CAPITAL = r"[A-Z][\w.'&-]*"
 PLACE = rf"(?P<value>(?:the )?{_CAPITAL}(?:(?:,? | of | de | la | del | upon ){_CAPITAL})*)"
 # Where the name of a company ends: at a word that begins something else, or at the end of the clause.
-_STOP = r"(?= (?:as|in|since|for|near|with|on|from|and|but|where|who|which|that|by|now|here|until)\b|,|$)"
+_COMPANY_END = r"(?= (?:as|in|since|for|near|with|on|from|and|but|where|who|which|that|by|now|here|until)\b|,|$)"
 COMPANY = (
     rf"(?P<value>(?:the )?{_CAPITAL}(?:(?: | of | and | & ){_CAPITAL})*"
     r"|(?:an?|the) (?!moment|time|night|office|team|company|kids|rest|first|weekend|same|day|best|end|gym|house)"
-    r"(?:[\w'-]+ ){0,3}?[\w'-]+)" + _STOP + _STOP
+    r"(?:[\w'-]+ ){0,3}?[\w'-]+)" + _COMPANY_END + _COMPANY_END
 )
 _TRADE = "|".join(sorted(JOBS, key=len, reverse=True))
 JOB = (
@@ -42,19 +42,20 @@ _THING = r"(?P<value>.+)"
 
 
 class Rule(NamedTuple):
-    """What a clause states if the words after its verb match a pattern."""
+    """A pattern for the words after a verb, and the claim that a clause makes if they match."""
 
     pattern: re.Pattern[str]
     attribute: str
     says: str
-    """`{value}` stands for the value."""
+    """The predicate in the third person, with `{value}` for the value."""
     kind: Kind = "fact"
     exclusive: bool = False
     whole: bool = False
-    """The time at the end belongs to the value: born in 1990."""
+    """Whether a time at the end belongs to the value, as in "born in 1990"."""
     several: bool = False
-    """The value is a list of values."""
+    """Whether the value may be a list, each item of which is a claim."""
     accept: Callable[[str], bool] = bool
+    """Returns whether a value is accepted; by default, every value that is not empty."""
 
 
 def _make_rule(
@@ -72,6 +73,7 @@ def _make_rule(
 
 
 def _is_trade(value: str) -> bool:
+    """Return whether a value names a job without judging the person."""
     return JUDGING.isdisjoint(fold(value).split())
 
 
@@ -85,6 +87,7 @@ _YOU = lazy_pattern(r"\b(?:you|your|I|it|this|that|these|those|here|them|they|th
 
 
 def _is_thing(value: str) -> bool:
+    """Return whether a value names something by itself and is no pronoun, question or long clause."""
     return not _EMPTY.match(value) and not _YOU.search(value) and 1 < len(value) <= 80
 
 
@@ -94,7 +97,7 @@ _KNOWN_TO_ALL = split_words(
 
 
 def _is_likeable(value: str) -> bool:
-    """Return whether a value is clear by itself: "the ocean" is, "the colour" refers to something said before."""
+    """Return whether a value is clear without context: "the ocean" is, "the colour" refers to an earlier sentence."""
     if not _is_thing(value):
         return False
     return not value.lower().startswith("the ") or not value.islower() or value.rpartition(" ")[2] in _KNOWN_TO_ALL
@@ -104,7 +107,7 @@ _NEVER_NAMES = NATIONALITIES | FAITHS
 
 
 def is_name(value: str) -> bool:
-    """Return whether a capitalised word can be a person's name, and is no nationality or faith."""
+    """Return whether a capitalised word can be a person's name and is not a nationality or faith."""
     return value not in _NEVER_NAMES
 
 
@@ -317,7 +320,7 @@ _OF_SPEAKER = (
 
 
 def trim_value(value: str) -> str:
-    """Return a value without adverbs and clauses at its end."""
+    """Return a value without adverbs and subordinate clauses at its end."""
     value = value.strip(" .,;:!")
     # Removing one ending may uncover another: "painting lately, especially at night".
     while (shorter := _TAIL.sub("", value).strip(" .,;:!")) != value:
@@ -335,25 +338,25 @@ def convert_to_third_person(value: str) -> str:
 
 
 def match_rules(lemma: str, rest: str, full: str) -> Iterator[Claim]:
-    """Yield what a verb and the words after it state; `full` is `rest` with the times at its end."""
+    """Yield the claims of a verb and the words after it. `rest` has no time at its end; `full` still has it."""
     if lemma == "favourite":
         yield from _find_favourite(full)
         return
-    taken: set[str] = set()
+    found_attributes: set[str] = set()
     for rule in RULES.get(lemma, ()):
         match = rule.pattern.match(full if rule.whole else rest)
-        if match is None or rule.attribute in taken:
+        if match is None or rule.attribute in found_attributes:
             continue
         matched = trim_value(next(group for group in match.groupdict().values() if group))
         for value in _split_values(rule, matched):
             if value and rule.accept(value):
-                taken.add(rule.attribute)
+                found_attributes.add(rule.attribute)
                 says = rule.says.format(value=convert_to_third_person(_add_article(rule, value)))
                 yield Claim(rule.attribute, value, says, rule.kind, rule.exclusive)
 
 
 def _split_values(rule: Rule, matched: str) -> list[str]:
-    # Two words with "and" may be one thing (salt and vinegar); a list with commas is several (tea, coffee and juice).
+    # Words with "and" alone may be one thing (salt and vinegar); with commas they are a list (tea, coffee and juice).
     if rule.several:
         return _LISTED.split(matched)
     if rule.kind != "preference" or ", " not in matched:
@@ -374,6 +377,8 @@ def _find_favourite(text: str) -> Iterator[Claim]:
         return
     value = trim_value(match["value"])
     if _is_thing(value) and len(match["what"].split()) <= 4:
-        what = match["what"].lower()
-        says = f"has the favourite {what} {convert_to_third_person(value)}"
-        yield Claim(f"favourite_{what.replace(' ', '_').replace('-', '_')}", value, says, "preference", exclusive=True)
+        category = match["what"].lower()
+        says = f"has the favourite {category} {convert_to_third_person(value)}"
+        yield Claim(
+            f"favourite_{category.replace(' ', '_').replace('-', '_')}", value, says, "preference", exclusive=True
+        )

@@ -45,23 +45,24 @@ _LEMMAS = {
     }.items()
     for form in forms.split()
 }
+# Verbs whose perfect ("has lived") states what still is true, with their lemmas.
 _PERFECT = {"lived": "live", "worked": "work", "studied": "study", "loved": "like", "liked": "like", "owned": "own"}
+# Verbs whose past states where a person once was: the lemma, the attribute and the predicate.
 _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "worked_at", "worked at")}
 _NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
 _WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")
 _ENDED = re.compile(r",? any ?(?:more|longer)$")
-# A text without any of these words between spaces matches no rule.
+# A text that has none of these words when it is split at spaces matches no rule.
 _KEYS = split_words(
     """
     i i'm i’m i've i’ve i'll i’ll my we we're we’re our user calls name: birthday: email: phone: job: car: was
     allergic married based fluent originally born doesn't doesn’t lived worked
     """
 ).union(_LEMMAS, IRREGULAR_PAST, LIFE_EVENTS)
-# A text without any of these words states no lasting fact.
+# A text that has none of these words states no lasting fact.
 _LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | split_words(
     "moved joined left quit married divorced engaged adopted got broke split retired started became born"
 )
-
 
 # Verb forms that follow "I" and "we" and never a name.
 _OF_SPEAKER = split_words(
@@ -70,9 +71,12 @@ _OF_SPEAKER = split_words(
 
 
 class _Verb(NamedTuple):
+    """The main verb of a predicate."""
+
     lemma: str
-    """The verb that the rules know, or ""."""
+    """A key of `RULES`, or "" if there is no rule for the verb."""
     rest: str
+    """The words after the verb, or the whole predicate without a lemma."""
     negated: bool = False
     ended: bool = False
 
@@ -82,10 +86,10 @@ def read_statements(
 ) -> list[Statement]:
     """Return what a text clearly states about its speaker and other people, in order.
 
-    Questions, possibilities and quotations state nothing. With `lasting`, a text that can only tell single events is
-    skipped, which is quicker.
+    Questions, possibilities and quotations are skipped. With `lasting`, a text that can only state single events is
+    skipped too, which is faster.
     """
-    # A text without any of these words is dismissed before a pattern is compiled or searched.
+    # Most texts are skipped here, before a pattern is compiled or searched.
     if (_LASTING if lasting else _KEYS).isdisjoint(text.lower().split()) and "favo" not in text and "Favo" not in text:
         return []
     statements: list[Statement] = []
@@ -123,7 +127,7 @@ def _find_former_stay(rest: str, clause: Clause) -> Iterator[Claim]:
 
 
 def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
-    """Return the main verb, and whether it is negated or over."""
+    """Return the main verb, and whether it is negated or what it states has ended. `speaking`: the subject is "I"."""
     ended = bool(_ENDED.search(predicate))
     rest = _ENDED.sub("", predicate)
     if rest.startswith("no longer "):
@@ -138,7 +142,7 @@ def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
         elif word in ("do", "does") and after.startswith("not "):
             negated, after = True, after[4:]
         elif word in _OF_SPEAKER and not (speaking or negated or ended):
-            # "Sounds like fun" is not about a person called Sounds.
+            # In "Sounds like fun", "Sounds" is not a person.
             return _Verb("", rest)
         elif word not in ADVERBS:
             return _parse_known_verb(word, after, rest, negated and not ended, ended)

@@ -30,8 +30,8 @@ def find_relations(lemma: str, rest: str, clause: Clause) -> Iterator[Claim]:
         and (match := _IS_NAMED.match(rest))
         and is_name(match["value"])
     ):
-        shown = clause.person.shown.rpartition("'s ")[0]
-        yield _make_relation(relation, match["value"], Person(owner, shown))
+        owner_name = clause.person.shown.rpartition("'s ")[0]
+        yield _make_relation(relation, match["value"], Person(owner, owner_name))
 
 
 def _make_relation(relation: str, value: str, owner: Person) -> Claim:

@@ -1,4 +1,4 @@
-"""Statements, and the clauses and claims that they are made from."""
+"""Statements, and the clauses and claims from which they are made."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -13,10 +13,10 @@ _BASE_FORMS = {"studies": "study", "has": "have", "goes": "go", "does": "do"}
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A subject, an attribute and a value, as one sentence of a text states them."""
+    """A subject, an attribute and a value that one sentence of a text states."""
 
     subject: str
-    """Folded: "alice", "alice's sister", or "user" where the speaker is unknown."""
+    """The folded name: "alice", "alice's sister", or "user" if the speaker is unknown."""
     attribute: str
     value: str
     """In the words of the text, trimmed."""
@@ -30,9 +30,9 @@ class Statement:
     occurred: TimeSpan | None
     """The time of the event or of the plan."""
     valid_from: datetime | None
-    """Since when it is true, if the text says so."""
+    """The time since which it is true, if the text states it."""
     span: tuple[int, int]
-    """Start and end in the text."""
+    """The start and end of the clause in the text."""
 
 
 class Person(NamedTuple):
@@ -58,7 +58,7 @@ class Clause(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a rule reads from a clause; the clause adds the rest of the statement."""
+    """What a rule reads from a clause. `make_statement` makes it a statement with the values of the clause."""
 
     attribute: str
     value: str
@@ -68,11 +68,11 @@ class Claim(NamedTuple):
     exclusive: bool = False
     negated: bool = False
     ended: bool = False
-    """Whether it was true and is over."""
+    """Whether it was true and no longer is."""
     occurred: TimeSpan | None = None
     valid_from: datetime | None = None
     person: Person | None = None
-    """The person it is about, if that is not the person of the clause."""
+    """The person that the claim is about, if not the person of the clause."""
 
 
 def make_statement(claim: Claim, clause: Clause) -> Statement:
@@ -95,7 +95,7 @@ def make_statement(claim: Claim, clause: Clause) -> Statement:
 
 
 def end_predicate(says: str) -> str:
-    """Return a predicate in the third person that says that this one is no longer true."""
+    """Return the predicate with "no longer": "lives in Oslo" becomes "no longer lives in Oslo"."""
     return f"is no longer {says[3:]}" if says.startswith("is ") else f"no longer {says}"
 
 
@@ -108,7 +108,7 @@ def negate_predicate(says: str) -> str:
 
 
 def describe_time(span: TimeSpan, zone: tzinfo) -> str:
-    """Return a time in words that mean the same on any day."""
+    """Return a time in words that do not depend on the current day, such as "on 3 May 2024"."""
     if span.end == LATEST:
         return f"after {_format_day(span.start.astimezone(zone) - timedelta(days=1))}"
     last = (span.end - timedelta(microseconds=1)).astimezone(zone)  # the end of a span is not part of it

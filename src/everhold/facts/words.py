@@ -2,7 +2,7 @@
 
 from everhold.text.date_words import split_words
 
-# Maps the word for a relative or acquaintance to the attribute that this person is a value of.
+# Maps the word for a relative or acquaintance to the attribute whose value is that person.
 RELATIONS = {
     "sister": "sibling", "brother": "sibling", "sibling": "sibling", "twin": "sibling",
     "wife": "married_to", "husband": "married_to", "spouse": "married_to",
@@ -44,7 +44,7 @@ JOBS = split_words(
     """
 )
 
-# Words that judge a person: "a terrible teacher" and "a born leader" do not tell a job.
+# Words that judge a person: "a terrible teacher" and "a born leader" do not state a job.
 JUDGING = split_words(
     """
     good bad great terrible awful better best worst big huge real born natural total complete fake failed

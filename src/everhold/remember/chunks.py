@@ -19,30 +19,32 @@ from everhold.values import Value, value_class
 # The vectors that a caller passes with a text, by model name.
 CallerVectors = Mapping[str, Vector]
 
-# Stands for the name of the engine's first model.
+# The name under which a caller passes a vector for the engine's first model without naming that model.
 FIRST_MODEL = ""
 
 NO_VECTORS: CallerVectors = {}
-# Stands for callers' vectors by the id of their text where no caller passed any.
+# The callers' vectors by the id of their entity, if no caller passed any.
 NO_CALLER_VECTORS: Mapping[str, CallerVectors] = {}
-
 
 # The usual number of letters in a token of English text.
 _USUAL_LETTERS = 4
 
-# The most letters of a text whose tokens need not be counted. A text has no more tokens than letters, and every model
-# reads this many tokens.
+# A text of at most this many letters may be one chunk without counting its tokens: it has no more tokens than letters,
+# and every model accepts this many tokens.
 _SURE_LETTERS = 500
 
 
 def show_text(_: Entity) -> bool:
-    """Return that no text is encrypted."""
+    """Return False for every entity: no text is encrypted."""
     return False
 
 
 @value_class
 class Chunking(Value):
-    """What turns text into chunks for one model; `also` holds the same for each further model of the store."""
+    """The embedder, tokenizer and sizes that turn text into chunks for one model.
+
+    `also` has the chunking of each further model of the store.
+    """
 
     embedder: Embedder
     tokenizer: Tokenizer
@@ -50,7 +52,7 @@ class Chunking(Value):
     overlap: int = 16
     also: tuple["Chunking", ...] = ()
     hides_text: Callable[[Entity], bool] = show_text
-    """Returns whether an entity's text is encrypted. Such an entity is found by its names only, not by its text."""
+    """Returns whether an entity's text is encrypted. Such an entity is found by its key and aliases only."""
 
     @property
     def models(self) -> dict[str, "Chunking"]:
@@ -59,7 +61,7 @@ class Chunking(Value):
 
 
 def name_models(vectors: CallerVectors, chunking: Chunking) -> CallerVectors:
-    """Return a caller's vectors by the real names of their models.
+    """Return a caller's vectors by model name, with FIRST_MODEL replaced by the name of that model.
 
     Raise InvalidInput if a model is unknown, or if a vector does not have its model's number of dimensions.
     """
@@ -89,22 +91,22 @@ def make_chunks(
 
     All entities must be of the same kind. A kind without vectors has one set of chunks, which belongs to no model.
     """
-    own = make_chunks_for_model(owners, chunking, vectors)
+    chunks_by_owner = make_chunks_for_model(owners, chunking, vectors)
     if owners and not _find_kind(owners[0]).has_vectors:
-        return own
+        return chunks_by_owner
     for part in chunking.also:
-        others = make_chunks_for_model(owners, part, vectors)
-        own = [mine + theirs for mine, theirs in zip(own, others, strict=True)]
-    return own
+        further_chunks = make_chunks_for_model(owners, part, vectors)
+        chunks_by_owner = [chunks + further for chunks, further in zip(chunks_by_owner, further_chunks, strict=True)]
+    return chunks_by_owner
 
 
 def make_chunks_or_words(owners: Sequence[Entity], chunking: Chunking) -> list[list[Chunk]]:
-    """Return the chunks of each entity; if a model fails they have no vectors, so that the entity is stored anyway."""
+    """Return the chunks of each entity, without vectors if a model fails, so that the entity can be stored anyway."""
     try:
         return make_chunks(owners, chunking)
     except ModelError:
-        others = [_disable_vectors(part) for part in chunking.also]
-        return make_chunks(owners, replace(_disable_vectors(chunking), also=tuple(others)))
+        disabled = [_disable_vectors(part) for part in chunking.also]
+        return make_chunks(owners, replace(_disable_vectors(chunking), also=tuple(disabled)))
 
 
 def _disable_vectors(chunking: Chunking) -> Chunking:
@@ -135,25 +137,34 @@ def make_chunks_for_model(
         chunking = replace(chunking, tokens=kind.chunk_tokens)
     texts = [kind.text(owner) for owner in owners]
     spans = [find_spans(text, chunking) for text in texts]
-    pieces = [text[span.start : span.end] for text, own in zip(texts, spans, strict=True) for span in own]
+    pieces = [
+        text[span.start : span.end] for text, owner_spans in zip(texts, spans, strict=True) for span in owner_spans
+    ]
     if kind.has_vectors:
         embedded = _embed(owners, kind, spans, pieces, chunking.embedder, vectors)
     else:
         embedded = [None] * len(pieces)
     # All texts of all entities are embedded in one call, and the vectors come back in the order of the pieces.
-    rows = iter(zip(pieces, embedded, strict=True))
+    pieces_with_vectors = iter(zip(pieces, embedded, strict=True))
     return [
-        [_make_chunk(kind, owner, at, span, *next(rows), chunking.embedder) for at, span in enumerate(own)]
-        for owner, own in zip(owners, spans, strict=True)
+        [
+            _make_chunk(kind, owner, index, span, *next(pieces_with_vectors), chunking.embedder)
+            for index, span in enumerate(owner_spans)
+        ]
+        for owner, owner_spans in zip(owners, spans, strict=True)
     ]
 
 
 def _make_chunks_alone(owner: Entity, chunking: Chunking, vectors: Mapping[str, CallerVectors]) -> list[Chunk]:
-    """Return the chunks of one entity; if its text is encrypted, a chunk with the words of its names, if it has any."""
+    """Return the chunks of one entity.
+
+    If its text is encrypted, return one chunk with the terms of its key and aliases, or none if it has neither.
+    """
     if not chunking.hides_text(owner):
         return make_chunks_for_model([owner], chunking, vectors)[0]
     kind = _find_kind(owner)
-    # Without a vector: it would tell much of the text, and names alone would make different secrets look alike.
+    # The chunk has no vector: one of the text would reveal much of it, and one of the names alone would make different
+    # secrets look alike.
     key = owner.__dict__.get("key") or ""
     chunk = _make_chunk(kind, owner, 0, Span(0, 0), key, None, chunking.embedder)
     return [chunk] if chunk.terms else []
@@ -168,19 +179,21 @@ def _embed(
     vectors: Mapping[str, CallerVectors],
 ) -> Sequence[Vector | None]:
     """Return the vector of each piece; the speaker's name is embedded with the piece."""
-    speakers = [kind.get_value(owner, "speaker") for owner, own in zip(owners, spans, strict=True) for _ in own]
-    inputs = [f"{who}: {piece}" if who else piece for who, piece in zip(speakers, pieces, strict=True)]
+    speakers = [
+        kind.get_value(owner, "speaker") for owner, owner_spans in zip(owners, spans, strict=True) for _ in owner_spans
+    ]
+    inputs = [f"{speaker}: {piece}" if speaker else piece for speaker, piece in zip(speakers, pieces, strict=True)]
     if not vectors:
         return embedder.embed(inputs) if inputs else []
-    ids = [owner.id for owner, own in zip(owners, spans, strict=True) for _ in own]
-    return _embed_rest(inputs, [vectors.get(owner_id, NO_VECTORS) for owner_id in ids], embedder)
+    owner_ids = [owner.id for owner, owner_spans in zip(owners, spans, strict=True) for _ in owner_spans]
+    return _embed_rest(inputs, [vectors.get(owner_id, NO_VECTORS) for owner_id in owner_ids], embedder)
 
 
 def _embed_rest(texts: Sequence[str], vectors: Sequence[CallerVectors], embedder: Embedder) -> list[Vector | None]:
     """Return the vector of each text: the caller's if there is one, else the embedder's."""
-    caller_vectors = [own.get(embedder.model) for own in vectors]
-    rest = [text for text, vector in zip(texts, caller_vectors, strict=True) if vector is None]
-    embedded = iter(embedder.embed(rest) if rest else ())
+    caller_vectors = [vectors_by_model.get(embedder.model) for vectors_by_model in vectors]
+    texts_to_embed = [text for text, vector in zip(texts, caller_vectors, strict=True) if vector is None]
+    embedded = iter(embedder.embed(texts_to_embed) if texts_to_embed else ())
     return [next(embedded) if vector is None else vector for vector in caller_vectors]
 
 
@@ -189,9 +202,9 @@ def rewrite_chunks(
 ) -> Iterator[Chunk]:
     """Yield new chunks for a memory that has the same text as when it had the `earlier` chunks.
 
-    They keep their spans and vectors, so that a vector that a caller passed is not lost when another field changes.
-    `vectors` replace those of their models. A model that has no chunk yet gets its own. If the text is encrypted, they
-    are made again.
+    The new chunks keep the spans and vectors, so that a vector that a caller passed is not lost when another field
+    changes. `vectors` replaces the vectors of the models that it names. For a model without earlier chunks, and for an
+    encrypted text, the chunks are made from the memory instead.
     """
     if chunking.hides_text(memory):
         for part in chunking.models.values():
@@ -216,15 +229,15 @@ def rewrite_chunks(
 
 
 def find_spans(text: str, chunking: Chunking) -> list[Span]:
-    """Return the spans of a text's chunks; a short ASCII text is one span, without counting its tokens."""
-    # Counting the tokens of a short text would take longer than storing it.
+    """Return the spans of a text's chunks. A short ASCII text is one span."""
+    # The tokens of a short text are not counted: that would take longer than storing it.
     if len(text) <= min(chunking.tokens * _USUAL_LETTERS, _SURE_LETTERS) and text.isascii():
         return [Span(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
     return cut_text(text, chunking.tokenizer, limit=chunking.tokens, overlap=chunking.overlap) if text.strip() else []
 
 
 def _make_chunk(
-    kind: Searchable, owner: Entity, at: int, span: Span, piece: str, vector: Vector | None, embedder: Embedder
+    kind: Searchable, owner: Entity, index: int, span: Span, piece: str, vector: Vector | None, embedder: Embedder
 ) -> Chunk:
     values = owner.__dict__
     return Chunk.build_unchecked(
@@ -236,14 +249,14 @@ def _make_chunk(
             "namespace": values.get("namespace", LONG_TERM),
             "model": embedder.model if kind.has_vectors else "",
             "revision": values.get("revision", 0),
-            "chunk_index": at,
+            "chunk_index": index,
             "span_start": span.start,
             "span_end": span.end,
-            "terms": _join_terms(kind.get_value(owner, "aliases") or (), at, piece),
+            "terms": _join_terms(kind.get_value(owner, "aliases") or (), index, piece),
             "dimensions": embedder.dimensions if vector is not None else 0,
             "vector": None if vector is None else _pack(vector),
             "score": values.get("score"),
-            # An imported entity is known since its creation; a revised text is known since its revision.
+            # An imported entity has been known since its creation, and a revised text since its revision.
             "known_from": owner.updated_at if values.get("revision") or kind.has_links else owner.created_at,
         }
     )
@@ -253,12 +266,12 @@ def _find_kind(owner: Entity) -> Searchable:
     return SEARCHABLE_BY_CLASS_NAME[type(owner).__name__]
 
 
-def _join_terms(aliases: Sequence[str], at: int, piece: str) -> str:
+def _join_terms(aliases: Sequence[str], index: int, piece: str) -> str:
     """Return the terms of a chunk; those of the first chunk include the owner's aliases."""
     words = extract_terms(piece)
     if piece.rstrip().endswith(QUESTION_MARK):
         words.append(QUESTION_MARK)
-    if at == 0:
+    if index == 0:
         for alias in aliases:
             words += extract_terms(alias)
     return " ".join(words)

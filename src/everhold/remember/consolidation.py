@@ -1,6 +1,6 @@
-"""Consolidate the memories of one owner at a time, while nothing else needs doing.
+"""Consolidate the memories of one owner at a time, as part of maintenance.
 
-    near-duplicates are merged → contradictions are settled or listed → relations are found → reflections are written
+    merge near-duplicates → settle or list contradictions → relate memories → write and withdraw reflections
 
 Every change is one commit and one entry of the journal, under the id of the run. A memory that another
 writer changes during the run is left for the next run.
@@ -21,27 +21,28 @@ from everhold.remember.owners import Owner, find_undone_pairs
 from everhold.remember.reflections import plan_reflections, withdraw, write_reflection
 from everhold.remember.shared_names import find_shared_names, relate_pair
 
-# What is counted, and the function that does it. It returns False if there was nothing to do after all.
+# The name under which a change is counted, and the function that makes it. The function returns False if it found
+# nothing to change.
 _Step = tuple[str, Callable[[], object]]
 
 
 def consolidate(deps: WriteDeps, owner: Owner) -> Iterator[str]:
-    """Consolidate an owner's memories; yield after each commit what was done."""
+    """Consolidate an owner's memories and yield the name of each change after its commit."""
     for plan in (_plan_merges, _plan_contradictions, _plan_relations, _plan_reflections):
-        for what, act in plan(deps, owner, clock.now()):
+        for name, make_change in plan(deps, owner, clock.now()):
             try:
-                is_done = act() is not False
+                is_done = make_change() is not False
             except (StaleVersion, NotFound, AlreadyExists, BrokenReference):
-                continue  # someone has changed or forgotten one of the memories
+                continue  # another writer has changed or forgotten one of the memories
             if is_done:
-                yield what
+                yield name
 
 
 def count_steps(deps: WriteDeps, owner: Owner) -> Mapping[str, int]:
     """Return how many changes of each kind `consolidate` would make now."""
     now = clock.now()
     plans = (_plan_merges, _plan_contradictions, _plan_relations, _plan_reflections)
-    return Counter(what for plan in plans for what, _ in plan(deps, owner, now))
+    return Counter(name for plan in plans for name, _ in plan(deps, owner, now))
 
 
 def _plan_merges(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[_Step]:
@@ -53,8 +54,8 @@ def _plan_merges(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[_Step
 
 def _plan_contradictions(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[_Step]:
     for item in find_contradictions(deps, owner, now):
-        what = "replaced" if item.reason is None else "conflicts"
-        yield what, partial(settle, deps, owner, item)
+        name = "replaced" if item.reason is None else "conflicts"
+        yield name, partial(settle, deps, owner, item)
 
 
 def _plan_relations(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[_Step]:
@@ -66,7 +67,7 @@ def _plan_relations(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[_S
 def _plan_reflections(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[_Step]:
     evidence = read_evidence(deps.records, owner, deps.reading.zone, now)
     plan = plan_reflections(deps.records, owner, evidence, now, deps.text_bytes)
-    for fresh in plan.fresh:
-        yield "reflections", partial(write_reflection, deps, owner, *fresh)
+    for reflection in plan.fresh:
+        yield "reflections", partial(write_reflection, deps, owner, *reflection)
     if plan.stale:
         yield "withdrawn", partial(withdraw, deps, owner, plan.stale)

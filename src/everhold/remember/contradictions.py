@@ -1,4 +1,4 @@
-"""Find memories that contradict each other; let the later one replace the other, or list both for a person.
+"""Find memories that contradict each other; supersede the earlier one, or list both for a person to decide.
 
 `remember` does this when a memory is written. Contradictions remain between memories that were imported, written with
 `resolve` off, or written by different agents or for different projects.
@@ -33,7 +33,10 @@ _BATCH = 500
 
 
 class Contradiction(NamedTuple):
-    """Two memories that cannot both be true. `reason` says why a person must decide; None if the newer one replaces."""
+    """Two memories that cannot both be true.
+
+    `reason` says why a person must decide; it is None if the newer memory supersedes the older one.
+    """
 
     older: Memory
     newer: Memory
@@ -43,7 +46,7 @@ class Contradiction(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryConflict:
-    """Two memories that contradict each other, listed for a person. `reason` says why maintenance did not decide."""
+    """Two contradicting memories that a person must decide about. `reason` says why maintenance did not decide."""
 
     id: str
     older: Memory
@@ -66,8 +69,8 @@ def find_contradictions(deps: WriteDeps, owner: Owner, now: datetime) -> list[Co
         for rivals in groups.values()
         for contradiction in _compare_rivals(deps, sorted(rivals, key=_find_order), undone)
     ]
-    ids = {memory.id for item in contradictions for memory in (item.older, item.newer)}
-    listed = find_related_pairs(deps.records, owner.organization, ids)
+    memory_ids = {memory.id for item in contradictions for memory in (item.older, item.newer)}
+    listed = find_related_pairs(deps.records, owner.organization, memory_ids)
     listed |= find_undone_pairs(deps.records, owner, "relate")
     return [item for item in contradictions if frozenset((item.older.id, item.newer.id)) not in listed]
 
@@ -93,7 +96,7 @@ def _find_beginning(rival: Rival) -> datetime:
 def _compare_rivals(
     deps: WriteDeps, rivals: Sequence[Rival], undone: Collection[frozenset[str]]
 ) -> Iterator[Contradiction]:
-    """Yield the contradictions of rivals that are ordered by time, as if each had been written after the others."""
+    """Yield the contradictions of rivals in order of time, as if each had been written after those before it."""
     current: dict[str, dict[str, Rival]] = defaultdict(dict)
     for newer in rivals:
         for name in list_ended_attributes(newer.statement):
@@ -125,7 +128,10 @@ def _find_reason(deps: WriteDeps, older: Rival, newer: Rival, undone: Collection
 
 
 def settle(deps: WriteDeps, owner: Owner, contradiction: Contradiction) -> None:
-    """Let the newer memory supersede the older one, or list both for a person. StaleVersion if one has changed."""
+    """Let the newer memory supersede the older one, or list both for a person.
+
+    Raise StaleVersion if the content of one has changed since it was compared.
+    """
     older, newer, attribute, reason = contradiction
     older, newer = _read_again(deps.records, older), _read_again(deps.records, newer)
     if reason is not None:
@@ -135,8 +141,8 @@ def settle(deps: WriteDeps, owner: Owner, contradiction: Contradiction) -> None:
 
 
 def _read_again(records: Records, memory: Memory) -> Memory:
-    """Return a memory with its present version; raise StaleVersion if it says something else than before."""
-    # Superseding or naming another memory has changed its version, but not what it says.
+    """Return a memory at its current version; raise StaleVersion if it was revised, superseded or forgotten."""
+    # Its version may have increased without a change of its text, for example because it superseded another memory.
     stored = records.get(Memory, memory.organization_id, [memory.id]).get(memory.id)
     if stored is None or stored.revision != memory.revision or stored.superseded_at != memory.superseded_at:
         raise StaleVersion(f"memory {memory.id!r} was changed by another writer", value=memory.id, remedy="try again")
@@ -164,7 +170,7 @@ def _supersede(deps: WriteDeps, scope: Scope, old: Memory, successor: Memory, re
 
 
 def list_conflicts(records: Records, scope: Scope, limit: int) -> list[MemoryConflict]:
-    """Return the listed conflicts between memories that the scope may read, latest first."""
+    """Return the latest `limit` listed conflicts between memories that the scope may read, latest first."""
     conflicts: list[MemoryConflict] = []
     links = records.scan(Relationship, scope.organization, [Where("relationship_type", Op.EQ, CONTRADICTS)])
     links.sort(key=lambda link: (link.created_at, link.id), reverse=True)
@@ -176,11 +182,11 @@ def list_conflicts(records: Records, scope: Scope, limit: int) -> list[MemoryCon
 
 
 def _read_conflicts(records: Records, scope: Scope, links: Sequence[Relationship]) -> Iterator[MemoryConflict]:
-    ids = sorted({name for link in links for name in (link.source_memory_id, link.target_memory_id)})
+    memory_ids = sorted({memory_id for link in links for memory_id in (link.source_memory_id, link.target_memory_id)})
     now = clock.now()
     memories = {
         memory.id: memory
-        for memory in (records.get(Memory, scope.organization, ids) if ids else {}).values()
+        for memory in (records.get(Memory, scope.organization, memory_ids) if memory_ids else {}).values()
         if scope.can_read(memory) and memory.is_current_at(now)
     }
     for link in links:
@@ -191,27 +197,28 @@ def _read_conflicts(records: Records, scope: Scope, links: Sequence[Relationship
 
 
 def resolve_conflict(deps: WriteDeps, scope: Scope, conflict_id: str, keep: str | None) -> MemoryConflict:
-    """End a conflict: the memory to keep supersedes the other, or both stay and are not listed again."""
+    """End a conflict: the memory `keep` supersedes the other; if it is None, both stay and are not listed again."""
     link = deps.records.get(Relationship, scope.organization, [conflict_id]).get(conflict_id)
-    found = list(_read_conflicts(deps.records, scope, [link])) if link is not None else []
-    if link is None or link.relationship_type != CONTRADICTS or not found:
+    conflicts = list(_read_conflicts(deps.records, scope, [link])) if link is not None else []
+    if link is None or link.relationship_type != CONTRADICTS or not conflicts:
         raise NotFound(
             f"no conflict {conflict_id!r} in scope {scope}",
             value=conflict_id,
             remedy=Remedy("{} lists them", Verb("conflicts")),
         )
-    [conflict] = found
-    pair = {conflict.older.id: conflict.newer, conflict.newer.id: conflict.older}
-    if keep is not None and keep not in pair:
+    [conflict] = conflicts
+    opponents = {conflict.older.id: conflict.newer, conflict.newer.id: conflict.older}
+    if keep is not None and keep not in opponents:
         raise InvalidInput(
             f"keep is {format_value(keep)}, which is not a memory of this conflict",
             value=keep,
-            remedy=f"pass {' or '.join(pair)}",
+            remedy=f"pass {' or '.join(opponents)}",
         )
     if keep is not None:
-        replaced, kept = pair[keep], pair[pair[keep].id]
-        with report_current_version(deps.records, replaced):
-            _supersede(deps, scope, replaced, kept, "conflict resolved")
+        superseded = opponents[keep]
+        kept = opponents[superseded.id]
+        with report_current_version(deps.records, superseded):
+            _supersede(deps, scope, superseded, kept, "conflict resolved")
         return conflict
     now = clock.now()
     request = {"memory": conflict.newer.id, "target": conflict.older.id, "conflict": _DISMISSED}

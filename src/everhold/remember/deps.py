@@ -1,4 +1,7 @@
-"""What writing memories needs. Reading needs none of the modules that write, so this one imports none of them."""
+"""The dependencies of writing memories.
+
+This module imports none of the modules that write, so that code that only reads can import it cheaply.
+"""
 
 from collections.abc import Callable
 from dataclasses import field
@@ -12,10 +15,10 @@ from everhold.values import Value, value_class
 
 @value_class
 class ReadingOptions(Value):
-    """How texts are read.
+    """How statements are read from texts.
 
-    `resolve`: a newer statement replaces an older one. `extract`: facts are read from messages. `zone`: the time zone
-    of the times in texts.
+    `resolve`: whether a newer statement replaces an older one. `extract`: whether facts are read from messages. `zone`:
+    the time zone of the times in texts.
     """
 
     resolve: bool = True
@@ -34,6 +37,7 @@ class WriteDeps(Value):
     interface: str = "library"
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     drop_cached_texts: Callable[[], None] = lambda: None
-    """Drops what this process has cached of texts, such as their vectors, after a purge."""
+    """Clears this process's caches of texts and their vectors, after a purge."""
     run_id: str | None = None
-    """The run of maintenance that writes. All that it changes is journalled, so that `undo_run` can undo it."""
+    """The id of the maintenance run that writes, or None. All changes of a run are journalled, so that `undo_run` can
+    undo them."""

@@ -1,4 +1,4 @@
-"""Turn what a caller passes into a validated memory."""
+"""Turn a text or fields that a caller passes into a validated memory."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,8 @@ from everhold.text.terms import normalise
 
 _HASH_BYTES = 16
 _PRIORITIES = range(1, 11)
-_ALSO = ("priority", "tags", "idempotency_key", "vector")
+# Fields that a caller may pass and that are not columns of a memory.
+_EXTRA_FIELDS = ("priority", "tags", "idempotency_key", "vector")
 
 
 class MemoryFields(TypedDict, total=False):
@@ -54,13 +55,14 @@ class MemoryFields(TypedDict, total=False):
     vector: MemoryVector | None
 
 
-_CALLER_FIELDS = ("text", *(name for name in MemoryFields.__annotations__ if name not in _ALSO))
+_CALLER_FIELDS = ("text", *(name for name in MemoryFields.__annotations__ if name not in _EXTRA_FIELDS))
 
 
 class Draft(NamedTuple):
     """A memory to be stored, with its tags, the caller's idempotency key and the caller's vectors of its text.
 
-    `statement` is what the memory states. `source_id` is the memory of the turn that it was read from.
+    `statement` is what the memory states, or None. `source_id` is the id of the message memory that a fact was read
+    from.
     """
 
     memory: Memory
@@ -74,7 +76,7 @@ class Draft(NamedTuple):
 def make_draft(
     scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int, cycle_id: str | None = None
 ) -> Draft:
-    """Return the draft of a validated memory, made from a sentence or from fields by name."""
+    """Return the draft of a memory from a text or from fields by name; raise InvalidInput if one is not valid."""
     if not isinstance(item, str | Mapping):
         raise InvalidInput(f"{format_value(item)} is not a memory", value=item, remedy="pass a text, or fields by name")
     fields: dict[str, Any] = {"text": item} if isinstance(item, str) else dict(item)
@@ -90,15 +92,15 @@ def make_draft(
         fields["text"] = content.get("text", "") if isinstance(content, Mapping) else ""
     kind = fields.get("kind", "observation")
     fields["kind"] = KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind
-    own = _make_own_values(scope, now, cycle_id)
+    engine_values = _make_own_values(scope, now, cycle_id)
     caller_values = {name: value for name, value in fields.items() if value is not None}
     _check_names(caller_values)
     if "id" not in caller_values:
-        own["id"] = clock.make_id("mem")
-    memory = complete_row(Memory, caller_values, own)
+        engine_values["id"] = clock.make_id("mem")
+    memory = complete_row(Memory, caller_values, engine_values)
     if "created_at" in caller_values:
         _backdate(memory, now, own_id="id" in caller_values)
-    # `complete_row` checks each value by itself; the order of two times is checked by the whole row.
+    # `complete_row` checks each value by itself; only `validate_row` compares the two times with each other.
     if memory.valid_from and memory.valid_to:
         memory = validate_row(Memory, memory.__dict__)
     check_size(memory, text_bytes)
@@ -151,9 +153,9 @@ def _check_idempotency_key(key: Any) -> str | None:
     return None if key is None else complete_row(Outbox, {"idempotency_key": key}, {}).idempotency_key
 
 
-def _check_names(fields: Iterable[str]) -> None:
+def _check_names(names: Iterable[str]) -> None:
     """Raise UnknownField for a name that is not a field, or is a field that the scope or the engine sets."""
-    for name in fields:
+    for name in names:
         if name in _CALLER_FIELDS:
             continue
         if name in Memory.model_fields:
@@ -161,12 +163,12 @@ def _check_names(fields: Iterable[str]) -> None:
                 f"a memory's {name!r} cannot be given", value=name, remedy="the scope and the engine set it"
             )
         raise UnknownField(
-            f"memory has no field {name!r}", value=name, remedy=suggest_name(name, [*_CALLER_FIELDS, *_ALSO])
+            f"memory has no field {name!r}", value=name, remedy=suggest_name(name, [*_CALLER_FIELDS, *_EXTRA_FIELDS])
         )
 
 
 def compute_content_hash(memory: Memory) -> bytes:
-    """Return the hash that duplicates share: of the memory's owner, namespace, kind, and text or content."""
+    """Return the hash of a memory's owner, namespace, kind, and text or content, which is the same for duplicates."""
     body = normalise(memory.text) or encode_json(memory.content)
     owner = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id)
     # The unit separator keeps neighbouring parts apart, so that different parts do not join to the same string.
@@ -194,13 +196,13 @@ def _clean_tags(tags: Any, memory: Memory) -> tuple[str, ...]:
     if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidInput(f"tags is {format_value(tags)}", value=tags, remedy="pass a list of words")
     cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))
-    for tag in cleaned:  # only to validate them: an invalid tag must fail before anything is written
+    for tag in cleaned:  # raise for an invalid tag before anything is written
         make_tag(memory, tag, memory.created_at)
     return cleaned
 
 
 def read_importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
-    """Return the importance that a caller passes, either directly in `fields` or as a priority from 1 to 10."""
+    """Return the importance from a priority from 1 to 10, or from `fields` if the priority is None."""
     if priority is None:
         return fields.get("importance")
     if fields.get("importance") is not None:
@@ -215,7 +217,7 @@ def read_importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
 
 
 def _find_reach(scope: Scope) -> str:
-    """Return the narrowest dimension that owns a memory; a session owns it only if there is no user."""
+    """Return the narrowest dimension of a scope, which owns its memories; a session counts only if there is no user."""
     names = ("agent", "user", "project") if scope.user is not None else ("session", "agent", "project")
     for name in names:
         if getattr(scope, name) is not None:

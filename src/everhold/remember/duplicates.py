@@ -1,4 +1,4 @@
-"""Find the stored memories that say the same as new drafts."""
+"""Find the stored memories that have the same content as new drafts."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -17,9 +17,9 @@ ENDS = ("superseded_at", "expires_at", "valid_to")
 class Duplicates(NamedTuple):
     """The drafts of a write that are stored already.
 
-    `known` maps a draft's id to the id of the memory that says the same. `ended` are memories that say the same but are
-    superseded, expired or no longer true, so that the draft says something new. `retries` are the drafts whose
-    idempotency key a committed write has used: they must change nothing.
+    `known` maps a draft's id to the id of the memory with the same content. `ended` are the ids of memories with the
+    same content that are superseded, expired or no longer valid, so that the draft is new. `retries` are the ids of the
+    drafts whose idempotency key a committed write has used: they must change nothing.
     """
 
     known: dict[str, str]
@@ -28,7 +28,7 @@ class Duplicates(NamedTuple):
 
 
 def find_duplicates(records: Records, scope: Scope, drafts: Sequence[Draft], now: datetime) -> Duplicates:
-    """Return which drafts repeat a stored memory or each other, by idempotency key and by content hash."""
+    """Return the drafts that repeat a stored memory or each other, by idempotency key or by content hash."""
     known, retries = _find_by_idempotency_key(records, scope, drafts)
     hashed = [
         draft.memory
@@ -36,18 +36,22 @@ def find_duplicates(records: Records, scope: Scope, drafts: Sequence[Draft], now
         if draft.memory.hash is not None and draft.memory.id not in known and draft.source_id not in known
     ]
     # Reversed, so that the first draft of a hash is the one that stays in the dictionary.
-    first = {memory.hash: memory for memory in reversed(hashed)}
+    first_by_hash = {memory.hash: memory for memory in reversed(hashed)}
     stored_ids: dict[bytes | None, str] = {}
     ended = []
-    if first:
-        where = [Where("hash", Op.EQ, next(iter(first))) if len(first) == 1 else Where("hash", Op.IN, list(first))]
+    if first_by_hash:
+        where = [
+            Where("hash", Op.EQ, next(iter(first_by_hash)))
+            if len(first_by_hash) == 1
+            else Where("hash", Op.IN, list(first_by_hash))
+        ]
         for digest, memory_id, *ends in records.columns(Memory, scope.organization, ("hash", "id", *ENDS), where):
-            if has_past(ends, now) and not has_ended(first[digest], now):
+            if has_past(ends, now) and not has_ended(first_by_hash[digest], now):
                 ended.append(memory_id)
             else:
                 stored_ids[digest] = memory_id
     for memory in hashed:
-        duplicate_id = stored_ids.get(memory.hash, first[memory.hash].id)
+        duplicate_id = stored_ids.get(memory.hash, first_by_hash[memory.hash].id)
         if memory.hash in stored_ids or duplicate_id != memory.id:
             known[memory.id] = duplicate_id
     return Duplicates(known, tuple(ended), retries)
@@ -59,7 +63,7 @@ def has_ended(memory: Memory, now: datetime) -> bool:
 
 
 def has_past(ends: Iterable[Any], now: datetime) -> bool:
-    """Return whether one of these times is past; None is no time."""
+    """Return whether one of these times is past. None is never past."""
     return any(end is not None and end <= now for end in ends)
 
 
@@ -91,7 +95,7 @@ def _find_by_idempotency_key(
     for draft in keyed:
         digest = compute_content_hash(draft.memory)
         first_digest, memory_id = used.setdefault(draft.idempotency_key, (digest, draft.memory.id))
-        if first_digest is not None and first_digest != digest:  # a purge removes the digest
+        if first_digest is not None and first_digest != digest:  # None after a purge, which removes the digest
             raise IdempotencyMismatch(
                 f"idempotency key {draft.idempotency_key!r} was used for something else",
                 remedy="use a new key for a new memory",

@@ -1,8 +1,8 @@
-"""Find what else a purge of memories must remove: memories derived from them, and references to them in other rows.
+"""Plan what a purge of memories must also remove: memories derived from them, and references in other rows.
 
-The store's own rules delete the rows that belong to a memory: chunks, tags, relationships, revisions. This module finds
-the rest. Facts that were extracted from a purged turn are purged too, unless they have another source. Ids and texts
-of a purged memory are removed from the journal, survivors of merges, superseded memories and the feed.
+The store itself deletes the rows that belong to a memory: chunks, tags, relationships, revisions. This module finds
+the other rows. Facts that were extracted from a purged turn are purged too, unless they have another source. Ids and
+texts of a purged memory are removed from the journal, the survivors of merges, superseded memories and the feed.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -43,10 +43,10 @@ def plan_erasure(
     with_derived: bool = True,
     absorbed: Collection[str] = (),
 ) -> Erasure:
-    """Return what else must be removed with these memories of one organization, which the caller deletes.
+    """Return what must be removed together with these memories of one organization. The caller deletes the memories.
 
-    `absorbed` are the ids of those that a merge hid: the survivor keeps what it took from them, and memories derived
-    from them stay.
+    `with_derived`: whether all derived memories are purged too, or only reflections. `absorbed` are the ids of the
+    memories that a merge hid: the survivor keeps what it took from them, and memories derived from them stay.
     """
     if not memories:
         return Erasure()
@@ -70,9 +70,11 @@ def find_absorbed(records: Records, organization: str, memories: Sequence[Memory
     where = [Where("kind", Op.IN, list(_MERGES)), Where("undone_at", Op.EQ, None)]
     absorbed_ids: set[str] = set()
     for kind, memory_ids, before in records.columns(Change, organization, ("kind", "memory_ids", "before"), where):
-        # A memory that was restored and then deleted by itself has another deletion id than its merge.
+        # If a memory was restored after the merge and then deleted, its deletion id differs from that of the merge.
         merged = hidden.keys() & set(memory_ids[1:])
-        absorbed_ids |= {name for name in merged if kind == _FINAL_MERGE or hidden[name] == before.get("deletion_id")}
+        absorbed_ids |= {
+            memory_id for memory_id in merged if kind == _FINAL_MERGE or hidden[memory_id] == before.get("deletion_id")
+        }
     return absorbed_ids
 
 
@@ -80,28 +82,32 @@ def find_absorbed(records: Records, organization: str, memories: Sequence[Memory
 
 
 def find_derived(records: Records, memories: Sequence[Memory], *, only_reflections: bool = False) -> list[Memory]:
-    """Return the memories that were derived only from these, directly or not, and belong to the same user.
+    """Return the memories of the same user whose sources are all among these memories or derived from them.
 
-    A reflection quotes its sources, so it is returned if one of them is among these.
+    A reflection quotes its sources, so it is returned if at least one of them is among these.
     """
     organization = memories[0].organization_id if memories else ""
     gone = {memory.id: memory for memory in memories}
     derived: dict[str, Memory] = {}
-    waiting = list(gone)
-    while waiting:
-        links = list(_read_links(records, organization, "target_memory_id", waiting))
+    unread_ids = list(gone)
+    while unread_ids:
+        links = list(_read_links(records, organization, "target_memory_id", unread_ids))
         candidate_ids = {source for source, _ in links} - gone.keys()
         sources: dict[str, set[str]] = {}
         for source, target in _read_links(records, organization, "source_memory_id", candidate_ids):
             sources.setdefault(source, set()).add(target)
-        waiting = []
+        unread_ids = []
         for memory in _read_memories(records, organization, candidate_ids):
             owners = {gone[target].user_id for target in sources[memory.id] if target in gone}
             is_restated = bool(memory.provenance.get("restated"))
-            is_founded = memory.pattern is None and (is_restated or not sources[memory.id] <= gone.keys())
-            if memory.user_id in owners and not is_founded and (memory.pattern is not None or not only_reflections):
+            has_other_source = memory.pattern is None and (is_restated or not sources[memory.id] <= gone.keys())
+            if (
+                memory.user_id in owners
+                and not has_other_source
+                and (memory.pattern is not None or not only_reflections)
+            ):
                 gone[memory.id] = derived[memory.id] = memory
-                waiting.append(memory.id)
+                unread_ids.append(memory.id)
     return list(derived.values())
 
 
@@ -131,14 +137,14 @@ def _split(ids: Iterable[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class _TraceCleaner:
-    """Removes the ids and texts of purged memories from rows that stay."""
+    """Makes the operations that remove the ids and texts of purged memories from rows that stay."""
 
     records: Records
     chunking: Chunking
     organization: str
     gone: frozenset[str]
     erased: frozenset[str]
-    """The ids in `gone` from which survivors of merges must keep nothing."""
+    """The ids in `gone` without the absorbed ones: survivors of merges must keep nothing from these memories."""
     now: datetime
 
     def clean_sources(self) -> Iterator[Operation]:
@@ -178,23 +184,23 @@ class _TraceCleaner:
 
     def _clean_entry(self, entry: "_JournalEntry", survivors: "_Survivors") -> Operation:
         key = (self.organization, entry.change_id)
-        left = [memory_id for memory_id in entry.memory_ids if memory_id not in self.gone]
-        erased: dict[str, Any] = {"memory_ids": left, "reason": None, "updated_at": self.now}
-        if entry.kind in ("forget", "decay") and left:
+        remaining_ids = [memory_id for memory_id in entry.memory_ids if memory_id not in self.gone]
+        erased: dict[str, Any] = {"memory_ids": remaining_ids, "reason": None, "updated_at": self.now}
+        if entry.kind in ("forget", "decay") and remaining_ids:
             return Patch(Change, key, erased)
-        if entry.kind in _MERGES and left:
+        if entry.kind in _MERGES and remaining_ids:
             if entry.memory_ids[0] in self.gone:
                 # The purged survivor may have been merged into another memory later, which then has what this merge
-                # added. The entry names that memory instead, so that a later purge of `left` cleans it.
+                # added. The entry names that memory instead, so that a later purge of the remaining ids cleans it.
                 later_survivors = survivors.find([entry.memory_ids[0]]) - self.gone
-                erased["memory_ids"] = [*sorted(later_survivors)[:1], *left] if later_survivors else []
+                erased["memory_ids"] = [*sorted(later_survivors)[:1], *remaining_ids] if later_survivors else []
             if len(erased["memory_ids"]) > 1:
                 return Patch(Change, key, {**erased, **_FINAL_MERGE_CHANGES})
         return Delete(Change, key)
 
     def clean_feed(self) -> Iterator[Operation]:
         """Yield the operations that remove the digests of purged texts from the feed."""
-        # With a digest, a guess of the text can be confirmed. Only lines with an idempotency key have one.
+        # A digest lets a reader confirm a guess of the text. Only lines with an idempotency key have a digest.
         for batch in _split(self.gone):
             where = [Where("idempotency_key", Op.NE, None), Where("entity_id", Op.IN, batch)]
             for line in self.records.scan(Outbox, self.organization, where):
@@ -210,9 +216,9 @@ class _TraceCleaner:
         yield from (Delete(Tag, (self.organization, memory.id, tag)) for tag in brought["tags"])
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
         for revision in self.records.scan(Revision, self.organization, where, deleted=True):
-            earlier, names = revision.value.get("provenance", {}), revision.value.get("aliases", [])
-            earlier, names = _remove_merged_values(earlier, names, self.erased)
-            value = {**revision.value, "provenance": earlier, "aliases": names}
+            earlier, aliases_then = revision.value.get("provenance", {}), revision.value.get("aliases", [])
+            earlier, aliases_then = _remove_merged_values(earlier, aliases_then, self.erased)
+            value = {**revision.value, "provenance": earlier, "aliases": aliases_then}
             if value != revision.value:
                 yield Patch(Revision, (self.organization, revision.id), {"value": value})
         for change in self.records.get(Change, self.organization, merges, deleted=True).values():
@@ -224,7 +230,7 @@ class _TraceCleaner:
         yield Put(make_announcement(memory))
 
     def _reindex(self, memory: Memory, dropped: Collection[str]) -> Iterator[Operation]:
-        """Yield the operations that replace current chunks, and delete past ones with terms of dropped aliases."""
+        """Yield the operations that rewrite the current chunks and delete past chunks with terms of dropped aliases."""
         words = {term for alias in dropped for term in extract_terms(alias)}
         where = [Where("owner_id", Op.EQ, memory.id), Where("owner_kind", Op.EQ, "memory")]
         chunks = self.records.scan(Chunk, self.organization, where)
@@ -253,7 +259,7 @@ class _JournalEntry(NamedTuple):
 
 
 class _Survivors:
-    """The survivors of merges, by the journal. A survivor may itself have been merged into another memory later."""
+    """Looks up the survivors of merges in the journal. A survivor may have been merged into another memory later."""
 
     def __init__(self, entries: Iterable[_JournalEntry]) -> None:
         self._survivors: dict[str, set[str]] = {}
@@ -267,11 +273,11 @@ class _Survivors:
     def find(self, memory_ids: Iterable[str]) -> set[str]:
         """Return the ids of all memories that these were merged into, directly or through other merges."""
         survivor_ids: set[str] = set()
-        waiting = list(memory_ids)
-        while waiting:
-            survivors = self._survivors.get(waiting.pop(), set()) - survivor_ids
+        unread_ids = list(memory_ids)
+        while unread_ids:
+            survivors = self._survivors.get(unread_ids.pop(), set()) - survivor_ids
             survivor_ids |= survivors
-            waiting += survivors
+            unread_ids += survivors
         return survivor_ids
 
     def merges_into(self, memory_id: str) -> list[str]:
@@ -280,10 +286,10 @@ class _Survivors:
 
 
 def note_merged(memory: Memory, aliases: Collection[str], tags: Collection[str]) -> list[dict[str, Any]]:
-    """Return a survivor's entries about a merged memory and about those that were merged into that one before.
+    """Return a survivor's provenance entries for a merged memory and for the memories merged into that one before.
 
-    `aliases` and `tags` are those that the survivor did not have. The list is flat, so that each of the memories can be
-    purged from it, and so that repeated merges do not nest it.
+    `aliases` and `tags` are those that the survivor did not have. The list is flat, so that each memory can be purged
+    from it and repeated merges do not nest it.
     """
     earlier = [
         _make_entry(
@@ -297,9 +303,11 @@ def note_merged(memory: Memory, aliases: Collection[str], tags: Collection[str])
         for entry in read_merged_entries(memory.provenance)
     ]
     taken = {name: {text for entry in earlier for text in _read_texts(entry, name)} for name in ("aliases", "tags")}
-    own = {name: value for name, value in memory.provenance.items() if name != "merged"}
+    own_provenance = {name: value for name, value in memory.provenance.items() if name != "merged"}
     return [
-        _make_entry(memory.id, own, set(aliases) - taken["aliases"], set(tags) - taken["tags"], aliases, tags),
+        _make_entry(
+            memory.id, own_provenance, set(aliases) - taken["aliases"], set(tags) - taken["tags"], aliases, tags
+        ),
         *earlier,
     ]
 
@@ -317,7 +325,7 @@ def _make_entry(
 
 
 def read_merged_entries(provenance: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the entries of merges in a provenance, without anything else that a caller may have written there."""
+    """Return the valid entries of merges in a provenance. Callers may have written anything else there."""
     entries = provenance.get("merged")
     if not isinstance(entries, list):
         return []
@@ -347,7 +355,7 @@ def _find_merged_values(provenance: Mapping[str, Any], gone: Collection[str]) ->
 def _remove_merged_values(
     provenance: dict[str, Any], aliases: Sequence[str], gone: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return a survivor's provenance and aliases without what purged memories brought."""
+    """Return a survivor's provenance and aliases without those that only purged memories brought."""
     brought = _find_merged_values(provenance, gone)["aliases"]
     remaining = [
         {**entry, "provenance": _remove_merged_values(entry["provenance"], (), gone)[0]}

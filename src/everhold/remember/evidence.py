@@ -1,4 +1,4 @@
-"""What an owner's memories and episodes say and when, as the evidence for relations and reflections."""
+"""Read what an owner's memories and episodes say, and on which day, as evidence for relations and reflections."""
 
 from collections.abc import Iterator
 from datetime import date, datetime, tzinfo
@@ -16,7 +16,7 @@ from everhold.text.names import find_names
 from everhold.text.terms import fold
 
 REFLECTION = "reflection"
-# In characters. A longer memory is a document and says too much to be evidence of one thing.
+# In characters. A longer memory is a document, which says too much to be evidence of a single pattern.
 _MAX_LENGTH = 400
 
 _COLUMNS = ("id", "text", "kind", "attribute", "project_id", "agent_id", "session_id", "namespace", "occurred_at",
@@ -24,7 +24,7 @@ _COLUMNS = ("id", "text", "kind", "attribute", "project_id", "agent_id", "sessio
 
 
 class Place(NamedTuple):
-    """The dimensions that memories share which may be evidence together."""
+    """The dimensions that memories must share to be evidence of the same pattern."""
 
     project_id: str | None
     agent_id: str | None
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """One thing that was said: a memory, or a message that an episode quotes."""
+    """One thing that was said, in a memory or in a message that an episode quotes. `names` are by folded name."""
 
     place: Place
     day: date
@@ -50,11 +50,14 @@ class Evidence(NamedTuple):
 
 def read_evidence(records: Records, owner: Owner, zone: tzinfo, now: datetime) -> list[Evidence]:
     """Return what an owner's current memories and episodes say, oldest first, with the names in each."""
-    said = [*_read_memories(records, owner, zone, now), *_read_quotes(records, owner, zone)]
-    said.sort(key=lambda item: (item.day, item.id))
-    own = _find_own_names(records, owner)
-    named = zip(said, find_names(item.text for item in said), strict=True)
-    return [item._replace(names={key: name for key, name in names.items() if key not in own}) for item, names in named]
+    evidence = [*_read_memories(records, owner, zone, now), *_read_quotes(records, owner, zone)]
+    evidence.sort(key=lambda item: (item.day, item.id))
+    own_names = _find_own_names(records, owner)
+    items_with_names = zip(evidence, find_names(item.text for item in evidence), strict=True)
+    return [
+        item._replace(names={key: name for key, name in names.items() if key not in own_names})
+        for item, names in items_with_names
+    ]
 
 
 def _read_memories(records: Records, owner: Owner, zone: tzinfo, now: datetime) -> Iterator[Evidence]:
@@ -76,12 +79,12 @@ def _read_memories(records: Records, owner: Owner, zone: tzinfo, now: datetime) 
 
 
 def _read_quotes(records: Records, owner: Owner, zone: tzinfo) -> Iterator[Evidence]:
-    """Yield the quotes of the episodes of a user's own sessions. In others, several users may be quoted."""
+    """Yield the quotes in a user's episodes; none without a user, because such episodes may quote several users."""
     if owner.user_id is None:
         return
-    names = ("id", "project_id", "agent_id", "quotes")
+    columns = ("id", "project_id", "agent_id", "quotes")
     where = [*owner.conditions, Where("level", Op.EQ, EPISODE)]
-    for episode_id, project_id, agent_id, quotes in records.columns(Episode, owner.organization, names, where):
+    for episode_id, project_id, agent_id, quotes in records.columns(Episode, owner.organization, columns, where):
         for quote in quotes:
             yield Evidence(
                 Place(project_id, agent_id, None),
@@ -94,7 +97,7 @@ def _read_quotes(records: Records, owner: Owner, zone: tzinfo) -> Iterator[Evide
 
 
 def _find_own_names(records: Records, owner: Owner) -> set[str]:
-    """Return the folded names of the user, who is in nearly every memory."""
+    """Return the folded names of the user. Nearly every memory has them, so they say nothing about a pattern."""
     if owner.user_id is None:
         return set()
     user = records.get(User, owner.organization, [owner.user_id]).get(owner.user_id)

@@ -1,4 +1,4 @@
-"""Forget one memory or many: hide them, which can be undone, or purge them, which cannot."""
+"""Forget memories: hide them, which can be undone, or purge them, which cannot be undone."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from everhold.remember.lookup import require_memory
 from everhold.remember.versions import hold_version, report_current_version, require_version
 from everhold.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Where
 
-# How many memories a result has; the others are only counted.
+# The maximum number of memories in a result; further ones are only counted.
 MAX_SHOWN = 100
 _BATCH = 500
 logger = logging.getLogger(__name__)
@@ -35,19 +35,19 @@ JOB = "forget"
 
 @dataclass(frozen=True)
 class Forgotten:
-    """How many memories were forgotten, or would be in a preview, and the first of them."""
+    """The number of memories that were forgotten, or in a preview would be, and the first MAX_SHOWN of them."""
 
     count: int
     memories: tuple[Memory, ...]
     preview: bool
     derived: tuple[Memory, ...] = ()
-    """The first memories that were derived from those and are purged with them; only for a hard forget."""
+    """The first memories that were derived from the forgotten ones and are purged with them, if they are purged."""
     messages: tuple[Message, ...] = ()
-    """The messages that the first of them were read from. They still contain it; `delete_message` deletes one."""
+    """The messages that `memories` were read from. They still contain the text; `delete_message` deletes one."""
 
 
 def forget(deps: WriteDeps, scope: Scope, name: str, *, hard: bool, expected_version: int | None = None) -> Memory:
-    """Hide a memory, or with `hard` purge it and everything that belongs to it, even if it is hidden; return it."""
+    """Hide a memory and return it; with `hard`, purge it and all that belongs to it, even if it is already hidden."""
     memory = require_memory(deps.records, scope, name, deleted=hard)
     require_version(memory, expected_version)
     now = clock.now()
@@ -61,9 +61,9 @@ def forget(deps: WriteDeps, scope: Scope, name: str, *, hard: bool, expected_ver
 
 
 def erase_under(deps: WriteDeps, kind: str, organization: str, name: str) -> None:
-    """Erase what was derived from the memories of a user, project or session, and every trace of them elsewhere.
+    """Purge the memories derived from those of a user, project or session, and remove references to these elsewhere.
 
-    Memories that belong to the user, project or session itself are not deleted here, but with their owner.
+    The memories of the user, project or session themselves are not deleted here. They are deleted with their owner.
     """
     where = [Where(f"{kind}_id", Op.EQ, name)]
     ids = [memory_id for (memory_id,) in deps.records.columns(Memory, organization, ("id",), where, deleted=True)]
@@ -81,23 +81,23 @@ def erase_under(deps: WriteDeps, kind: str, organization: str, name: str) -> Non
 
 
 def make_message_eraser(deps: WriteDeps) -> Callable[[Sequence[Message], datetime], list[Operation]]:
-    """Return a function that returns the operations which erase the memories read from purged messages."""
+    """Return a function that makes the operations to erase the memories that were read from purged messages."""
 
     def erase(messages: Sequence[Message], now: datetime) -> list[Operation]:
         if not messages:
             return []
         scope = Scope(organization=messages[0].organization_id)
-        told, staying = find_extracted(deps.records, scope.organization, messages)
-        erasure = plan_erasure(deps.records, deps.chunking, told, now)
-        deletions = _make_deletions(deps, scope, [*told, *erasure.derived], now, derived=True)
-        gone = {message.id for message in messages}
-        return [*erasure.operations, *deletions, *(drop_messages(memory, gone, now) for memory in staying)]
+        without_source, with_source = find_extracted(deps.records, scope.organization, messages)
+        erasure = plan_erasure(deps.records, deps.chunking, without_source, now)
+        deletions = _make_deletions(deps, scope, [*without_source, *erasure.derived], now, derived=True)
+        message_ids = {message.id for message in messages}
+        return [*erasure.operations, *deletions, *(drop_messages(memory, message_ids, now) for memory in with_source)]
 
     return erase
 
 
 def erase_keys(deps: WriteDeps, organization: str) -> None:
-    """Remove an organization's idempotency keys from the feed, with the digests by which its texts could be guessed."""
+    """Remove an organization's idempotency keys from the feed, with the digests that could confirm a guessed text."""
     where = [Where("idempotency_key", Op.NE, None)]
     lines = list(deps.records.columns(Outbox, organization, ("sequence",), where))
     _commit(deps, [Patch(Outbox, line, {"idempotency_key": None, "digest": None}) for line in lines], [])
@@ -105,7 +105,7 @@ def erase_keys(deps: WriteDeps, organization: str) -> None:
 
 
 def make_eraser(deps: WriteDeps) -> Callable[[Sequence[Memory], datetime, bool], list[Operation]]:
-    """Return what maintenance asks for the rest of a purge of memories."""
+    """Return a function that makes the operations to remove all traces of memories that maintenance purges."""
 
     def erase(memories: Sequence[Memory], now: datetime, with_derived: bool) -> list[Operation]:
         scope = Scope(organization=memories[0].organization_id)
@@ -132,7 +132,7 @@ def forget_all(
     hard: bool,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Forget a fixed list of memories as a job, which can be resumed after an interruption; return how many."""
+    """Forget the memories with these ids as a job that can be resumed after an interruption; return how many."""
     now = clock.now()
     # The ids are stored before the first deletion, so that a resumed job forgets these memories and no others.
     job = Job(
@@ -231,10 +231,10 @@ def find_running_jobs(records: Records, organization: str) -> list[Job]:
 
 def _commit(deps: WriteDeps, operations: Sequence[Operation], last: Sequence[Operation]) -> None:
     """Commit in one transaction if the store takes that many operations, else in parts."""
-    # `last`, a job's progress, is in the last part. A job that stops between two parts repeats its batch, which is
-    # safe: it reads again which of the memories are left.
-    most = deps.records.traits.commit_limit - len(last)
-    parts = [operations[start : start + most] for start in range(0, len(operations), most)] or [()]
+    # The progress of a job, `last`, is committed with the last part. A job that stops between two parts repeats its
+    # batch, which is safe: it reads again which of the memories still exist.
+    part_size = deps.records.traits.commit_limit - len(last)
+    parts = [operations[start : start + part_size] for start in range(0, len(operations), part_size)] or [()]
     for number, part in enumerate(parts, 1):
         deps.records.commit([*part, *(last if number == len(parts) else ())])
 

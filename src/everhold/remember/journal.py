@@ -21,7 +21,7 @@ def make_change(
     after: dict[str, Any],
     run_id: str | None,
 ) -> Change:
-    """Return the journal's entry of a change to memories, with what undoing it needs.
+    """Return the journal entry of a change to memories. `before` and `after` have what undoing it needs.
 
     `run_id` is the run of maintenance that makes the change, or None if a caller makes it.
     """
@@ -42,9 +42,13 @@ def make_change(
 
 
 def find_undone_ids(records: Records, organization: str, kind: str) -> set[str]:
-    """Return the ids of memories for which a change of this kind by maintenance was undone.
+    """Return the ids of the memories with a change of this kind by maintenance that was undone.
 
-    A job leaves these out, so that the next run does not repeat what a person has undone.
+    Maintenance skips these, so that the next run does not repeat what a person has undone.
     """
     where = [Where("kind", Op.EQ, kind), Where("run_id", Op.NE, None), Where("undone_at", Op.NE, None)]
-    return {name for (names,) in records.columns(Change, organization, ("memory_ids",), where) for name in names}
+    return {
+        memory_id
+        for (memory_ids,) in records.columns(Change, organization, ("memory_ids",), where)
+        for memory_id in memory_ids
+    }

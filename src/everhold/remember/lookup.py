@@ -8,7 +8,7 @@ from everhold.schema.operations import Op, Where
 
 
 def require_memory(records: Records, scope: Scope, name: str, *, deleted: bool = False) -> Memory:
-    """Return the scope's memory with this id or key; raise NotFound, also if only another scope has it."""
+    """Return the scope's memory with this id or key; raise NotFound if the scope cannot read such a memory."""
     memory = records.get(Memory, scope.organization, [name], deleted=deleted).get(name)
     if memory is None or not scope.can_read(memory):
         memory = find_by_key(records, scope, name)
@@ -22,11 +22,14 @@ def require_memory(records: Records, scope: Scope, name: str, *, deleted: bool =
 
 
 def find_by_key(records: Records, scope: Scope, key: str) -> Memory | None:
-    """Return the only memory of the scope with this key; if several sessions have one, that of the scope's session."""
+    """Return the memory of the scope with this key; None if there is none or more than one.
+
+    If several sessions have one, return that of the scope's own session.
+    """
     for searched_scope in (scope.confine(), scope) if scope.is_open else (scope,):
         keyed = records.scan(
             Memory, scope.organization, [*make_scope_conditions(searched_scope), Where("key", Op.EQ, key)], limit=2
         )
-        if len(keyed) == 1:  # two are enough to know that the key is ambiguous, hence limit=2
+        if len(keyed) == 1:  # limit=2 is enough to detect an ambiguous key
             return keyed[0]
     return None

@@ -25,11 +25,12 @@ from everhold.text.dates import find_time_spans
 
 SHOWN = 100
 _BATCH = 500
-# Kinds of memories about single events: the same words at another time are another event.
-_HAPPENED = frozenset(("observation", "result", "plan", "episodic"))
+# Kinds of memories about single events: the same words at another time describe another event.
+_EVENT_KINDS = frozenset(("observation", "result", "plan", "episodic"))
 
 _VALIDITY = ("valid_from", "valid_to", "expires_at")
-_OF_WORDS = ("text", "value")
+# The parts of an extracted statement that differ with the wording, and so are not compared.
+_WORDED_PARTS = ("text", "value")
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ class MergedPair:
 
 @dataclass(frozen=True)
 class Merged:
-    """How many memories were merged into others, or would be in a preview, and the first pairs.
+    """The number of memories that were merged into others, or in a preview would be, and the first pairs.
 
-    `exhaustive` is false if there were too many memories to compare all pairs. Then only memories that are near each
-    other in the order of their words were compared.
+    `exhaustive` is false if there were too many memories to compare all pairs. Then the memories were sorted by their
+    terms, and only those close to each other in this order were compared.
     """
 
     count: int
@@ -56,7 +57,7 @@ class Merged:
 
 
 def merge_duplicates(deps: WriteDeps, scope: Scope, *, preview: bool) -> Merged:
-    """Merge the duplicates of a scope; each survivor's merges are one commit and one change that can be undone."""
+    """Merge the duplicates of a scope. All merges into one survivor are one commit and one undoable change."""
     groups, exhaustive = plan_merges(deps, scope)
     done = groups if preview else [group for group in groups if merge_group(deps, scope, group)]
     pairs = [pair for group in done for pair in group]
@@ -66,7 +67,7 @@ def merge_duplicates(deps: WriteDeps, scope: Scope, *, preview: bool) -> Merged:
 def plan_merges(
     deps: WriteDeps, scope: Scope, where: Sequence[Condition] = (), kept_apart: Container[frozenset[str]] = ()
 ) -> tuple[list[list[MergedPair]], bool]:
-    """Return the duplicates of each survivor, and whether all pairs of memories were compared.
+    """Return the pairs to merge in one group per survivor, and whether all pairs of memories were compared.
 
     Only memories that meet `where` are compared. `kept_apart` are pairs of ids that are never merged.
     """
@@ -79,31 +80,31 @@ def plan_merges(
 
 
 def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair]) -> list[MergedPair]:
-    """Return which memories are merged into which; of two duplicates the one with the lower `_precedence` stays."""
-    ids = list(dict.fromkeys(name for pair in similar for name in (pair.first, pair.second)))
+    """Return the pairs to merge; of two duplicates, the one with the lower `_precedence` is kept."""
+    memory_ids = list(dict.fromkeys(memory_id for pair in similar for memory_id in (pair.first, pair.second)))
     memories: dict[str, Memory] = {}
-    for start in range(0, len(ids), _BATCH):
-        memories |= deps.records.get(Memory, scope.organization, ids[start : start + _BATCH])
-    near: dict[str, list[tuple[str, float]]] = {}
+    for start in range(0, len(memory_ids), _BATCH):
+        memories |= deps.records.get(Memory, scope.organization, memory_ids[start : start + _BATCH])
+    duplicates_by_id: dict[str, list[tuple[str, float]]] = {}
     for pair in similar:
         first, second = memories.get(pair.first), memories.get(pair.second)
         if first and second and is_duplicate(first, second, pair.cosine, deps.reading.zone):
-            near.setdefault(first.id, []).append((second.id, pair.cosine))
-            near.setdefault(second.id, []).append((first.id, pair.cosine))
+            duplicates_by_id.setdefault(first.id, []).append((second.id, pair.cosine))
+            duplicates_by_id.setdefault(second.id, []).append((first.id, pair.cosine))
     pairs: list[MergedPair] = []
     merged_ids: set[str] = set()
-    for kept in sorted((memories[name] for name in near), key=_precedence):
+    for kept in sorted((memories[memory_id] for memory_id in duplicates_by_id), key=_precedence):
         # In order of precedence, so that a memory that is merged never receives another one.
         if kept.id not in merged_ids:
             duplicates = [
-                (name, cosine)
-                for name, cosine in near[kept.id]
-                if name not in merged_ids
-                and not memories[name].has_own_key
-                and _precedence(memories[name]) > _precedence(kept)
+                (memory_id, cosine)
+                for memory_id, cosine in duplicates_by_id[kept.id]
+                if memory_id not in merged_ids
+                and not memories[memory_id].has_own_key
+                and _precedence(memories[memory_id]) > _precedence(kept)
             ]
-            pairs += [MergedPair(kept, memories[name], cosine) for name, cosine in duplicates]
-            merged_ids.update(name for name, _ in duplicates)
+            pairs += [MergedPair(kept, memories[memory_id], cosine) for memory_id, cosine in duplicates]
+            merged_ids.update(memory_id for memory_id, _ in duplicates)
     return pairs
 
 
@@ -117,26 +118,28 @@ def is_duplicate(first: Memory, second: Memory, cosine: float, zone: tzinfo) -> 
     """Return whether merging two memories would lose nothing but wording."""
     if any(getattr(first, name) != getattr(second, name) for name in _VALIDITY):
         return False
-    if first.kind in _HAPPENED and first.occurred_at != second.occurred_at:
+    if first.kind in _EVENT_KINDS and first.occurred_at != second.occurred_at:
         return False
-    if _compare_content(first) != _compare_content(second) or not is_near_duplicate(first.text, second.text, cosine):
+    if _select_compared_content(first) != _select_compared_content(second) or not is_near_duplicate(
+        first.text, second.text, cosine
+    ):
         return False
     return _read_times(first, zone) == _read_times(second, zone)
 
 
-def _compare_content(memory: Memory) -> dict[str, Any]:
+def _select_compared_content(memory: Memory) -> dict[str, Any]:
     if not is_extracted(memory):
         return memory.content
-    return {name: value for name, value in memory.content.items() if name not in _OF_WORDS}
+    return {name: value for name, value in memory.content.items() if name not in _WORDED_PARTS}
 
 
 def _read_times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]:
-    """Return the times that a text names: "yesterday" is another time in a memory of another day."""
+    """Return the times that a text names, resolved: "yesterday" differs between memories of different days."""
     return sorted((span.start, span.end) for span in find_time_spans(memory.text, find_event_time(memory), zone))
 
 
 def merge_group(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
-    """Merge the duplicates of one survivor; return False and change nothing if the result would be too large."""
+    """Merge the duplicates of one survivor; return False and change nothing if the result would be invalid."""
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
     now = clock.make_later_time(kept.updated_at)
     deletion_id = clock.make_id("del")
@@ -161,12 +164,14 @@ def merge_group(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> b
 
 def _unite(scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[str, set[str]], now: datetime) -> Memory:
     aliases = dict.fromkeys(alias for memory in (kept, *merged) for alias in memory.aliases)
-    # The survivor notes what each memory brings, so that a later purge of that memory can remove it.
-    own = set(kept.aliases)
-    brought = [
-        entry for memory in merged for entry in note_merged(memory, set(memory.aliases) - own, tags.get(memory.id, ()))
+    # The survivor records what each memory adds, so that a later purge of that memory can remove it.
+    own_aliases = set(kept.aliases)
+    added_entries = [
+        entry
+        for memory in merged
+        for entry in note_merged(memory, set(memory.aliases) - own_aliases, tags.get(memory.id, ()))
     ]
-    sources = [*read_merged_entries(kept.provenance), *brought]
+    sources = [*read_merged_entries(kept.provenance), *added_entries]
     values = {
         "aliases": list(aliases),
         "provenance": {**kept.provenance, "merged": sources},
@@ -193,9 +198,9 @@ def _find_tags_to_add(deps: WriteDeps, scope: Scope, kept: Memory, merged: Seque
     """Return the tags of each merged memory that the survivor does not have."""
     where = [Where("memory_id", Op.IN, [kept.id, *(memory.id for memory in merged)])]
     rows = list(deps.records.columns(Tag, scope.organization, ("memory_id", "tag"), where))
-    own = {tag for memory_id, tag in rows if memory_id == kept.id}
+    own_tags = {tag for memory_id, tag in rows if memory_id == kept.id}
     added: dict[str, set[str]] = {}
     for memory_id, tag in rows:
-        if tag not in own:
+        if tag not in own_tags:
             added.setdefault(memory_id, set()).add(tag)
     return added

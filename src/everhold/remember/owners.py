@@ -1,4 +1,4 @@
-"""Whose memories are consolidated together: those of one user, or those of an organization that belong to no user."""
+"""Find owners, whose memories are consolidated together: a user, or an organization for its memories without a user."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -13,6 +13,7 @@ from everhold.schema.operations import Ensure, Op, Operation, Patch, Where
 
 _BATCH = 500
 _PAGE = 1000
+# The name of the counter that has the number of the last line of the feed up to which all owners are consolidated.
 _MARK = "consolidated lines"
 _TABLES = frozenset(("memories", "episodes"))
 
@@ -41,8 +42,11 @@ class ChangedOwners(NamedTuple):
 
 
 def find_changed_owners(records: Records) -> ChangedOwners:
-    """Return the owners with changes that `note_consolidated` has not noted; all owners if the feed does not tell."""
-    # The feed, not the time of a change: imported rows have the times that they had elsewhere.
+    """Return the owners with changes after the line that `note_consolidated` stored.
+
+    Return all owners if no line was stored, or if the feed no longer has the lines after it.
+    """
+    # Changes are found by the feed and not by `updated_at`: imported rows have the times of their original store.
     number = start = _read_mark(records)
     owners: set[Owner] = set()
     while lines := (page := records.read_settled(number, limit=_PAGE)).lines:
@@ -54,7 +58,7 @@ def find_changed_owners(records: Records) -> ChangedOwners:
 
 
 def note_consolidated(last_line: int) -> list[Operation]:
-    """Return the operations that note up to which line of the feed all owners are consolidated."""
+    """Return the operations that store the number of the feed line up to which all owners are consolidated."""
     return [Ensure(Counter(name=_MARK)), Patch(Counter, (_MARK,), {"value": last_line})]
 
 
@@ -64,15 +68,15 @@ def _read_mark(records: Records) -> int:
 
 
 def find_writers(records: Records, since: datetime | None) -> set[Owner]:
-    """Return the owners of memories or episodes that were changed since a time; of all of them without a time."""
+    """Return the owners of the memories and episodes changed since a time, or of all of them if it is None."""
     where = [Where("updated_at", Op.GE, since)] if since is not None else []
-    names = ("organization_id", "user_id")
+    columns = ("organization_id", "user_id")
     entities: tuple[type[Row], ...] = (Memory, Episode)
-    return {Owner(*row) for entity in entities for row in records.columns(entity, None, names, where)}
+    return {Owner(*row) for entity in entities for row in records.columns(entity, None, columns, where)}
 
 
 def find_undone_pairs(records: Records, owner: Owner, kind: str) -> set[frozenset[str]]:
-    """Return the pairs of memories of which maintenance changed one because of the other, and a person undid it."""
+    """Return the pairs of memories that a change of this kind by maintenance affected, if the change was undone."""
     where = [
         *owner.conditions,
         Where("kind", Op.EQ, kind),
@@ -80,20 +84,20 @@ def find_undone_pairs(records: Records, owner: Owner, kind: str) -> set[frozense
         Where("undone_at", Op.NE, None),
     ]
     changes = records.columns(Change, owner.organization, ("memory_ids",), where)
-    return {pair for (names,) in changes for pair in _list_pairs(names)}
+    return {pair for (memory_ids,) in changes for pair in _list_pairs(memory_ids)}
 
 
 def find_related_pairs(records: Records, organization: str, memory_ids: Iterable[str]) -> set[frozenset[str]]:
     """Return the pairs of these memories and others that have a relationship of any type."""
-    names = ("source_memory_id", "target_memory_id")
+    columns = ("source_memory_id", "target_memory_id")
     return {
         frozenset(ends)
         for batch in split_into_batches(sorted(memory_ids), _BATCH)
-        for ends in records.columns(Relationship, organization, names, [Where(names[0], Op.IN, list(batch))])
+        for ends in records.columns(Relationship, organization, columns, [Where(columns[0], Op.IN, list(batch))])
     }
 
 
-def _list_pairs(names: list[str]) -> Iterator[frozenset[str]]:
-    for place, first in enumerate(names):
-        for second in names[place + 1 :]:
+def _list_pairs(memory_ids: list[str]) -> Iterator[frozenset[str]]:
+    for index, first in enumerate(memory_ids):
+        for second in memory_ids[index + 1 :]:
             yield frozenset((first, second))

@@ -35,8 +35,9 @@ from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
 
+# The maximum number of memories in one call of `remember`.
 BATCH = 2048
-# The maximum number of repeating messages that a memory names. Without a limit, each repetition would enlarge its row.
+# The maximum number of repeating messages in a memory's provenance. Without it, each repetition would enlarge the row.
 MAX_REPETITIONS = 200
 
 # Fewer attempts than CONFLICTS has, because each of them plans the whole write again.
@@ -78,10 +79,10 @@ def store(
     vectors: Mapping[str, CallerVectors] = NO_CALLER_VECTORS,
     also: MakeOperations = tuple,
 ) -> list[Memory]:
-    """Store drafts in one commit and return each as it is stored now, without facts that were read from others.
+    """Store drafts in one commit and return their memories as they are stored now, without the facts read from them.
 
-    `also` returns further operations for the commit. It is called at every attempt: if another writer was faster, it
-    reads again what its operations depend on.
+    `also` returns further operations for the commit. It is called at every attempt, so that it can read again what its
+    operations depend on if another writer was faster.
     """
     chunks: dict[str, list[Chunk]] = {}  # shared by all attempts, so that no text is embedded twice
 
@@ -96,16 +97,16 @@ def store(
     def attempt(number: int) -> list[Memory]:
         has_searched = number > 0
         if not has_searched and len(drafts) == 1:
-            # A single text is rarely a duplicate, so the search for duplicates is skipped. If it is one, a unique rule
-            # of the store refuses the commit, and the search follows.
+            # A single text is rarely a duplicate, so it is first committed without a search for duplicates. If it is
+            # one, the commit violates a unique rule of the store, and the search follows.
             with suppress(AlreadyExists):
                 return commit(Duplicates({}, ()))
             has_searched = True
         try:
             return commit(find_duplicates(deps.records, scope, drafts, now))
         except AlreadyExists as error:
-            # These unique rules fail if another writer was faster: the next attempt finds what that writer stored. Any
-            # other rule fails because of an id or a key that the caller chose.
+            # The rules named here are violated if another writer was faster; the next attempt finds what that writer
+            # stored. Any other rule is violated by an id or a key that the caller chose.
             if has_searched and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
                 raise _explain_taken(error, [draft for draft in drafts if draft.source_id is None]) from None
             raise TryAgain("another writer stored the same text, key or session") from error
@@ -136,7 +137,7 @@ def _explain_failure(scope: Scope, error: Exception) -> Exception:
 
 
 def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts without those that repeat an earlier one, with the same id, idempotency key and content.
+    """Merge drafts with the same id, idempotency key and content into the first of them, with the tags of all.
 
     Raise AlreadyExists if two different memories have the same id.
     """
@@ -191,8 +192,8 @@ def _make_operations(
     now: datetime,
     further: Sequence[Operation],
 ) -> list[Operation]:
-    # A store applies operations in order: hashes are free, and the rows that memories refer to exist, before the
-    # memories are added.
+    # A store applies operations in order: before the memories are added, their hashes must be released and the rows
+    # that they refer to must exist.
     operations = [*release_hashes(scope, plan.ended), *deps.scope_rows.make_missing_rows(scope, now), *further]
     drafts, known = plan.drafts, plan.known
     repeats: dict[str, list[Draft]] = defaultdict(list)
@@ -226,9 +227,9 @@ def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | 
 
 
 def _link_restated_facts(records: Records, scope: Scope, plan: WritePlan, now: datetime) -> list[Operation]:
-    """Return operations that link known facts to the messages that repeat them.
+    """Return operations that link stored facts to further messages that state them.
 
-    A fact with two sources stays when one of them is purged.
+    With the link, the fact stays when only one of its sources is purged.
     """
     links = {
         (plan.known[draft.memory.id], draft.source_id)
@@ -304,10 +305,10 @@ def _make_outbox_line(memory: Memory, draft: Draft) -> Outbox:
 def _reinforce(
     deps: WriteDeps, scope: Scope, plan: WritePlan, repeated: Sequence[Draft], memory_id: str, now: datetime
 ) -> list[Operation]:
-    """Return the operations for a repeated memory: count an access, add tags, raise importance and confidence."""
+    """Return the operations that count accesses to a repeated memory, add tags and raise importance and confidence."""
     key = (scope.organization, memory_id)
     stored = deps.records.get(Memory, scope.organization, [memory_id]).get(memory_id)
-    if stored is None:  # the memory that it repeats is in this batch, and is not stored yet
+    if stored is None:  # the repeated memory is added by this batch and is not stored yet
         return []
     operations: list[Operation] = [
         Increment(Memory, key, {"access_count": len(repeated)}, {"last_accessed": now}),
@@ -319,7 +320,7 @@ def _reinforce(
     if provenance != stored.provenance:
         changes["provenance"] = provenance
     is_replaced = any(old.id == memory_id for replacement in plan.replaced for old in replacement.olds)
-    # A replaced memory is patched with its version by the supersession. Another patch would make that version stale.
+    # The supersession of a replaced memory checks its version; a patch before it would make that version stale.
     if changes and not is_replaced:
         operations.append(Patch(Memory, key, {**changes, "updated_at": now}, version=stored.version))
     if deps.run_id is not None:
@@ -340,17 +341,19 @@ def _journal_reinforcement(
 
 
 def _note_repetition(stored: Memory, repeated: Sequence[Draft]) -> dict[str, Any]:
-    """Return the provenance of a repeated memory, which no longer depends on its first message alone.
+    """Return the provenance of a repeated memory, with the note that it has more than one source.
 
-    A repetition in another message of a session is noted by the id of that message, so that the memory is purged when
-    all of its messages are purged. A fact that a turn repeats is linked to the turn.
+    If messages repeat it, their ids are added, so that the memory is purged when all of its messages are purged. A
+    repetition from elsewhere sets "restated", so that the memory stays when its first source is purged.
     """
     repeating_message_ids = [draft.memory.message_id for draft in repeated if draft.memory.message_id is not None]
     if stored.message_id is not None and len(repeating_message_ids) == len(repeated):
-        others = [
-            name for name in dict.fromkeys((*stored.message_ids, *repeating_message_ids)) if name != stored.message_id
+        further_ids = [
+            message_id
+            for message_id in dict.fromkeys((*stored.message_ids, *repeating_message_ids))
+            if message_id != stored.message_id
         ]
-        return {**stored.provenance, "messages": others[-MAX_REPETITIONS:]} if others else stored.provenance
+        return {**stored.provenance, "messages": further_ids[-MAX_REPETITIONS:]} if further_ids else stored.provenance
     has_other_source = stored.message_id is not None or any(draft.source_id is None for draft in repeated)
     rests_on_message = stored.source_id is not None or stored.message_id is not None
     return {**stored.provenance, "restated": True} if has_other_source and rests_on_message else stored.provenance
@@ -360,16 +363,16 @@ def _read_stored(records: Records, scope: Scope, plan: WritePlan) -> list[Memory
     """Return the caller's memories as they are stored now; those just added are not read back."""
     known = plan.known
     added = {draft.memory.id: draft.memory for draft in plan.drafts if draft.memory.id not in known}
-    elsewhere = [memory_id for memory_id in set(known.values()) if memory_id not in added]
-    stored = records.get(Memory, scope.organization, elsewhere, deleted=True) if elsewhere else {}
+    other_ids = [memory_id for memory_id in set(known.values()) if memory_id not in added]
+    stored = records.get(Memory, scope.organization, other_ids, deleted=True) if other_ids else {}
     by_id = {**stored, **added}
-    own = (draft.memory.id for draft in plan.drafts if draft.source_id is None)
-    names = [known.get(name, name) for name in own]
-    missing = [name for name in names if name not in by_id]
-    if missing:
+    own_ids = (draft.memory.id for draft in plan.drafts if draft.source_id is None)
+    stored_ids = [known.get(memory_id, memory_id) for memory_id in own_ids]
+    missing_ids = [memory_id for memory_id in stored_ids if memory_id not in by_id]
+    if missing_ids:
         raise NotFound(
-            f"memory {missing[0]!r} was stored with this idempotency key and has been purged",
-            value=missing[0],
+            f"memory {missing_ids[0]!r} was stored with this idempotency key and has been purged",
+            value=missing_ids[0],
             remedy="use a new key",
         )
-    return [by_id[name] for name in names]
+    return [by_id[memory_id] for memory_id in stored_ids]

@@ -1,4 +1,4 @@
-"""Read what memories state: one statement in a memory, or several in a message, each stored as its own memory."""
+"""Read what memories state: at most one statement of a memory, or the facts in a message, which become memories."""
 
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
@@ -18,20 +18,23 @@ from everhold.text.dates import EARLIEST
 # The confidence of a fact that was read from a message; a rule may have misread it.
 CONFIDENCE = 0.8
 
-# Characters. A longer memory makes more than one statement.
+# In characters. A longer memory makes more than one statement.
 MAX_STATEMENT_LENGTH = 400
 
-# Characters. A longer message is a document, and reading it would delay the write.
+# In characters. A longer message is a document, and reading it would delay the write.
 MAX_MESSAGE_LENGTH = 20_000
 
-# The most words of a memory outside its statement. More words say something that would be lost with the statement.
-_WORDS_AROUND = 4
+# The maximum number of words of a memory outside its statement. More words say something else, which would be lost if
+# the memory were superseded.
+_MAX_WORDS_AROUND = 4
+# The maximum length of a value of the column `attribute`.
 _NAME_LENGTH = 255
+# The fields that a fact has from its message.
 _INHERITED = ("organization_id", "project_id", "user_id", "agent_id", "source_agent", "trust", "namespace")
 
 
 def read_drafts(drafts: Iterable[Draft], reading: ReadingOptions) -> list[Draft]:
-    """Return each draft with its statement, and after each message the drafts of its facts."""
+    """Return each draft with its statement; each message is followed by the drafts of its facts."""
     completed: list[Draft] = []
     for draft in drafts:
         if draft.memory.kind in REPEATABLE_KINDS:
@@ -50,7 +53,7 @@ def find_event_time(memory: Memory) -> datetime:
 
 
 def format_attribute(statement: Statement) -> str:
-    """Return the value of a memory's `attribute` column, by which rivals of a statement are found."""
+    """Return the value of the `attribute` column, by which memories that a statement may replace are found."""
     return f"{statement.subject}/{statement.attribute}"
 
 
@@ -61,11 +64,11 @@ def find_attribute(memory: Memory, zone: tzinfo) -> str | None:
 
 
 def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
-    """Return a memory's statement, if the memory says hardly anything else.
+    """Return the statement of a memory that makes only one and says hardly anything else, or None.
 
-    A memory that says more must not be superseded when a single statement of it is replaced.
+    A memory that says more must not be superseded when one of its statements is replaced.
     """
-    # What a memory of kind vault states would stand in its `attribute`, which is not encrypted.
+    # A vault memory is not read: its `attribute` is not encrypted and would reveal the statement.
     is_unread = memory.kind in REPEATABLE_KINDS or memory.kind == VAULT or memory.pattern is not None
     if is_unread or len(memory.text) > MAX_STATEMENT_LENGTH:
         return None
@@ -77,7 +80,7 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
         return None
     start, end = lasting[0].span
     around = f"{memory.text[:start]} {memory.text[end:]}".split()
-    return lasting[0] if len(around) <= _WORDS_AROUND else None
+    return lasting[0] if len(around) <= _MAX_WORDS_AROUND else None
 
 
 def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
@@ -85,7 +88,7 @@ def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
     if len(message.text) > MAX_MESSAGE_LENGTH:
         return []
     statements = read_statements(message.text, speaker=message.speaker, now=find_event_time(message), zone=zone)
-    # Reversed twice: of equal statements the first stays, and the order is that of the message.
+    # Reversed twice, so that the first of equal statements stays, in the order of the message.
     by_text = {
         (statement.kind, statement.text): statement
         for statement in reversed(statements)
@@ -123,7 +126,7 @@ def _make_fact(message: Memory, statement: Statement) -> Memory:
 
 
 def _find_owner(message: Memory) -> dict[str, Any]:
-    """Return the columns of a fact's owner: the session only if the message has neither a user nor an agent."""
+    """Return the columns of a fact's owner. It is the session only if the message has neither a user nor an agent."""
     if message.user_id is None and message.agent_id is None:
         return {"session_id": message.session_id, "reach": message.reach}
     if message.reach != "session":
@@ -132,13 +135,13 @@ def _find_owner(message: Memory) -> dict[str, Any]:
 
 
 def _make_content(statement: Statement) -> dict[str, Any]:
-    """Return the parts of a statement, which cannot always be read again from its sentence."""
+    """Return the parts of a statement to store, because they cannot always be read again from its sentence."""
     names = ("text", "subject", "attribute", "value", "exclusive", "negated")
     return {name: getattr(statement, name) for name in names}
 
 
 def is_extracted(memory: Memory) -> bool:
-    """Return whether a memory was read from a message and its content has the parts of its statement."""
+    """Return whether a memory was extracted from a message and its content has the parts of its statement."""
     return "span" in memory.provenance and all(
         isinstance(memory.content.get(name), str) for name in ("text", "subject", "attribute", "value")
     )

@@ -1,7 +1,7 @@
-"""Write reflections: what came up on several days, in the words of the memories and messages that say it.
+"""Write reflections: memories about what came up on several days, which quote the memories and messages that say it.
 
 A reflection quotes its sources and names them: memories by `derived_from` relationships, messages in its provenance. It
-is purged with any of them (`remember/erasure.py`) and withdrawn when too few of them are left.
+is purged when one of them is purged (`remember/erasure.py`) and withdrawn when too few of them are left.
 """
 
 import hashlib
@@ -29,10 +29,11 @@ from everhold.schema.operations import Hide, Op, Operation, Put, Where
 from everhold.text.date_words import TRIGGERS
 from everhold.text.terms import extract_terms
 
-# On fewer days, something may have come up by chance.
+# Something that came up on fewer days may have done so by chance.
 MIN_DAYS = 3
 
-# A name in more than this share of what an owner said is no pattern. A few memories say nothing about shares.
+# A name in more than this share of an owner's evidence is no pattern. The share is not checked if there are fewer than
+# _FEW items, because it then says nothing.
 _MAX_SHARE, _FEW = 0.5, 12
 _MAX_SOURCES = 12
 _MAX_QUOTES = 3
@@ -43,7 +44,7 @@ _DIGEST_BYTES = 16
 
 
 class Pattern(NamedTuple):
-    """Something that came up on several days. `key` identifies it, `label` says what it is."""
+    """Something that came up on several days. `key` identifies it, and `label` is its name in the reflection."""
 
     place: Place
     key: str
@@ -56,7 +57,7 @@ class Pattern(NamedTuple):
 
 
 class ReflectionPlan(NamedTuple):
-    """The reflections to write, each with those that it replaces, and those to withdraw without another."""
+    """The reflections to write, each with those that it replaces, and those to withdraw without replacement."""
 
     fresh: tuple[tuple[Memory, Pattern, tuple[Memory, ...]], ...]
     stale: tuple[Memory, ...]
@@ -66,7 +67,7 @@ class ReflectionPlan(NamedTuple):
 
 
 def find_patterns(evidence: Sequence[Evidence]) -> list[Pattern]:
-    """Return what came up on several days, that of most days first."""
+    """Return the patterns in the evidence, those of most days first."""
     groups: dict[tuple[Place, str], list[Evidence]] = defaultdict(list)
     for item in evidence:
         for key in _list_keys(item):
@@ -76,8 +77,8 @@ def find_patterns(evidence: Sequence[Evidence]) -> list[Pattern]:
         distinct = _drop_repeats(items)
         if len({item.day for item in distinct}) >= MIN_DAYS and not _is_everywhere(key, distinct, len(evidence)):
             by_sources[place, tuple(sorted(item.id for item in distinct))].append((key, distinct))
-    # "Anna" and "Berg" that are always said together are one name.
-    patterns = [_make_pattern(place, found) for (place, _), found in by_sources.items()]
+    # Keys with the same sources are one pattern: "Anna" and "Berg" that are always said together are one name.
+    patterns = [_make_pattern(place, keyed_items) for (place, _), keyed_items in by_sources.items()]
     return sorted(patterns, key=lambda pattern: (-len(pattern.days), pattern.key))
 
 
@@ -92,7 +93,7 @@ def _list_keys(item: Evidence) -> Iterator[str]:
 
 
 def _drop_repeats(items: Iterable[Evidence]) -> list[Evidence]:
-    """Return the items without those that say the same on the same day, as a message and the fact in it."""
+    """Return the first of the items with the same text and day, such as a message and the fact read from it."""
     return list({(item.day, item.text): item for item in reversed(list(items))}.values())[::-1]
 
 
@@ -100,12 +101,12 @@ def _is_everywhere(key: str, items: Sequence[Evidence], total: int) -> bool:
     return key.startswith("name:") and total >= _FEW and len(items) > total * _MAX_SHARE
 
 
-def _make_pattern(place: Place, found: Sequence[tuple[str, list[Evidence]]]) -> Pattern:
-    evidence = found[0][1]
-    keys = sorted(key for key, _ in found)
-    named = {key.partition(":")[2] for key in keys if key.startswith("name:")}
-    if named:
-        label = " ".join(name for key, name in evidence[0].names.items() if key in named)
+def _make_pattern(place: Place, keyed_items: Sequence[tuple[str, list[Evidence]]]) -> Pattern:
+    evidence = keyed_items[0][1]
+    keys = sorted(key for key, _ in keyed_items)
+    name_keys = {key.partition(":")[2] for key in keys if key.startswith("name:")}
+    if name_keys:
+        label = " ".join(name for key, name in evidence[0].names.items() if key in name_keys)
     elif keys[0].startswith("attribute:"):
         label = keys[0].partition(":")[2].replace("/", " ").replace("_", " ")
     else:
@@ -119,23 +120,23 @@ def _make_pattern(place: Place, found: Sequence[tuple[str, list[Evidence]]]) -> 
 def plan_reflections(
     records: Records, owner: Owner, evidence: Sequence[Evidence], now: datetime, text_bytes: int
 ) -> ReflectionPlan:
-    """Return which reflections to write and to withdraw. What a person forgot or undid is not written again."""
+    """Return the reflections to write and to withdraw. One that a person forgot or undid is not written again."""
     where = [*owner.conditions, Where("kind", Op.EQ, REFLECTION), Where("provenance.pattern", Op.NE, None)]
     stored = records.scan(Memory, owner.organization, where, deleted=True)
-    live = {memory.id: memory for memory in stored if not memory.is_deleted}
-    refused = _find_refused(records, owner, stored)
-    undone = find_undone_ids(records, owner.organization, "remember")
-    fresh, needed = [], set()
+    visible = {memory.id: memory for memory in stored if not memory.is_deleted}
+    refused_patterns = _find_refused(records, owner, stored)
+    undone_ids = find_undone_ids(records, owner.organization, "remember")
+    planned, needed_ids = [], set()
     for pattern in find_patterns(evidence):
         reflection = _draft_reflection(owner, pattern, now, text_bytes)
-        needed.add(reflection.id)
-        is_refused = (pattern.place, pattern.key) in refused or reflection.id in undone
-        if reflection.id not in live and not is_refused:
-            earlier = tuple(memory for memory in live.values() if _identify(memory) == (pattern.place, pattern.key))
-            needed.update(memory.id for memory in earlier)
-            fresh.append((reflection, pattern, earlier))
-    stale = [memory for memory in live.values() if memory.id not in needed]
-    return ReflectionPlan(tuple(fresh[:_MAX_REFLECTIONS]), tuple(stale))
+        needed_ids.add(reflection.id)
+        is_refused = (pattern.place, pattern.key) in refused_patterns or reflection.id in undone_ids
+        if reflection.id not in visible and not is_refused:
+            earlier = tuple(memory for memory in visible.values() if _identify(memory) == (pattern.place, pattern.key))
+            needed_ids.update(memory.id for memory in earlier)
+            planned.append((reflection, pattern, earlier))
+    stale = [memory for memory in visible.values() if memory.id not in needed_ids]
+    return ReflectionPlan(tuple(planned[:_MAX_REFLECTIONS]), tuple(stale))
 
 
 def _identify(memory: Memory) -> tuple[Place, str]:
@@ -144,12 +145,14 @@ def _identify(memory: Memory) -> tuple[Place, str]:
 
 
 def _find_refused(records: Records, owner: Owner, stored: Iterable[Memory]) -> set[tuple[Place, str]]:
-    """Return the patterns whose reflection was forgotten, not by maintenance but by a person."""
+    """Return the patterns whose reflection was forgotten by a person, not withdrawn by maintenance."""
     where = [*owner.conditions, Where("kind", Op.EQ, "forget"), Where("run_id", Op.NE, None)]
-    withdrawn = {
+    withdrawn_deletion_ids = {
         before.get("deletion_id") for (before,) in records.columns(Change, owner.organization, ("before",), where)
     }
-    return {_identify(memory) for memory in stored if memory.is_deleted and memory.deletion_id not in withdrawn}
+    return {
+        _identify(memory) for memory in stored if memory.is_deleted and memory.deletion_id not in withdrawn_deletion_ids
+    }
 
 
 def _draft_reflection(owner: Owner, pattern: Pattern, now: datetime, text_bytes: int) -> Memory:
@@ -166,7 +169,8 @@ def _draft_reflection(owner: Owner, pattern: Pattern, now: datetime, text_bytes:
         [str(owner), str(pattern.place), pattern.key, *(part for item in sources for part in (item.id, item.text))]
     )
     fields = {
-        # The same sources always make the same id: a repeated run changes nothing, and an undone one is recognised.
+        # The same sources always make the same id, so that a repeated run changes nothing and recognises an undone
+        # reflection.
         "id": f"mem_{hashlib.blake2b(identity.encode(), digest_size=_DIGEST_BYTES).hexdigest()}",
         "kind": REFLECTION,
         "namespace": REFLECTIONS,
@@ -188,10 +192,10 @@ def _write_text(pattern: Pattern) -> str:
 
 
 def _choose_spread(items: Sequence[Evidence], count: int) -> list[Evidence]:
-    """Return at most `count` items from the first to the last, evenly spread over them."""
+    """Return at most `count` of the items, evenly spread from the first to the last."""
     if len(items) <= count:
         return list(items)
-    return [items[round(place * (len(items) - 1) / (count - 1))] for place in range(count)]
+    return [items[round(index * (len(items) - 1) / (count - 1))] for index in range(count)]
 
 
 def _cut(text: str) -> str:
@@ -209,7 +213,10 @@ def _show(day: date) -> str:
 def write_reflection(
     deps: WriteDeps, owner: Owner, reflection: Memory, pattern: Pattern, earlier: Sequence[Memory]
 ) -> None:
-    """Store a reflection, linked to its sources, in place of earlier ones. BrokenReference if a source was purged."""
+    """Store a reflection with links to its sources, and hide the earlier ones that it replaces.
+
+    Raise BrokenReference if a source was purged.
+    """
     scope, now = _make_scope(owner, pattern.place), reflection.created_at
     draft = make_draft(scope, reflection.text, now, deps.text_bytes)._replace(memory=reflection)
     links = [
@@ -223,7 +230,7 @@ def write_reflection(
 
 
 def withdraw(deps: WriteDeps, owner: Owner, memories: Sequence[Memory]) -> None:
-    """Hide reflections whose sources are gone."""
+    """Hide reflections of patterns that the evidence no longer shows."""
     if memories:
         deps.records.commit(_make_withdrawal(deps, owner, memories))
 

@@ -22,7 +22,7 @@ from everhold.schema.operations import Delete, Ensure, Op, Operation, Put, Where
 
 @dataclass(frozen=True)
 class Related:
-    """A memory that was reached from another: by which relationship, and after how many steps."""
+    """A memory that was reached from another, the last relationship on the way, and the number of steps."""
 
     memory: Memory
     relationship: Relationship
@@ -32,7 +32,7 @@ class Related:
 def relate(
     deps: WriteDeps, scope: Scope, source: str, target: str, relationship_type: str, metadata: Mapping[str, Any]
 ) -> Relationship:
-    """Return the relationship of two memories of the scope; add it if it does not exist."""
+    """Return the relationship of this type between two memories of the scope; add it if it does not exist."""
     first, second = require_memory(deps.records, scope, source), require_memory(deps.records, scope, target)
     if first.id == second.id:
         raise InvalidInput(f"memory {first.id} cannot be related to itself", remedy="name two memories")
@@ -59,18 +59,20 @@ def relate(
 def relations(
     records: Records, scope: Scope, name: str, *, depth: int = 1, relationship_type: str | None = None
 ) -> list[Related]:
-    """Return the memories that relationships lead to from a memory, nearest first, without leaving the scope."""
+    """Return the memories of the scope within `depth` relationships of a memory, nearest first."""
     start = require_memory(records, scope, name)
-    seen, frontier, reached = {start.id}, [start.id], []
+    seen_ids, frontier, reached = {start.id}, [start.id], []
     for step in range(1, depth + 1):
-        links = _links(records, scope, frontier, relationship_type)
-        ends = {link.id: _find_other_end(link, frontier) for link in links}
-        memories = records.get(Memory, scope.organization, [end for end in set(ends.values()) if end not in seen])
+        links = _read_links(records, scope, frontier, relationship_type)
+        other_ends = {link.id: _find_other_end(link, frontier) for link in links}
+        memories = records.get(
+            Memory, scope.organization, [end for end in set(other_ends.values()) if end not in seen_ids]
+        )
         frontier = []
         for link in links:
-            memory = memories.get(ends[link.id])
-            if memory is not None and memory.id not in seen and scope.can_read(memory):
-                seen.add(memory.id)
+            memory = memories.get(other_ends[link.id])
+            if memory is not None and memory.id not in seen_ids and scope.can_read(memory):
+                seen_ids.add(memory.id)
                 frontier.append(memory.id)
                 reached.append(Related(memory, link, step))
         if not frontier:
@@ -78,13 +80,15 @@ def relations(
     return reached
 
 
-def _links(records: Records, scope: Scope, ids: Sequence[str], relationship_type: str | None) -> list[Relationship]:
-    kind = [Where("relationship_type", Op.EQ, relationship_type)] if relationship_type else []
+def _read_links(
+    records: Records, scope: Scope, memory_ids: Sequence[str], relationship_type: str | None
+) -> list[Relationship]:
+    of_type = [Where("relationship_type", Op.EQ, relationship_type)] if relationship_type else []
     links_by_id = {}
     for column in ("source_memory_id", "target_memory_id"):
-        for link in records.scan(Relationship, scope.organization, [Where(column, Op.IN, list(ids)), *kind]):
+        for link in records.scan(Relationship, scope.organization, [Where(column, Op.IN, list(memory_ids)), *of_type]):
             links_by_id[link.id] = link
-    # Sorted by id, which is the order of creation: the path to a memory must not depend on the store's order of rows.
+    # Sorted by id, which is the order of creation, so that the path to a memory is the same on every store.
     return [links_by_id[link_id] for link_id in sorted(links_by_id)]
 
 
@@ -93,14 +97,14 @@ def _find_other_end(link: Relationship, ids: Sequence[str]) -> str:
 
 
 def tag(deps: WriteDeps, scope: Scope, name: str, tags: Iterable[str]) -> None:
-    """Add tags to a memory; a tag that it has already stays as it is."""
+    """Add tags to a memory; tags that it already has are ignored."""
     memory = require_memory(deps.records, scope, name)
     now = clock.now()
     _commit_tags(deps, scope, memory, [Ensure(make_tag(memory, word.strip(), now)) for word in tags], now)
 
 
 def untag(deps: WriteDeps, scope: Scope, name: str, tags: Iterable[str]) -> None:
-    """Remove tags from a memory; a tag that it does not have is ignored."""
+    """Remove tags from a memory; tags that it does not have are ignored."""
     memory = require_memory(deps.records, scope, name)
     keys = [(scope.organization, memory.id, word.strip()) for word in tags]
     _commit_tags(deps, scope, memory, [Delete(Tag, key) for key in keys], clock.now())

@@ -20,22 +20,23 @@ from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms, fold
 
-# How many letters at the end of a stem its word may spell differently, and the fewest letters of a probe.
+# A probe is a stem without its last letters, which may differ from the word in a text. This is how many it leaves off,
+# and how many letters it has at least.
 _ENDING, _MIN_PROBE_LETTERS = 2, 3
 
-
+# The columns in which a memory and the one that it replaces must agree.
 _SHARED_BY_RIVALS = ("user_id", "project_id", "agent_id", "namespace")
 
 
 class Rival(NamedTuple):
-    """A current memory and its statement."""
+    """A current memory that a new one may replace, and its statement."""
 
     memory: Memory
     statement: Statement
 
 
 class Replacement(NamedTuple):
-    """Memories that another one, the successor, supersedes, and the attribute that they share."""
+    """The memories that a successor supersedes, and the attribute of its statement."""
 
     olds: tuple[Memory, ...]
     successor: Memory
@@ -45,9 +46,9 @@ class Replacement(NamedTuple):
 class WritePlan(NamedTuple):
     """What a write does with its drafts.
 
-    `drafts` are stored as they are here. `known` maps a draft to the memory that already says it. `retries` are the
-    drafts that must change nothing. `ended` are memories whose text may be stored again. `replaced` are the memories
-    that the write supersedes.
+    `drafts` have the values to store. `known` maps a draft's id to the id of the memory with the same content. `ended`
+    are the ids of memories whose text may be stored again. `replaced` are the memories that the write supersedes.
+    `retries` are the ids of the drafts that must change nothing.
     """
 
     drafts: list[Draft]
@@ -66,23 +67,23 @@ def plan_write(
     now: datetime,
 ) -> WritePlan:
     """Return the plan of a write; each draft may replace stored memories and earlier drafts."""
-    # The facts of a message that is stored already were stored with it.
-    kept = [draft for draft in drafts if draft.source_id not in duplicates.known]
-    stating = [draft for draft in kept if draft.statement is not None]
+    # If a message is stored already, its facts were stored with it.
+    unstored_drafts = [draft for draft in drafts if draft.source_id not in duplicates.known]
+    stating = [draft for draft in unstored_drafts if draft.statement is not None]
     if not reading.resolve or not stating:
-        return WritePlan(kept, duplicates.known, duplicates.ended, retries=duplicates.retries)
-    planner = _Planner(kept, duplicates, _find_rivals(records, scope, stating, reading.zone, now), now)
+        return WritePlan(unstored_drafts, duplicates.known, duplicates.ended, retries=duplicates.retries)
+    planner = _Planner(unstored_drafts, duplicates, _find_rivals(records, scope, stating, reading.zone, now), now)
     for draft in stating:
         planner.add_draft(draft)
     return planner.make_plan()
 
 
 class _Planner:
-    """Plans a write draft by draft, in their order."""
+    """Plans a write, one draft after the other."""
 
     def __init__(self, drafts: Sequence[Draft], duplicates: Duplicates, rivals: Iterable[Rival], now: datetime) -> None:
         self._drafts, self._now = drafts, now
-        # A retry with the caller's own id has the id of the stored memory, so it is not new.
+        # A retry with an id from the caller has the same id as the stored memory, and is not new.
         self._fresh = {draft.memory.id for draft in drafts if duplicates.known.get(draft.memory.id) != draft.memory.id}
         self._known, self._ended = dict(duplicates.known), list(duplicates.ended)
         self._rivals: dict[tuple[str | None, str, str], dict[str, Rival]] = defaultdict(dict)
@@ -100,7 +101,7 @@ class _Planner:
         self._rivals[_find_rival_group(rival.memory, format_attribute(rival.statement))][rival.memory.id] = rival
 
     def add_draft(self, draft: Draft) -> None:
-        """Add a draft: it replaces the rivals that it contradicts, or becomes history if a rival is later."""
+        """Add a draft. It replaces the rivals that it contradicts, or becomes history if one of them is later."""
         statement, memory = draft.statement, draft.memory
         if statement is None or self._is_known(memory.id):
             return
@@ -110,19 +111,21 @@ class _Planner:
                 for name in list_ended_attributes(statement)
                 for rival in self._rivals[_find_rival_group(memory, name)].values()
             ]
-            contested = [rival for rival in rivals if is_contradicted(rival.statement, statement)]
-            later = [end for rival in contested if (end := find_later_start(rival, memory, statement)) is not None]
-            if later:
-                self._make_history(memory, min(later))
+            contradicted = [rival for rival in rivals if is_contradicted(rival.statement, statement)]
+            later_starts = [
+                start for rival in contradicted if (start := find_later_start(rival, memory, statement)) is not None
+            ]
+            if later_starts:
+                self._make_history(memory, min(later_starts))
                 return
-            if contested:
-                self._replace([rival.memory for rival in contested], memory, statement)
+            if contradicted:
+                self._replace([rival.memory for rival in contradicted], memory, statement)
         self._add(Rival(memory, statement))
 
     def _is_known(self, memory_id: str) -> bool:
-        """Return whether a current memory says the same; the text of a memory that this write replaced is new."""
+        """Return whether a current memory has the same content. Memories that this write replaces do not count."""
         duplicate_id = self._known.get(memory_id)
-        if memory_id in self._retries:  # it was stored once, so it changes nothing now
+        if memory_id in self._retries:  # it was stored by an earlier call, so it changes nothing now
             return True
         while duplicate_id in self._again:
             duplicate_id = self._known[memory_id] = self._again[duplicate_id]
@@ -138,14 +141,14 @@ class _Planner:
         return False
 
     def _count_version(self, old_id: str) -> None:
-        """Increase the expected version of a replaced memory, which releasing its hash patches before it is ended."""
+        """Increase the expected version of a replaced memory, because releasing its hash increases the version."""
         successor_id = self._gone[old_id]
         replacement = self._replaced[successor_id]
         olds = tuple(old.evolve(version=old.version + 1) if old.id == old_id else old for old in replacement.olds)
         self._replaced[successor_id] = replacement._replace(olds=olds)
 
     def _make_history(self, memory: Memory, end: datetime) -> None:
-        """End a draft about an earlier time where the rival that came after it begins."""
+        """End the validity of a draft about an earlier time at the time when the later rival begins."""
         if memory.valid_to is None or memory.valid_to > end:
             self._changes[memory.id]["valid_to"] = max(end, memory.valid_from or end)
 
@@ -170,20 +173,20 @@ class _Planner:
 
 
 def find_start(successor: Memory) -> datetime:
-    """Return when a memory begins to replace others, if its `valid_from` does not say it."""
+    """Return the time from which a memory without a `valid_from` replaces others."""
     return successor.occurred_at or successor.created_at
 
 
 def _find_rival_group(memory: Memory, attribute: str) -> tuple[str | None, str, str]:
-    """Return the key that memories share which may replace each other."""
-    # The other dimensions need not be in the key: all drafts of a write and the memories read for them share them.
+    """Return the key that two memories must share if one is to replace the other."""
+    # The other dimensions are not in the key, because all drafts of a write and the memories read for them share them.
     return find_rival_session(memory), memory.namespace, attribute
 
 
 def find_rival_session(memory: Memory) -> str | None:
-    """Return the session that rivals of a memory must share; None if rivals may be of any session.
+    """Return the session that the rivals of a memory must have, or None if they may be of any session.
 
-    What a user says in one session replaces what the same user said in another, except for short-term notes.
+    A user's statement in one session replaces the same user's statement in another, except for short-term notes.
     """
     return memory.session_id if _is_session_bound(memory) else None
 
@@ -194,27 +197,28 @@ def _is_session_bound(memory: Memory) -> bool:
 
 
 def list_ended_attributes(statement: Statement) -> list[str]:
+    """Return the values of the `attribute` column whose memories a statement may end."""
     attributes = (statement.attribute, *ENDED_BY.get(statement.attribute, ()))
     return [f"{statement.subject}/{attribute}" for attribute in attributes]
 
 
 def is_contradicted(old: Statement, new: Statement) -> bool:
-    """Return whether both statements cannot be true at once, regardless of the times that they name."""
+    """Return whether the statements cannot both be true, regardless of the times that they name."""
     return compare_statements(replace(old, valid_from=None), replace(new, valid_from=None)) == "replaces"
 
 
 def find_later_start(old: Rival, memory: Memory, statement: Statement) -> datetime | None:
-    """Return when the stored memory begins, if that is after the time of the new one, which then is history."""
-    since_old = old.memory.valid_from or old.statement.valid_from
-    since_new = memory.valid_from or statement.valid_from
-    if since_old and since_new:
-        return since_old if since_old > since_new else None
-    starts = (since_old, find_event_time(old.memory))
+    """Return when a stored memory begins, if that is after the time of the new memory; otherwise None."""
+    old_start = old.memory.valid_from or old.statement.valid_from
+    successor_start = memory.valid_from or statement.valid_from
+    if old_start and successor_start:
+        return old_start if old_start > successor_start else None
+    starts = (old_start, find_event_time(old.memory))
     return min((start for start in starts if start and start > find_event_time(memory)), default=None)
 
 
 def _find_rivals(records: Records, scope: Scope, drafts: Sequence[Draft], zone: tzinfo, now: datetime) -> list[Rival]:
-    """Return the current memories that the drafts may replace: with the same owner, about the same attributes."""
+    """Return the current memories of the same owner about the same attributes, which the drafts may replace."""
     by_group: dict[tuple[str | None, str], list[tuple[Memory, Statement]]] = defaultdict(list)
     for draft in drafts:
         if draft.statement is not None and draft.statement.attribute not in ONE_TIME:
@@ -224,8 +228,8 @@ def _find_rivals(records: Records, scope: Scope, drafts: Sequence[Draft], zone: 
         candidate_ids += _find_candidate_ids(records, scope, stating)
     memories = records.get(Memory, scope.organization, candidate_ids).values() if candidate_ids else ()
     # Sorted by id below, so that the plan does not depend on the store's order of rows.
-    standing = [memory for memory in memories if memory.attribute is not None and not has_ended(memory, now)]
-    parsed = ((memory, load_statement(memory, zone)) for memory in sorted(standing, key=lambda memory: memory.id))
+    current = [memory for memory in memories if memory.attribute is not None and not has_ended(memory, now)]
+    parsed = ((memory, load_statement(memory, zone)) for memory in sorted(current, key=lambda memory: memory.id))
     return [
         Rival(memory, statement)
         for memory, statement in parsed
@@ -251,8 +255,8 @@ def _find_candidate_ids(records: Records, scope: Scope, stating: Sequence[tuple[
 
 
 def _make_probes(statement: Statement) -> tuple[str, ...]:
-    """Return beginnings of words that a text must mostly contain to be replaced; none if any text may be."""
-    # They dismiss rows by their text alone, before whole memories are loaded and parsed.
+    """Return word beginnings, most of which a text must contain to be replaced; none if any text may be replaced."""
+    # The probes exclude rows by their text alone, before whole memories are loaded and parsed.
     words = () if statement.exclusive else extract_terms(statement.value.partition(",")[0])
     return tuple(word[: max(_MIN_PROBE_LETTERS, len(word) - _ENDING)] for word in words)
 

@@ -1,4 +1,4 @@
-"""Change a memory and keep what it was: revise it, or supersede it with another."""
+"""Change a memory and keep its earlier values: revise it, or supersede it with another memory."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -24,11 +24,11 @@ from everhold.remember.versions import report_current_version, require_version
 from everhold.schema.catalog import get_key
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
-# Fields whose values are part of chunks: a change of them needs new chunks.
+# Fields that chunks are made from: if one changes, the memory needs new chunks.
 _SEARCHED = ("text", "aliases", "namespace")
 
-# Fields that a memory's statement is read from: a change of them may change its attribute.
-_READ = ("text", "kind", "speaker", "occurred_at")
+# Fields that a memory's statement is read from: if one changes, its attribute may change.
+_STATEMENT_FIELDS = ("text", "kind", "speaker", "occurred_at")
 
 _CHANGEABLE = (*REVISABLE, "priority")
 
@@ -66,7 +66,7 @@ def revise(
         revised = validate_row(Memory, {**revised.__dict__, "hash": content_hash})
     stamps = {"version": memory.version + 1, "last_updated_by_id": scope.actor}
     revised = validate_row(Memory, {**revised.__dict__, **stamps})
-    if any(name in differing for name in _READ):
+    if any(name in differing for name in _STATEMENT_FIELDS):
         attribute = find_attribute(revised, deps.reading.zone)
         revised = validate_row(Memory, {**revised.__dict__, "attribute": attribute})
     before, after = {"revision": memory.revision}, {"revision": revised.revision}
@@ -93,12 +93,12 @@ def make_revision_operations(
     vectors: CallerVectors = NO_VECTORS,
     earlier: Sequence[Chunk] = (),
 ) -> list[Operation]:
-    """Return the operations that store the old values as a revision and the new ones in the memory.
+    """Return the operations that store the old values as a revision and the new values in the memory.
 
-    They also replace the chunks if a searched field has changed. `earlier` are the chunks of an earlier revision that
-    had the text of the revised memory.
+    They also replace the chunks if a searched field has changed. `earlier` are the chunks of an earlier revision with
+    the same text as the revised memory, whose vectors can be used again.
     """
-    kept = Revision.model_validate(
+    revision = Revision.model_validate(
         {
             "id": clock.make_id("rev"),
             "organization_id": memory.organization_id,
@@ -117,39 +117,39 @@ def make_revision_operations(
     fields = (*REVISABLE, *DERIVED, "hash", "updated_at", "revision", "last_updated_by_id")
     changed = {name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]}
     patch = Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version)
-    operations: list[Operation] = [patch, Put(kept)]
-    is_other_secrecy = _has_other_secrecy(deps, memory, revised)
-    if vectors or earlier or is_other_secrecy or any(name in changed for name in _SEARCHED):
-        current = read_current_chunks(deps, memory)
-        if not earlier and not is_other_secrecy and "text" not in changed:
-            earlier = current
-        # Closed and not deleted: a recall of the past finds a memory by what it said then.
-        operations += [Patch(Chunk, get_key(chunk), {"known_to": now}) for chunk in current]
+    operations: list[Operation] = [patch, Put(revision)]
+    changes_encryption = _changes_encryption(deps, memory, revised)
+    if vectors or earlier or changes_encryption or any(name in changed for name in _SEARCHED):
+        current_chunks = read_current_chunks(deps, memory)
+        if not earlier and not changes_encryption and "text" not in changed:
+            earlier = current_chunks
+        # The chunks are closed and not deleted, so that a recall of the past finds the memory by its text at that time.
+        operations += [Patch(Chunk, get_key(chunk), {"known_to": now}) for chunk in current_chunks]
         operations += map(Put, rewrite_chunks(revised, earlier, deps.chunking, vectors))
     return operations
 
 
-def _has_other_secrecy(deps: WriteDeps, memory: Memory, revised: Memory) -> bool:
-    """Return whether a text becomes encrypted, or is no longer: it is then found by other words."""
+def _changes_encryption(deps: WriteDeps, memory: Memory, revised: Memory) -> bool:
+    """Return whether a revision encrypts or decrypts the text, which then needs other chunks."""
     return deps.chunking.hides_text(memory) != deps.chunking.hides_text(revised)
 
 
 def _find_known_from(deps: WriteDeps, memory: Memory) -> datetime:
-    """Return since when a memory has its current values."""
-    # Not its `updated_at`: superseding and reinforcing change that without a revision.
+    """Return the time since which a memory has had its current values."""
+    # `updated_at` does not tell: superseding and reinforcing change it without a revision.
     where = [
         Where("owner_kind", Op.EQ, "memory"),
         Where("owner_id", Op.EQ, memory.id),
         Where("revision", Op.EQ, memory.revision - 1),
     ]
-    before = deps.records.scan(Revision, memory.organization_id, where, limit=1) if memory.revision else []
-    return before[0].known_to if before else memory.created_at
+    previous = deps.records.scan(Revision, memory.organization_id, where, limit=1) if memory.revision else []
+    return previous[0].known_to if previous else memory.created_at
 
 
 def supersede(
     deps: WriteDeps, scope: Scope, name: str, fields: Mapping[str, Any], expected_version: int | None = None
 ) -> Memory:
-    """Store a memory that supersedes another, and return it; the old one is kept and ends when the new one begins."""
+    """Store a memory that supersedes another and return it. The old memory stays, and its validity ends now."""
     old = require_memory(deps.records, scope, name)
     draft, now = _draft_successor(deps, scope, old, fields)
     known, ended, retries = find_duplicates(deps.records, scope, [draft], now)
@@ -162,8 +162,8 @@ def supersede(
         else require_memory(deps.records, scope, duplicate_id, deleted=draft.memory.id in retries)
     )
     if old.superseded_by == successor.id or successor.is_deleted:
-        return successor  # a retry, even if the successor was changed or forgotten since
-    # Checked after the retry: the first call has changed the version, and a retry must still succeed.
+        return successor  # a retry, even if the successor has been changed or forgotten since
+    # Checked only now: the first call has changed the version, and a retry of it must still succeed.
     require_version(old, expected_version)
     operations = [*release_hashes(scope, ended), *deps.scope_rows.make_missing_rows(scope, now)]
     if duplicate_id is None:
@@ -187,8 +187,8 @@ def supersede(
 def _draft_successor(deps: WriteDeps, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
     """Return the draft of a memory that supersedes another, and the time of the change."""
     now = clock.make_later_time(old.updated_at)
-    own = {"kind": old.kind, "namespace": old.namespace, **fields}
-    draft = make_draft(scope, own, now, deps.text_bytes)
+    successor_fields = {"kind": old.kind, "namespace": old.namespace, **fields}
+    draft = make_draft(scope, successor_fields, now, deps.text_bytes)
     draft.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
     if draft.memory.hash is not None:
         draft.memory.__dict__["hash"] = compute_content_hash(
@@ -202,7 +202,7 @@ _DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "reach")
 
 
 def read_current_chunks(deps: WriteDeps, memory: Memory) -> list[Chunk]:
-    """Return the chunks by which a memory is found now, of every model."""
+    """Return the current chunks of a memory, of every model."""
     where = [
         Where("owner_id", Op.EQ, memory.id),
         Where("owner_kind", Op.EQ, "memory"),
@@ -212,8 +212,8 @@ def read_current_chunks(deps: WriteDeps, memory: Memory) -> list[Chunk]:
 
 
 def read_chunks_at(deps: WriteDeps, memory: Memory, revision: Revision) -> list[Chunk]:
-    """Return the chunks that a memory had when an earlier revision ended; none if it has the same ones now."""
-    # A revision that leaves the searched fields as they are keeps the chunks, so they may be older than the revision.
+    """Return the closed chunks that a memory had when an earlier revision ended; none if these are still current."""
+    # A revision that changes no searched field keeps the chunks, so the chunks may be older than the revision.
     where = [
         Where("owner_id", Op.EQ, memory.id),
         Where("owner_kind", Op.EQ, "memory"),
@@ -224,7 +224,7 @@ def read_chunks_at(deps: WriteDeps, memory: Memory, revision: Revision) -> list[
 
 
 def take_snapshot(memory: Memory) -> dict[str, Any]:
-    """Return the values of a memory that can be revised, as JSON from which they can be restored."""
+    """Return the revisable and derived values of a memory as JSON, from which they can be restored."""
     return memory.model_dump(mode="json", include={*REVISABLE, *DERIVED})
 
 

@@ -12,13 +12,14 @@ from everhold.remember.evidence import Evidence
 from everhold.remember.owners import Owner, find_related_pairs, find_undone_pairs
 from everhold.remember.relate import relate
 
-# A name that more memories have says little about each of them.
+# A name that more memories share says little about each of them.
 _MAX_SHARING = 8
-_MAX_RELATIONS = 5  # of one memory
+# The maximum number of relationships of one memory up to which maintenance adds another.
+_MAX_RELATIONS = 5
 
 
 class SharedName(NamedTuple):
-    """Two memories and the names that both have."""
+    """The ids of two memories and the names that occur in both."""
 
     first: str
     second: str
@@ -26,11 +27,11 @@ class SharedName(NamedTuple):
 
 
 def find_shared_names(records: Records, owner: Owner, evidence: Sequence[Evidence]) -> list[SharedName]:
-    """Return the pairs of memories with a rare name in common that are not related yet."""
+    """Return the pairs of memories that share a rare name and are not related yet."""
     shared = list(_pair_memories(evidence))
-    known = find_related_pairs(records, owner.organization, {name for pair in shared for name in pair[:2]})
+    known = find_related_pairs(records, owner.organization, {memory_id for pair in shared for memory_id in pair[:2]})
     known |= find_undone_pairs(records, owner, "relate")
-    counts: Counter[str] = Counter(name for pair in known for name in pair)
+    counts: Counter[str] = Counter(memory_id for pair in known for memory_id in pair)
     chosen: list[SharedName] = []
     for pair in sorted(shared, key=lambda pair: (-len(pair.names), pair.first, pair.second)):
         is_known = frozenset((pair.first, pair.second)) in known
@@ -41,12 +42,12 @@ def find_shared_names(records: Records, owner: Owner, evidence: Sequence[Evidenc
 
 
 def _pair_memories(evidence: Sequence[Evidence]) -> Iterator[SharedName]:
-    naming: dict[tuple[object, str], list[Evidence]] = defaultdict(list)
+    by_name: dict[tuple[object, str], list[Evidence]] = defaultdict(list)
     for item in evidence:
         for key in item.names if item.memory_id is not None else ():
-            naming[item.place, key].append(item)
+            by_name[item.place, key].append(item)
     names: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for (_, key), items in naming.items():
+    for (_, key), items in by_name.items():
         if 1 < len(items) <= _MAX_SHARING:
             for first, second in combinations(items, 2):
                 names[str(first.memory_id), str(second.memory_id)].append(first.names[key])
@@ -55,6 +56,6 @@ def _pair_memories(evidence: Sequence[Evidence]) -> Iterator[SharedName]:
 
 
 def relate_pair(deps: WriteDeps, owner: Owner, pair: SharedName) -> None:
-    """Relate two memories, with the reason. NotFound if one has been forgotten since it was read."""
+    """Relate two memories and store why; raise NotFound if one has been forgotten since it was read."""
     reason = f"both name {' '.join(pair.names)}"
     relate(deps, owner.scope, pair.first, pair.second, SHARED_NAME, {"reason": reason, "names": list(pair.names)})

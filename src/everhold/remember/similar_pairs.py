@@ -18,10 +18,10 @@ from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Condition, Op, Where
 from everhold.text.terms import extract_terms
 
-# The largest group in which every memory is compared with every other; the work grows with the square of this.
+# The size of the largest group in which every memory is compared with every other. The work grows with its square.
 MAX_COMPARED = 10_000
 
-# So many rows of cosines are in memory at once: with MAX_COMPARED columns of 4 bytes, 10 MB.
+# The number of rows of cosines that are computed at once: with MAX_COMPARED columns of 4 bytes, they take 10 MB.
 _ROWS_AT_ONCE = 256
 _BATCH = 500
 _GROUP_COLUMNS = ("project_id", "user_id", "agent_id", "session_id", "namespace", "kind", "speaker")
@@ -29,7 +29,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class SimilarPair(NamedTuple):
-    """Two memories and the cosine of their vectors."""
+    """The ids of two memories and the cosine of their vectors."""
 
     first: str
     second: str
@@ -51,7 +51,7 @@ def find_similar_pairs(
     pairs: list[SimilarPair] = []
     exhaustive = True
     for group in _group_memories(records, scope, now, where):
-        # Too large a group is compared in parts. Sorted by their words, similar texts mostly are in the same part.
+        # A larger group is compared in parts. It is sorted by terms, so that similar texts are mostly in the same part.
         ordered = (
             group
             if len(group) <= MAX_COMPARED
@@ -68,7 +68,7 @@ def find_similar_pairs(
 def _group_memories(
     records: Records, scope: Scope, now: datetime, where: Sequence[Condition]
 ) -> list[list[_Candidate]]:
-    """Return the current memories in groups; two memories of different groups cannot be duplicates."""
+    """Return the groups of current memories that may be duplicates; those of different groups cannot be."""
     groups: dict[tuple[Any, ...], list[_Candidate]] = defaultdict(list)
     names = ("id", "text", *_GROUP_COLUMNS, *ENDS)
     conditions = [*make_scope_conditions(scope), *where]
@@ -83,13 +83,13 @@ def _compare(records: Records, scope: Scope, model: str, ids: Sequence[str]) -> 
     vectors = _read_vectors(records, scope, model, ids)
     if not vectors:
         return
-    names = list(vectors)
+    memory_ids = list(vectors)
     matrix = _stack_vectors(list(vectors.values()))
-    for start in range(0, len(names), _ROWS_AT_ONCE):
+    for start in range(0, len(memory_ids), _ROWS_AT_ONCE):
         cosines = matrix[start : start + _ROWS_AT_ONCE] @ matrix[start:].T
         # Above the diagonal only: every pair once, and no memory with itself.
         for row, column in np.argwhere(np.triu(cosines >= MIN_SIMILARITY, k=1)):
-            yield SimilarPair(names[start + row], names[start + column], float(cosines[row, column]))
+            yield SimilarPair(memory_ids[start + row], memory_ids[start + column], float(cosines[row, column]))
 
 
 def _stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
@@ -97,9 +97,9 @@ def _stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
 
 
 def _read_vectors(records: Records, scope: Scope, model: str, ids: Sequence[str]) -> dict[str, bytes]:
-    """Return the vectors of memories with a single chunk; a longer memory has no vector of its whole text."""
+    """Return the vectors of the memories with a single chunk. A longer memory has no vector of its whole text."""
     vectors: dict[str, bytes] = {}
-    pieces: Counter[str] = Counter()
+    chunk_counts: Counter[str] = Counter()
     for start in range(0, len(ids), _BATCH):
         where = [
             Where("owner_id", Op.IN, list(ids[start : start + _BATCH])),
@@ -108,11 +108,11 @@ def _read_vectors(records: Records, scope: Scope, model: str, ids: Sequence[str]
             Where("known_to", Op.EQ, None),
         ]
         for owner_id, vector in records.columns(Chunk, scope.organization, ("owner_id", "vector"), where):
-            pieces[owner_id] += 1
+            chunk_counts[owner_id] += 1
             if vector is not None:
                 vectors[owner_id] = vector
     sizes = Counter(map(len, vectors.values()))
-    # A vector of another length is damaged and is left out here; `doctor` reports it.
+    # A vector whose length differs from most is damaged and left out. `doctor` reports it.
     size = sizes.most_common(1)[0][0] if sizes else 0
-    whole = {name: vector for name, vector in vectors.items() if len(vector) == size and size % 2 == 0}
-    return {name: vector for name, vector in whole.items() if pieces[name] == 1}
+    valid = {memory_id: vector for memory_id, vector in vectors.items() if len(vector) == size and size % 2 == 0}
+    return {memory_id: vector for memory_id, vector in valid.items() if chunk_counts[memory_id] == 1}

@@ -11,12 +11,13 @@ from everhold.remember.journal import make_change
 from everhold.remember.link import make_relationship
 from everhold.schema.operations import Operation, Patch, Put
 
+# The fields of a memory that a supersession changes, in addition to `updated_at`.
 ENDING = ("superseded_by", "superseded_at", "valid_to")
 
 
 def make_ending(old: Memory, successor: Memory, now: datetime, begins: datetime) -> dict[str, Any]:
-    """Return the changes that end a memory when the successor supersedes it: it ends where the successor begins."""
-    # It cannot end before it began, even if the successor says that it is true since an earlier time.
+    """Return the changes that end a memory when a successor supersedes it. It ends when the successor begins."""
+    # It cannot end before it began, even if the successor is valid from an earlier time.
     end = old.valid_to or max(successor.valid_from or begins, old.valid_from or begins)
     return {"superseded_by": successor.id, "superseded_at": now, "valid_to": end}
 
@@ -36,7 +37,7 @@ def make_supersession(
 ) -> list[Operation]:
     """Return the operations that end the old memories, link the successor to them, and journal this as one change.
 
-    `unwritten` are the ids of memories that the same commit adds; they are added as ended, so no patch is needed.
+    `unwritten` are the ids of memories that the same commit adds. They are added with their end, so no patch is needed.
     """
     operations: list[Operation] = []
     for old in olds:

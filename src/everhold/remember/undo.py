@@ -25,7 +25,7 @@ from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Delete, Hide, Increment, Op, Operation, Page, Patch, Put, Unhide, Where
 
 _PAGE = 50
-# The kinds that `undo` takes back one by one. The others are undone with the whole run of maintenance only.
+# The kinds of changes that `undo` can undo one by one. Others can only be undone with their whole maintenance run.
 UNDOABLE = ("revise", "supersede", "forget", "merge")
 
 
@@ -39,10 +39,10 @@ def undo(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Change:
 
 
 def reverse_change(deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory]) -> Change:
-    """Undo one change of these memories in one commit, and return it as undone; `find_faults` must have checked it."""
+    """Undo a change of these memories in one commit and return it as undone. Check it with `find_faults` first."""
     now = clock.make_later_time(change.created_at)
     operations = _REVERSALS[change.kind](deps, scope, change, memories, now)
-    # With the version of the change, so that of two callers who undo it at once only one succeeds.
+    # The patch checks the version of the change, so that only one of two concurrent callers can undo it.
     undone = Patch(Change, (scope.organization, change.id), {"undone_at": now, "updated_at": now}, change.version)
     lines = [
         make_access_line(
@@ -76,20 +76,23 @@ def _find_latest(deps: WriteDeps, scope: Scope, memory_id: str | None) -> tuple[
 
 
 def can_be_undone(change: Change, memories: list[Memory]) -> bool:
-    """Return whether the memories of a change still exist; those hidden since, as with their session, stay hidden."""
+    """Return whether the memories of a change still exist and have not been hidden since, for example with a session.
+
+    For a forget, which hid them itself, it is enough that one still exists.
+    """
     if change.kind == "forget" or not memories:
         return bool(memories)
     return len(memories) == len(change.memory_ids) and not memories[0].is_deleted
 
 
 def _read_changes(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Iterator[Change]:
-    """Yield the changes that can be undone, latest first: those of a memory, or those of the scope's user."""
+    """Yield the undoable changes of a memory, or of the scope's user if there is no memory id, latest first."""
     where = [Where("undone_at", Op.EQ, None), Where("kind", Op.IN, list(UNDOABLE))]
     if memory_id is not None:
         memory_with_key = find_by_key(deps.records, scope, memory_id)
         where.append(Where("memory_ids", Op.CONTAINS, memory_id if memory_with_key is None else memory_with_key.id))
     else:
-        where.append(Where("run_id", Op.EQ, None))  # the caller means their own last change, not one of maintenance
+        where.append(Where("run_id", Op.EQ, None))  # callers mean the last change of their own, not one of maintenance
         if scope.user is not None:
             where.append(Where("user_id", Op.EQ, scope.user))
     after: Page | None = None
@@ -104,7 +107,7 @@ def _read_changes(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Itera
 
 
 def find_faults(records: Records, organization: str, changes: Sequence[Change]) -> dict[str, str]:
-    """Return why changes cannot be undone, by their ids: they lack what that needs, or it would restore other rows."""
+    """Return why changes cannot be undone, by change id: they lack data, or undoing them would restore other rows."""
     faults: dict[str, str] = {}
     hidden_ids: dict[str, Collection[str]] = {}
     for change in changes:
@@ -153,7 +156,7 @@ def _undo_revise(
     ]
     revisions = deps.records.scan(Revision, scope.organization, where, limit=1)
     if not revisions:
-        # A hidden memory's revisions are hidden with it, so a concurrent forget looks like a missing revision.
+        # The revisions of a memory are hidden with it, so after a concurrent forget the revision seems to be missing.
         if not deps.records.get(Memory, scope.organization, [memory.id]):
             raise StaleVersion(
                 f"memory {memory.id!r} was forgotten just now, so nothing was undone",
@@ -162,7 +165,7 @@ def _undo_revise(
             )
         raise _make_damage_error(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
     values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
-    # Undoing a run leaves no trace of it; undoing one change is itself a change by the caller.
+    # Undoing a run restores who updated the memory before it; undoing one change is an update by the caller.
     updated_by = scope.actor if change.run_id is None else revisions[0].last_updated_by_id
     earlier = validate_row(Memory, {**values, "last_updated_by_id": updated_by})
     content_hash = None if earlier.kind in REPEATABLE_KINDS else compute_content_hash(earlier)
@@ -226,7 +229,7 @@ def _undo_relate(
 def _undo_values(
     deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
 ) -> list[Operation]:
-    """Return the operations that restore the values of fields that have not changed since."""
+    """Return the operations that restore the earlier values of the fields that have not changed since."""
     operations: list[Operation] = []
     for memory in memories:
         after = validate_row(Memory, {**memory.__dict__, **change.after}).__dict__

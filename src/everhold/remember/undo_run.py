@@ -1,4 +1,4 @@
-"""Undo a whole run of maintenance: every change that the journal has under its id, latest first."""
+"""Undo a run of maintenance: every change that the journal has under the id of the run, latest first."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from everhold.remember.undo import UNDOABLE, can_be_undone, find_faults, reverse
 from everhold.schema.operations import Op, Patch, Where
 
 _BATCH = 500
-# Undoing these restores all values of a memory, so a later change of the memory would be lost.
-_WHOLE = ("revise", "supersede", "merge", "remember")
+# Kinds of changes whose undoing restores all values of a memory, so that a later change of the memory would be lost.
+_WHOLE_MEMORY_KINDS = ("revise", "supersede", "merge", "remember")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SkippedChange:
 
 @dataclass(frozen=True)
 class UndoneRun:
-    """How many changes of a run were undone, and those that were not."""
+    """The number of changes of a run that were undone, and the changes that were not."""
 
     run_id: str
     count: int
@@ -36,9 +36,9 @@ class UndoneRun:
 
 
 def undo_run(deps: WriteDeps, run_id: str, progress: Callable[[int], None] = lambda count: None) -> UndoneRun:
-    """Undo each change of a run that has not been undone. Each is one commit, so an interrupted call can be repeated.
+    """Undo the changes of a run, each in one commit, so that an interrupted call can be repeated.
 
-    A change of a memory that was changed again later is skipped: undoing it would lose the later change.
+    A change is skipped if undoing it would lose a later change of the same memory.
     """
     _require_run(deps.records, run_id)
     count, skipped = 0, []
@@ -60,7 +60,7 @@ def undo_run(deps: WriteDeps, run_id: str, progress: Callable[[int], None] = lam
 
 
 def _require_run(records: Records, run_id: str) -> None:
-    # Only runs of this store: a bundle may bring journal entries that name any run.
+    # The run must be one of this store: an imported bundle may contain journal entries with any run id.
     if not records.scan(MaintenanceRun, None, [Where("id", Op.EQ, run_id)], limit=1):
         raise NotFound(
             f"no run {run_id!r} of maintenance",
@@ -70,7 +70,7 @@ def _require_run(records: Records, run_id: str) -> None:
 
 
 def _read_changes(records: Records, run_id: str) -> Iterator[list[Change]]:
-    """Yield the changes of a run that have not been undone in batches, latest first in each organization."""
+    """Yield batches of the changes of a run that have not been undone, latest first within each organization."""
     where = [Where("run_id", Op.EQ, run_id), Where("undone_at", Op.EQ, None)]
     by_organization: dict[str, list[tuple[datetime, str]]] = {}
     for organization, created_at, change_id in records.columns(
@@ -78,7 +78,7 @@ def _read_changes(records: Records, run_id: str) -> Iterator[list[Change]]:
     ):
         by_organization.setdefault(organization, []).append((created_at, change_id))
     for organization, keys in by_organization.items():
-        # Changes of one commit have the same time; their ids are in the order in which they were made.
+        # Changes of one commit have the same time, but their ids sort in the order of creation.
         ids = [change_id for _, change_id in sorted(keys, reverse=True)]
         for batch in split_into_batches(ids, _BATCH):
             changes = records.get(Change, organization, batch)
@@ -87,45 +87,52 @@ def _read_changes(records: Records, run_id: str) -> Iterator[list[Change]]:
 
 
 class _LaterChanges:
-    """When memories were last changed by anything but the run that is undone."""
+    """Finds memories that were changed by anything other than the run after the run changed them."""
 
     def __init__(self, records: Records, run_id: str) -> None:
         self._records, self._run_id = records, run_id
         self._times: dict[str, dict[str, datetime]] = {}
 
     def find_changed(self, change: Change) -> str | None:
-        """Return a memory of the change that was changed again later, or None."""
+        """Return the id of a memory of the change that was changed again later, or None."""
         organization = change.organization_id
         if organization not in self._times:
             self._times[organization] = self._read_times(organization)
         times = self._times[organization]
-        return next((name for name in change.memory_ids if name in times and times[name] > change.created_at), None)
+        return next(
+            (
+                memory_id
+                for memory_id in change.memory_ids
+                if memory_id in times and times[memory_id] > change.created_at
+            ),
+            None,
+        )
 
     def _read_times(self, organization: str) -> dict[str, datetime]:
-        run = self._records.columns(
+        run_times = self._records.columns(
             Change, organization, ("created_at",), [Where("run_id", Op.EQ, self._run_id)], deleted=True
         )
-        first = min(created_at for (created_at,) in run)
+        start = min(created_at for (created_at,) in run_times)
         where = [
-            Where("created_at", Op.GE, first),
+            Where("created_at", Op.GE, start),
             Where("undone_at", Op.EQ, None),
             Where("kind", Op.IN, list(UNDOABLE)),
         ]
         times: dict[str, datetime] = {}
-        names = ("memory_ids", "created_at", "run_id")
-        for memory_ids, created_at, run_id in self._records.columns(Change, organization, names, where):
+        columns = ("memory_ids", "created_at", "run_id")
+        for memory_ids, created_at, run_id in self._records.columns(Change, organization, columns, where):
             if run_id != self._run_id:
-                times |= {name: max(created_at, times.get(name, created_at)) for name in memory_ids}
+                times |= {memory_id: max(created_at, times.get(memory_id, created_at)) for memory_id in memory_ids}
         return times
 
 
 def _undo_change(deps: WriteDeps, change: Change, later: _LaterChanges) -> str | None:
     """Undo one change; return why it was not undone, or None."""
-    if change.kind in _WHOLE and (changed := later.find_changed(change)) is not None:
-        return f"memory {changed!r} was changed again later"
+    if change.kind in _WHOLE_MEMORY_KINDS and (changed_id := later.find_changed(change)) is not None:
+        return f"memory {changed_id!r} was changed again later"
     scope = Scope(organization=change.organization_id, user=change.user_id)
     stored = deps.records.get(Memory, change.organization_id, change.memory_ids, deleted=True)
-    memories = [stored[name] for name in change.memory_ids if name in stored]
+    memories = [stored[memory_id] for memory_id in change.memory_ids if memory_id in stored]
     if change.kind in UNDOABLE and not can_be_undone(change, memories):
         return "its memories were purged or forgotten later"
     try:

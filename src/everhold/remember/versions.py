@@ -1,4 +1,4 @@
-"""Check expected versions: refuse to change a memory that another caller has changed since this one read it."""
+"""Check expected versions, so that a caller does not overwrite the change of another caller."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _REVISIONS = get_table(Revision).name
 
 
 def require_version(memory: Memory, expected: int | None) -> None:
-    """Raise StaleVersion unless a memory is at the version that the caller expects; None accepts any version."""
+    """Raise StaleVersion if a memory is not at the version that the caller expects. None accepts any version."""
     if expected is None:
         return
     if memory.version != expected:
@@ -27,19 +27,19 @@ def require_version(memory: Memory, expected: int | None) -> None:
 
 
 def hold_version(memory: Memory, expected: int | None, now: datetime) -> Sequence[Operation]:
-    """Return an operation that fails the commit if the memory has changed; none without an expected version."""
+    """Return an operation that makes the commit fail if the memory has changed; none if no version is expected."""
     if expected is None:
         return ()
-    # A hide or a delete has no version of its own, so a patch in the same commit checks it.
+    # Hide and Delete cannot check a version, so a patch in the same commit does it.
     return (Patch(Memory, (memory.organization_id, memory.id), {"updated_at": now}, version=expected),)
 
 
 @contextmanager
 def report_current_version(records: Records, memory: Memory) -> Iterator[None]:
-    """Raise StaleVersion with the current version if another caller has changed the memory first.
+    """Convert the errors of a commit that lost against another change of the memory to StaleVersion.
 
-    A store may detect the other change by the number of its revision (AlreadyExists) before it checks the version, and
-    a purge by a row that refers to the memory (BrokenReference).
+    A store may detect the other change by its revision number (AlreadyExists) before it checks the version. It may
+    detect a purge by a row that refers to the memory (BrokenReference).
     """
     try:
         yield

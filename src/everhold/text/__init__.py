@@ -1,1 +1,1 @@
-"""Pure functions on text: terms, chunks and dates."""
+"""Pure functions on text: terms, chunks, dates, names and summaries."""

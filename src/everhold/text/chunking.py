@@ -1,7 +1,7 @@
 """Split a text into overlapping chunks that fit an embedding model.
 
-A chunk ends after the last sentence that fits, else after the last word, else between two tokens. The next one begins
-at the first such boundary within the overlap.
+A chunk ends after the last sentence that fits; if none does, after the last word, or else between two tokens. The next
+chunk begins at the first such boundary within the overlap.
 """
 
 import unicodedata
@@ -15,11 +15,11 @@ from everhold.text.lazy_pattern import lazy_pattern
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Splits a text into the tokens of a model. A text never has more tokens than its UTF-8 form has bytes."""
+    """Splits a text into the tokens of a model. A text must not have more tokens than bytes in UTF-8."""
 
     @property
     def special_tokens(self) -> int:
-        """How many tokens the model adds around every text."""
+        """The number of tokens that the model adds to every text."""
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return the character spans of all tokens in order, without the special ones.
@@ -37,19 +37,19 @@ class Span(NamedTuple):
 
 
 class _Cuts(NamedTuple):
-    """The positions where a text may be cut, in order, with how many tokens precede each."""
+    """The positions where a text may be cut, in order, with the number of tokens before each."""
 
     positions: list[int]
     tokens_before: list[int]
     borders: tuple[Sequence[int], ...]
-    """Indexes into `positions`, best first: those that begin a sentence, those that begin a word, and all."""
+    """Three lists of indexes into `positions`, best first: the beginnings of sentences, those of words, and all."""
 
 
-# In tokens: room for one repeated and one new character of four tokens each, so that every chunk makes progress.
+# In tokens: enough for one repeated and one new character of four tokens each, so that every chunk has new text.
 MIN_CHUNK_TOKENS = 8
 
-# In characters. A longer token is a word that the model does not know: a long run of Thai is *one* unknown token. It is
-# counted and cut in pieces of half this length; otherwise a whole book could be one chunk.
+# In characters. A longer token is text that the model does not know: a long run of Thai is one unknown token. It is
+# counted as, and cut into, pieces of half this length. Otherwise a whole book could be one chunk.
 MAX_TOKEN_LENGTH = 16
 
 # The maximum number of bytes of a character in UTF-8, and so the maximum number of its tokens.
@@ -57,8 +57,8 @@ BYTES_PER_CHARACTER = 4
 
 CLOSERS = r"""["'”’»)\]}」』）】》]"""
 
-# No alternative can start again inside a run that it has just rejected, and nothing backtracks (`++`): a
-# megabyte of dots takes linear time. An ASCII mark ends a sentence only before space: 3.14, example.org.
+# Possessive quantifiers (`++`) and the lookbehind prevent backtracking and a new start inside a rejected run, so that a
+# megabyte of dots takes linear time. An ASCII mark ends a sentence only before space: 3.14 and example.org have no end.
 SENTENCE_END = lazy_pattern(
     rf"(?<![.!?…])[.!?…]++{CLOSERS}*+\s++"
     rf"|[。！？｡．؟۔।॥၊။។]++{CLOSERS}*+\s*+"
@@ -69,8 +69,8 @@ SENTENCE_END = lazy_pattern(
 def split_into_chunks(text: str, tokenizer: Tokenizer, *, limit: int = 512, overlap: int = 50) -> list[Span]:
     """Return the spans of a text's chunks, in order.
 
-    A chunk has at most `limit` tokens, including the special ones, also when it is tokenised on its own. Neighbours
-    share at most `overlap` tokens of the whole text. Every character except space is in some chunk.
+    A chunk has at most `limit` tokens, including special ones, even if it is tokenised on its own. Neighbouring chunks
+    share at most `overlap` tokens of the whole text. Every character except space is in at least one chunk.
     """
     budget = limit - tokenizer.special_tokens
     if budget < MIN_CHUNK_TOKENS or not 0 <= overlap <= budget // 2:
@@ -129,17 +129,20 @@ def _find_cuts(text: str, tokens: list[tuple[int, int]], longest: int) -> _Cuts:
 
 
 def _split_token(text: str, start: int, end: int, longest: int) -> Sequence[int]:
-    """Return where the pieces of a token begin: several if it is longer than any word of a vocabulary."""
+    """Return the positions where the pieces of a token begin: more than one if it is longer than `longest`."""
     if end - start <= longest:
         return (start,)
     step = longest // 2
-    # A vowel or tone sign stays with its letter.
+    # A combining mark (category M), such as a vowel or tone sign, stays with its letter.
     positions = range(start + step, end, step)
     return [start, *(position for position in positions if unicodedata.category(text[position])[0] != "M")]
 
 
 def _choose_end(cuts: _Cuts, first: int, reached: int, budget: int) -> int:
-    """Return the cut where a chunk that begins at cut `first` ends: the last of the best borders after `reached`."""
+    """Return the cut where a chunk that begins at cut `first` ends: the last border of the best kind that fits.
+
+    It comes after the cut `reached`, up to which the text is in chunks already.
+    """
     latest = bisect_right(cuts.tokens_before, cuts.tokens_before[first] + budget) - 1
     if latest == len(cuts.positions) - 1:
         return latest
@@ -151,7 +154,7 @@ def _choose_end(cuts: _Cuts, first: int, reached: int, budget: int) -> int:
 
 
 def _choose_start(cuts: _Cuts, first: int, end: int, overlap: int) -> int:
-    """Return the cut where the chunk after one that ended at cut `end` begins: the first of the best borders."""
+    """Return the cut where the chunk after cut `end` begins: the first border of the best kind within the overlap."""
     earliest = bisect_left(cuts.tokens_before, cuts.tokens_before[end] - overlap)
     for borders in cuts.borders:
         number = bisect_left(borders, max(earliest, first + 1))
@@ -161,9 +164,9 @@ def _choose_start(cuts: _Cuts, first: int, end: int, overlap: int) -> int:
 
 
 def _shrink_to_fit(text: str, tokenizer: Tokenizer, cuts: _Cuts, first: int, end: int, budget: int) -> int:
-    """Return the last cut up to `end` where the chunk, tokenised on its own, is within the budget.
+    """Return the last cut up to `end` at which the chunk is within the budget if it is tokenised on its own.
 
-    Cutting inside a word changes its tokens: an unknown word is one token, but its rest may be many known ones.
+    It may have more tokens than in the whole text: an unknown word is one token, but a part of it may be many tokens.
     """
     start = cuts.positions[first]
     while end > first + 1:

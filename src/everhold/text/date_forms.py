@@ -1,4 +1,4 @@
-"""The English forms of a time, each with a function that resolves it.
+"""The forms of English time expressions, each with a function that resolves it.
 
 A form is a pattern for lower-case text and a function from the match to an interval. All patterns are joined into
 one, so that a text is searched once.
@@ -29,33 +29,33 @@ from everhold.text.lazy_pattern import lazy_pattern
 
 
 class Interval(NamedTuple):
-    """From `low` until before `high`: both local wall times without a zone, or both in UTC."""
+    """A half-open interval from `low` to `high`: both are local times without a zone, or both are in UTC."""
 
     low: datetime
     high: datetime
     yearless: bool = False
-    """Whether the text names no year."""
+    """Whether the expression has no year."""
 
 
 class TimeMatch(NamedTuple):
-    """One expression of time in a text."""
+    """One time expression in a text, with what its resolution depends on."""
 
     parts: dict[str, str]
     """The named groups of the form's pattern."""
     text: str
     """The expression as written, without `lead`."""
     lead: str
-    """The preposition before it: "since", "the week before"."""
+    """The preposition before the expression: "since", "the week before"."""
     follow: str
-    """The word after it."""
+    """The word after the expression."""
     is_continued: bool
-    """Whether it is the end of a range: between May *and July*."""
+    """Whether the expression is the end of a range, like "July" in "between May and July"."""
     is_future: bool
     """Whether the sentence is about the future."""
     now: datetime
-    """Local wall time."""
+    """The current local time, without a zone."""
     moment: datetime
-    """The same in UTC."""
+    """The current time in UTC."""
 
     @property
     def today(self) -> date:
@@ -66,10 +66,12 @@ Resolve = Callable[[TimeMatch], Interval | None]
 
 
 def make_interval(low: date, high: date, *, yearless: bool = False) -> Interval:
+    """Return the interval from the beginning of `low` to the beginning of `high`."""
     return Interval(datetime.combine(low, time()), datetime.combine(high, time()), yearless)
 
 
 def make_day(day: date, part: str = "", *, yearless: bool = False) -> Interval:
+    """Return the interval of a day, or of a part of the day such as "morning"."""
     if not part:
         return make_interval(day, day + timedelta(days=1), yearless=yearless)
     midnight = datetime.combine(day, time())
@@ -84,7 +86,7 @@ def shift_month(day: date, months: int = 1) -> date:
 
 
 def take_third(interval: Interval, part: str) -> Interval:
-    """Return the early, middle or late third of an interval; all of it if `part` is empty."""
+    """Return the early, middle or late third of an interval, or all of it if `part` is empty."""
     if not part:
         return interval
     step = (interval.high - interval.low).days // 3
@@ -110,7 +112,7 @@ def _make_date(year: int, month: int, number: int) -> date | None:
 
 
 def parse_quantity(words: str) -> tuple[int, int]:
-    """Return the least and the most that a quantity can mean: "a few" is 2 to 6."""
+    """Return the lowest and the highest number that a quantity can mean: (2, 6) for "a few"."""
     for word, bounds in VAGUE.items():
         if word in words:
             return bounds
@@ -119,9 +121,9 @@ def parse_quantity(words: str) -> tuple[int, int]:
 
 
 def estimate_days(words: str, unit: str) -> tuple[int, int]:
-    """Return the fewest and the most days that a quantity of units can mean.
+    """Return the lowest and the highest number of days that a quantity of units can mean.
 
-    People round: "two weeks ago" allows half a week either way.
+    People round, so half a unit is allowed on both sides: "two weeks" is 11 to 17 days.
     """
     low, high = parse_quantity(words)
     length = UNIT_DAYS[unit]
@@ -153,7 +155,10 @@ def _resolve_month_day(match: TimeMatch) -> Interval | None:
 
 
 def _choose_year(match: TimeMatch, on: Callable[[int], date | None]) -> Interval | None:
-    """Return the last such day that is not in the future, or the next one if the sentence is about the future."""
+    """Return the last day made by `on` that is not in the future, or the next one if the sentence is about the future.
+
+    `on` makes the day of a year, or returns None if the year has no such day.
+    """
     years = range(match.today.year, match.today.year + 9) if match.is_future else range(match.today.year, 1900, -1)
     for year in years:
         day = on(year)
@@ -183,7 +188,7 @@ def _resolve_month(match: TimeMatch) -> Interval | None:
 
 
 def _is_month_name(match: TimeMatch, name: str) -> bool:
-    """Return whether a month's name without year or day means the month, and not a verb or a first name."""
+    """Return whether the name of a month without a year or day means the month, not a verb or a first name."""
     capital = match.text[:1].isupper()
     if match.is_continued or match.lead in (
         "in",
@@ -288,7 +293,7 @@ def _resolve_season(match: TimeMatch) -> Interval | None:
         return None
     month = SEASONS[name]
     part = _read_part(match.parts["part"])
-    starts = [date(each, month, 1) for each in range(match.today.year - 2, match.today.year + 2)]
+    starts = [date(number, month, 1) for number in range(match.today.year - 2, match.today.year + 2)]
     if year:
         first = date(int(year), month, 1)
     elif which.startswith(("last", "this past", "previous")):

@@ -1,9 +1,10 @@
-"""The English words for times, and what each means."""
+"""The English words for times and their meanings."""
 
 from datetime import date, timedelta
 
 
 def split_words(text: str) -> frozenset[str]:
+    """Return the words of a text that is split at spaces."""
     return frozenset(text.split())
 
 
@@ -50,21 +51,22 @@ WEEKDAYS = {
     for name in names.split()
 }
 
-# The month in which each begins, north of the equator.
+# The month in which each season begins in the northern hemisphere.
 SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}
 
-# Hours from midnight. A night ends on the next day.
+# The first and last hour of each part of a day, from midnight. A night ends on the next day.
 DAYPARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
 
 _COUNTING = "one two three four five six seven eight nine ten eleven twelve"
 NUMBERS = {"a": 1, "an": 1} | {word: number for number, word in enumerate(_COUNTING.split(), 1)}
 
+# The lowest and the highest number that a vague quantity can mean.
 VAGUE = {"couple": (1, 3), "few": (2, 6), "several": (3, 9)}
 
 UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 UNIT_HOURS = {"minute": 1 / 60, "hour": 1.0}
 
-# Before these words a number of four digits is an amount and not a year.
+# A number of four digits before one of these words is an amount and not a year.
 COUNTED = split_words(
     """
     steps pounds dollars euros bucks baht miles meters metres km kilometers kilometres calories people points
@@ -72,7 +74,7 @@ COUNTED = split_words(
     """
 )
 
-# Before these words the name of a holiday means a thing and not a day: Christmas tree.
+# The name of a holiday before one of these words means a thing and not a day: "Christmas tree".
 DECORATION = split_words(
     """
     tree trees card cards present presents gift gifts song songs carol carols movie movies cookie cookies music
@@ -82,11 +84,12 @@ DECORATION = split_words(
 
 
 def find_thanksgiving(year: int) -> date:
+    """Return the fourth Thursday of November."""
     first = date(year, 11, 1)
     return first + timedelta(days=(3 - first.weekday()) % 7 + 21)
 
 
-# The month and day of each; day 0 if it depends on the year.
+# The month and day of each holiday. The day is 0 if it depends on the year.
 HOLIDAYS = {
     "christmas eve": (12, 24),
     "christmas": (12, 25),
@@ -103,17 +106,20 @@ def _build_triggers() -> frozenset[str]:
     words = {*MONTHS, *WEEKDAYS, *SEASONS, *DAYPARTS, *UNIT_DAYS, *UNIT_HOURS, "weekend", "ago", "xmas", "christmas"}
     words |= {"today", "yesterday", "tomorrow", "tonight", "year's", "halloween", "valentine's", "thanksgiving"}
     words |= {f"{unit}s" for unit in (*UNIT_DAYS, *UNIT_HOURS)}
-    before = ("", "(", '"', "'", "“", "mid-", "early-", "late-")
-    after = ("", ",", ".", "?", "!", ";", ":", ")", "),", ").", '"', "'", "”", "'s", "’s", "...", "…", "?!", "!!")
-    # A comprehension is three times as fast as `itertools.product`, which counts because most processes need the set.
-    return frozenset([b + word + a for word in words for b in before for a in after]) | {"year’s", "valentine’s"}
+    prefixes = ("", "(", '"', "'", "“", "mid-", "early-", "late-")
+    suffixes = ("", ",", ".", "?", "!", ";", ":", ")", "),", ").", '"', "'", "”", "'s", "’s", "...", "…", "?!", "!!")
+    # A comprehension is three times as fast as `itertools.product`, which matters because most processes need the set.
+    return frozenset([prefix + word + suffix for word in words for prefix in prefixes for suffix in suffixes]) | {
+        "year’s",
+        "valentine’s",
+    }
 
 
-# Words of a text, split at spaces, of which every expression without a digit has one. Looking words up in this set is
-# several times faster than searching the text for each.
+# Every time expression without a digit has at least one of these words, if the text is split at spaces. Looking up the
+# words of a text in this set is several times faster than searching the text for each of them.
 TRIGGERS = _build_triggers()
 
-# The words that an expression can begin with, unless it begins with a digit.
+# The words with which a time expression can begin, unless it begins with a digit.
 OPENERS = split_words(
     """
     the that back in on since before after until till by during from between over around of throughout as

@@ -1,6 +1,6 @@
-"""Find English expressions of time in a text and resolve each to a time span.
+"""Find English time expressions in a text and resolve each to a time span.
 
-What an expression means depends on the moment and the time zone in which it is said.
+The meaning of an expression depends on the time and the time zone in which it is said.
 """
 
 import re
@@ -27,17 +27,19 @@ from everhold.text.date_forms import (
 from everhold.text.date_words import DAYPARTS, NUMBERS, OPENERS, TRIGGERS, UNIT_DAYS, WEEKDAYS
 from everhold.text.lazy_pattern import lazy_pattern
 
-# The start of a span without one, for example "before June".
+# The start of a span that has no start, for example "before June".
 EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 
-# The end of a span without one, for example "after June".
+# The end of a span that has no end, for example "after June".
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
-# In characters. Times later in a text are not read.
+# In characters. Time expressions after this position are ignored.
 MAX_TEXT_LENGTH = 32_000
 
-UNBOUNDED_DAYS = 36_500  # a century: "after the trip" has no upper limit
-SOON_DAYS = 14  # the most that "shortly after" can mean
+# A century, because "after the trip" has no upper limit.
+UNBOUNDED_DAYS = 36_500
+# The highest number of days that "shortly after" can mean.
+SOON_DAYS = 14
 
 
 class TimeSpan(NamedTuple):
@@ -49,21 +51,23 @@ class TimeSpan(NamedTuple):
     """In UTC, exclusive."""
     matched: str
     at: int
-    """Where `matched` begins in the text."""
+    """The position of `matched` in the text."""
 
 
 class Anchor(NamedTuple):
-    """A time relative to an event: two weeks before the trip."""
+    """A time relative to an event, such as "two weeks before the trip"."""
 
     offset: tuple[int, int]
-    """The fewest and the most days between the two."""
+    """The lowest and the highest number of days between the time and the event."""
     direction: int
-    """-1 before the event, 1 after it, 0 at the same time."""
+    """-1 for before the event, 1 for after it, 0 for the same time."""
     anchor: str
     """The event, as the text words it."""
 
 
 class _Piece(NamedTuple):
+    """A resolved time expression at `at` to `end` of a text, and the preposition before it."""
+
     interval: Interval
     lead: str
     at: int
@@ -89,13 +93,14 @@ def find_time_spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
     """Return the times that a text names, in order, as a speaker in `zone` means them at `now`.
 
     A day or month without a year is the last one that is not in the future, unless the sentence is about the future.
-    Weeks begin on Monday; seasons are those of the northern hemisphere. Times outside the years 1 to 9999 are left out.
+    Weeks begin on Monday, and seasons are those of the northern hemisphere. Times outside the years 1 to 9999 are
+    skipped.
     """
     lower = text.lower()
     if not _DIGIT.search(text) and TRIGGERS.isdisjoint(lower.split()):
         return []
     if len(lower) != len(text):
-        # A letter whose lower-case form is longer would shift the positions of all matches.
+        # The lower-case form of some letters has another length, which would shift the positions of all matches.
         lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
     text, lower = text[:MAX_TEXT_LENGTH], lower[:MAX_TEXT_LENGTH]
     time_spans = [
@@ -109,9 +114,9 @@ def _find_pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Pi
     moment = now.astimezone(UTC)
     is_about_future = _make_future_check(lower)
     pieces: list[_Piece] = []
-    at = 0
+    search_start = 0
     for word in _WORD.finditer(lower):
-        if word.start() < at or not (word[0] in OPENERS or word[0][0].isdigit()):
+        if word.start() < search_start or not (word[0] in OPENERS or word[0][0].isdigit()):
             continue
         match = ANY_FORM.match(lower, word.start())
         if match is None:
@@ -136,7 +141,7 @@ def _find_pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Pi
         interval = _resolve(FORMS[name][1], time_match) if parts and not is_recurring else None
         if interval is not None:
             pieces.append(_Piece(interval, lead, match.start(), end))
-            at = end
+            search_start = end
     return pieces
 
 
@@ -155,7 +160,7 @@ def _resolve(resolve: Resolve, time_match: TimeMatch) -> Interval | None:
 
 
 def _make_future_check(lower: str) -> Callable[[int], bool]:
-    """Return a function that says whether the sentence around a position is about the future.
+    """Return a function that returns whether the sentence at a position is about the future.
 
     The text is searched once, at the first call.
     """
@@ -178,15 +183,15 @@ def _make_future_check(lower: str) -> Callable[[int], bool]:
 
 
 def _join_ranges(lower: str, pieces: list[_Piece]) -> list[_Piece]:
-    """Return the pieces, with the two ends of a range joined into one: between May and July."""
+    """Return the pieces with the two ends of a range joined into one, as in "between May and July"."""
     result: list[_Piece] = []
     for piece in pieces:
-        before = result[-1] if result else None
+        previous = result[-1] if result else None
         interval = None
-        if before and before.lead in ("between", "from") and _BETWEEN.match(lower[before.end : piece.at]):
-            interval = _join_intervals(before.interval, piece.interval)
-        if before and interval:
-            result[-1] = _Piece(interval, "", before.at, piece.end)
+        if previous and previous.lead in ("between", "from") and _BETWEEN.match(lower[previous.end : piece.at]):
+            interval = _join_intervals(previous.interval, piece.interval)
+        if previous and interval:
+            result[-1] = _Piece(interval, "", previous.at, piece.end)
         else:
             result.append(piece)
     return result
@@ -203,13 +208,13 @@ def _compute_range(first: Interval, last: Interval) -> Interval:
     low = first.low
     if first.yearless and low.tzinfo is None and last.high.tzinfo is None:
         final = last.high - timedelta(microseconds=1)
-        # The other year may have no 29 February; use 1 March instead.
+        # The other year may have no 29 February, so 1 March is used instead.
         safe = low if (low.month, low.day) != (2, 29) else low + timedelta(days=1)
         low = safe.replace(year=final.year)
         if low > final:
             low = safe.replace(year=final.year - 1)
     elif low >= last.high:
-        # "From Friday to Monday": both resolve to the last such day, and the last Friday may be after the last Monday.
+        # In "from Friday to Monday", both are the last such day, and the last Friday may be after the last Monday.
         low -= timedelta(weeks=1)
     return Interval(min(low, last.high), last.high)
 
@@ -243,7 +248,7 @@ def _convert_to_utc(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def _resolve_relation(interval: Interval, lead: str) -> Interval:
-    """Return the interval that is named by its relation to another: the weekend before 7 May."""
+    """Return the interval that is related to another by `lead`, as in "the weekend before 7 May"."""
     bare = lead.removeprefix("the ").removeprefix("that ")
     words, _, side = bare.partition(" ")
     if number := OFFSET.match(bare):
@@ -251,7 +256,7 @@ def _resolve_relation(interval: Interval, lead: str) -> Interval:
         least, most = sorted(sign * amount for amount in estimate_days(number["count"], number["unit"]))
         base = interval.low.date()
         return make_interval(base + timedelta(days=least), base + timedelta(days=most + 1))
-    first, after = interval.low.date(), interval.high.date()
+    first, day_after = interval.low.date(), interval.high.date()
     if words in DAYPARTS:
         shift = {"of": 0, "before": -1}.get(side, 1)
         return make_day(first + timedelta(days=shift), words)
@@ -260,27 +265,27 @@ def _resolve_relation(interval: Interval, lead: str) -> Interval:
     if side == "of":
         monday = first - timedelta(days=first.weekday())
         return make_interval(monday, monday + timedelta(weeks=1)) if words == "week" else interval
-    before = side in ("before", "prior to")
+    is_before = side in ("before", "prior to")
     if words in ("month", "year"):
         months = 1 if words == "month" else 12
         base = first if words == "month" else first.replace(month=1, day=1)
-        start = shift_month(base, -months if before else months)
+        start = shift_month(base, -months if is_before else months)
         return make_interval(start, shift_month(start, months))
     length = timedelta(days=UNIT_DAYS[words])
-    return make_interval(first - length, first) if before else make_interval(after, after + length)
+    return make_interval(first - length, first) if is_before else make_interval(day_after, day_after + length)
 
 
 def _find_weekday(interval: Interval, words: str, side: str) -> Interval:
     length = 2 if words == "weekend" else 1
     weekday = 5 if words == "weekend" else WEEKDAYS[words]
-    first, after = interval.low.date(), interval.high.date()
+    first, day_after = interval.low.date(), interval.high.date()
     if side == "of":
         start = first + timedelta(days=weekday - first.weekday())
     elif side in ("before", "prior to"):
         latest = first - timedelta(days=length)
         start = latest - timedelta(days=(latest.weekday() - weekday) % 7)
     else:
-        start = after + timedelta(days=(weekday - after.weekday()) % 7)
+        start = day_after + timedelta(days=(weekday - day_after.weekday()) % 7)
     return make_interval(start, start + timedelta(days=length))
 
 
@@ -297,7 +302,7 @@ _TAIL = lazy_pattern(r" (?:and|but|because|so|or) .*$")
 
 
 def find_anchor(text: str) -> Anchor | None:
-    """Return the event that a time in the text is relative to; None if there is none, or if it is a date."""
+    """Return the event to which a time in the text is relative; None if there is none, or if it is a date."""
     match = _ANCHORED.search(text) if any(side in text for side in _SIDES) else None
     if match is None:
         return None
@@ -310,7 +315,7 @@ def find_anchor(text: str) -> Anchor | None:
 
 
 def is_time(event: str) -> bool:
-    """Return whether these words name a time and not an event."""
+    """Return whether these words begin with a time expression and so do not name an event."""
     match = ANY_FORM.match(event.lower())
     return match is not None
 

@@ -7,10 +7,10 @@ _PIECE = lazy_pattern(r"[A-Za-z0-9_]{1,4}|[^\sA-Za-z0-9_]")
 
 
 class EstimatedTokenizer:
-    """A `Tokenizer` that seldom counts fewer tokens than the model does.
+    """A `Tokenizer` that rarely counts fewer tokens than the model.
 
-    English has four or more characters per token in every common vocabulary; other scripts and signs rarely have more
-    than one token per character. So a chunk stays within the model's limit but is somewhat smaller than it could be.
+    English text has four or more characters per token in every common vocabulary, and other scripts and signs rarely
+    have more than one token per character. So a chunk is within the model's limit, but may be smaller than needed.
     """
 
     @property
@@ -18,5 +18,5 @@ class EstimatedTokenizer:
         return SPECIAL_TOKENS
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return pieces of at most four ASCII letters or digits, and every other character alone."""
+        """Return the spans of runs of at most four ASCII word characters, and of every other character except space."""
         return [match.span() for match in _PIECE.finditer(text)]

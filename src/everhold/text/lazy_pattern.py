@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled at their first use, so that modules with many of them are imported quickly."""
+"""Regular expressions that are compiled when they are first used, so that modules with many of them load quickly."""
 
 import re
 from functools import cached_property
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 
 class _LazyPattern:
-    """Stands in for a compiled pattern."""
+    """Stands in for a compiled pattern and has the same methods."""
 
     def __init__(self, source: str, flags: int) -> None:
         self._source = source
@@ -17,7 +17,7 @@ class _LazyPattern:
         return re.compile(self._source, self._flags)
 
     def __getattr__(self, name: str) -> Any:
-        # Python calls this only for a missing attribute. From the second use on, the method is one of the object's own.
+        # Python calls this only for a missing attribute. The method is stored, so that it is found directly next time.
         value = getattr(self._compiled, name)
         self.__dict__[name] = value
         return value

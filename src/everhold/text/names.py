@@ -1,4 +1,4 @@
-"""Find the names in texts: words with a capital letter that are not there because a sentence begins."""
+"""Find the names in texts: words that are capitalised for another reason than the beginning of a sentence."""
 
 import re
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ _MIN_LETTERS = 3
 
 
 def find_names(texts: Iterable[str]) -> list[dict[str, str]]:
-    """Return the names in each text: a map of the folded name to the name as it is written.
+    """Return the names in each text, as they are written, by folded name.
 
-    A word at the beginning of a sentence counts only if another sentence has it with a capital inside.
+    A word at the beginning of a sentence counts only if it is also capitalised inside a sentence of one of the texts.
     """
     inside: list[dict[str, str]] = []
     beginning: list[dict[str, str]] = []
@@ -28,12 +28,12 @@ def find_names(texts: Iterable[str]) -> list[dict[str, str]]:
             key = fold(name)
             if not _can_be_name(name, key):
                 continue
-            begins = _BEGINNING.search(text[: match.start()]) is not None
-            (beginning if begins else inside)[-1].setdefault(key, name)
-    known = set().union(*inside)
+            is_first_word = _BEGINNING.search(text[: match.start()]) is not None
+            (beginning if is_first_word else inside)[-1].setdefault(key, name)
+    known_keys = set().union(*inside)
     return [
-        own | {key: name for key, name in others.items() if key in known}
-        for own, others in zip(inside, beginning, strict=True)
+        inner_names | {key: name for key, name in first_names.items() if key in known_keys}
+        for inner_names, first_names in zip(inside, beginning, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Extract the terms by which a text is found. They are the same on every store.
+"""Extract the terms by which a text is found, so that they are the same on every store.
 
 Words are folded (case, width, accents) and stemmed; stop words are left out. Scripts written without spaces, and
 Hangul, which attaches particles to words, become pairs of neighbouring characters, so that a search finds any part of
@@ -35,7 +35,7 @@ def _build_mark_class() -> str:
 
 @cache
 def _compile_words() -> re.Pattern[str]:
-    """Return the pattern of a word. It takes 10 ms to build, so it is built only for texts that are not ASCII."""
+    """Return the pattern of a word. Building it takes 10 ms, so only texts that are not ASCII use it."""
     return re.compile(rf"(?:[^\W_]|[{_build_mark_class()}])+")
 
 
@@ -49,10 +49,10 @@ STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 # The term that marks a text as a question. Queries never contain it.
 QUESTION_MARK = "?"
 
-# In characters. Longer words are cut to this length: indexes refuse long terms, and the stemmer caches words.
+# In characters. Longer words are cut to this length, because indexes refuse long terms and the stemmer caches words.
 MAX_WORD_LENGTH = 128
 
-# The most combining marks after one letter, as in Unicode's stream-safe text format. Python's normalisation sorts a run
+# The maximum number of combining marks after a letter, as in Unicode's stream-safe text format. Python normalises a run
 # of marks in quadratic time, so a long run would block the process.
 _MAX_MARKS = 30
 
@@ -72,7 +72,7 @@ def _split_ascii(folded: str) -> list[str]:
 
 
 def fold(text: str) -> str:
-    """Return the text in one width and one case, without accents, for comparison."""
+    """Return the text for comparison, with one width and case and without accents."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", _shorten_marks(text)).casefold()
@@ -80,24 +80,24 @@ def fold(text: str) -> str:
 
 
 def _shorten_marks(text: str) -> str:
-    """Cut runs of combining marks to the first 30."""
+    """Return the text with each run of combining marks cut to the first 30."""
     if len(text) <= _MAX_MARKS:
         return text
     marks, long_run = _compile_mark_patterns()
-    # Only every 15th character is tested, which is fast: in a run of more than 30 marks, two of them are neighbours.
+    # Testing only every 15th character is fast and enough: a run of more than 30 marks has two of these in a row.
     return long_run.sub(r"\1", text) if marks.search(text[:: _MAX_MARKS // 2]) else text
 
 
 @cache
 def _compile_mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of two marks, and of a run that is too long, whose group is the part to keep."""
+    """Return the pattern of two marks, and that of a run that is too long, whose first group is the part to keep."""
     last = 0x1E94A  # the last character with a combining class, in Unicode 15
     marks = "".join(chr(code) for code in range(0x300, last + 1) if unicodedata.combining(chr(code)))
     return re.compile(f"[{marks}]{{2}}"), re.compile(f"([{marks}]{{{_MAX_MARKS}}})[{marks}]+")
 
 
 def extract_terms(text: str) -> list[str]:
-    """Return the terms of a text in order, repeated as often as they occur."""
+    """Return the terms of a text in order, with repetitions."""
     folded = fold(text)
     if folded.isascii():
         return [stem(word) for word in _split_ascii(folded) if word not in STOP_WORDS]
@@ -118,5 +118,5 @@ def _pair_characters(run: str) -> list[str]:
 
 
 def normalise(text: str) -> str:
-    """Return the text for finding duplicates: folded, with single spaces and without a final full stop."""
+    """Return the text in the form in which duplicates are equal: folded, with single spaces and no final full stop."""
     return " ".join(fold(text).split()).rstrip(".。 ")
