@@ -267,3 +267,25 @@ def test_four_writing_processes(store: Store) -> None:
     assert alice.tags() == {"t": 160}
     assert len(alice.recall("note", k=500, minimum=0)) == 200
     assert engine.doctor().problems == []
+
+
+def test_a_workspace_of_a_project_that_the_other_has_deleted_is_created(pair: tuple[Everhold, Everhold]) -> None:
+    one, other = pair
+    view = one.scope(project="p", user="alice")
+    view.remember("Tea")  # from now on, the first engine takes the project for granted
+    other.delete_project("p", hard=True)
+    assert view.workspace("notes").name == "notes"
+
+
+def test_fields_of_a_conversation_that_several_set_at_once_are_all_set(pair: tuple[Everhold, Everhold]) -> None:
+    chats = [engine.scope(user="alice", session="s") for engine in pair]
+    chats[0].say("Hello", conversation="c")
+    threads = [
+        threading.Thread(target=chats[number % 2].update_conversation, args=("c",), kwargs={"name": f"Name {number}"})
+        for number in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert chats[0].conversations()[0].version == 9
