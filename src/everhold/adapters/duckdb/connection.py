@@ -113,9 +113,7 @@ class Database:
         DuckDB never clears a freed block. The caller blocks writers; readers wait only while the files are swapped.
         """
         fresh = _make_copy_path(self.options)
-        _remove_leftovers(
-            self.options
-        )  # also a link that somebody created under this name, which the copy would follow
+        _remove_leftovers(self.options)  # also a link that somebody created under this name
         try:
             with self, self.cursor() as cursor:
                 _copy_live_rows(cursor, fresh)

@@ -81,7 +81,7 @@ def _match_kind(reference: Reference, row: str) -> str:
 
 
 def _match_broken(reference: Reference) -> str:
-    """Return the condition under which the new row refers to a is_broken row."""
+    """Return the condition under which the new row refers to a missing row."""
     refers = f"NEW.{quote(reference.columns[-1])} IS NOT NULL" + _match_kind(reference, "NEW.")
     is_target = " AND ".join(f"{parent} = NEW.{child}" for child, parent in _pair_columns(reference))
     return f"{refers} AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} WHERE {is_target})"

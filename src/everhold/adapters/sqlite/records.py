@@ -128,7 +128,7 @@ class SqliteRecords(SqlRecords):
         self._write(run)
 
     def _run(self, writer: GuardedConnection, statements: Iterable[SqlStatement]) -> None:
-        """Run statements in one transaction. Raise the `stale` error text if such a statement changes no row."""
+        """Run statements in one transaction. Raise StaleVersion unless each statement with `stale` changes one row."""
         execute = writer.execute
         execute("BEGIN IMMEDIATE")
         for sql, values, stale, check in statements:

@@ -1,9 +1,9 @@
 """The files of a vector index: two data files and a manifest.
 
 Each save writes data files with new names (a generation) and then replaces the manifest, a JSON file, atomically. The
-manifest has the sizes and digests of the data files and the position in the change feed. Data files that do not match their
-digests are not read: usearch checks nothing, and a damaged graph makes it read arbitrary memory. All files can be
-deleted at any time; the index is then built again from the records.
+manifest has the sizes and digests of the data files and the position in the change feed. Data files that do not match
+their digests are not read: usearch checks nothing, and a damaged graph makes it read arbitrary memory. All files can
+be deleted at any time; the index is then built again from the records.
 """
 
 import hashlib

@@ -2,7 +2,8 @@
 
 Every query first reads the new lines of the change feed. A line about an owner of the space's kind replaces that
 owner's rows; a line about another kind changes nothing; a line about a user, a session or another ancestor of owners
-rebuilds the index, which is rare. Slow work runs in a background thread while the file and the changes answer: building a graph for a large space, and writing many changes to the file.
+rebuilds the index, which is rare. Slow work runs in a background thread while the file and the changes answer:
+building a graph for a large space, and writing many changes to the file.
 """
 
 import logging
