@@ -141,11 +141,11 @@ class Link:
     def _get_clients(self) -> "_Clients":
         clients = self._clients
         if clients is None:
-            new_clients = _Clients(
+            fresh_clients = _Clients(
                 self._make_client()
             )  # outside the lock, because asking a Cluster for its slots takes time
             with self._lock:
-                clients = self._clients = self._clients or new_clients
+                clients = self._clients = self._clients or fresh_clients
         return clients
 
     def _make_client(self, **overrides: Any) -> Any:
