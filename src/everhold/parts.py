@@ -262,10 +262,7 @@ def assemble(
     find_sql_views = partial(make_sql_views, settings, records)
     encryption = make_encryption(settings, records)
     records, candidates = encrypt_store(encryption, records, candidates)
-    if heads is not None:
-        from everhold.access.signing import SigningRecords
-
-        records = SigningRecords(records, heads.key)
+    records = _sign_lines(records, heads)
     chunking = add_beside(settings, _make_chunking(settings, embedder, tokenizer, encryption), beside)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
     reading = ReadingOptions(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
@@ -288,6 +285,15 @@ def assemble(
         access.close()
         raise
     return parts
+
+
+def _sign_lines(records: Records, heads: "SignedHeads | None") -> Records:
+    """Return the store with the lines of the access log signed, if there is a key."""
+    if heads is None:
+        return records
+    from everhold.access.signing import SigningRecords
+
+    return SigningRecords(records, heads.key)
 
 
 def _make_chunking(

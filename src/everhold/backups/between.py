@@ -16,7 +16,7 @@ from everhold.backups.files import describe_entry
 from everhold.backups.journal import Journal, read_journal
 from everhold.backups.manifest import Manifest
 from everhold.backups.reading import BackupReader
-from everhold.backups.taking_back import ChosenRow, HashMemory, Source, TakeBack, has_same_content
+from everhold.backups.taking_back import ChosenRow, HashMemory, RowSource, TakeBack, has_same_content
 from everhold.backups.uniques import UniqueValues
 from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG, OWNER_TABLES
@@ -41,7 +41,7 @@ class TakenRows:
     earlier: int = 0
     later: int = 0
 
-    def add(self, source: Source) -> None:
+    def add(self, source: RowSource) -> None:
         setattr(self, source.value, getattr(self, source.value) + 1)
 
 
@@ -66,7 +66,7 @@ class PlainContents:
 class _Content(NamedTuple):
     """The backup that has the chunks of a row's text, None if none has them; and whether the row is exact."""
 
-    source: Source | None = None
+    source: RowSource | None = None
     is_exact: bool = True
 
 
@@ -83,7 +83,7 @@ class RowsBetween:
     hash_memory: HashMemory
     contents: RowContents
     _taken: dict[str, TakenRows] = field(default_factory=dict)
-    _source: Source = Source.EXACT
+    _source: RowSource = RowSource.EXACT
     _ids: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
     """The rows that others may refer to, of the tables that have been read."""
     _contents: dict[tuple[str, str, str], "_Content"] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class RowsBetween:
             self._source = chosen.source
             values: _Values | None = fitting
             if not uniques.add(fitting):
-                values, self._source = uniques.release(fitting), Source.LATER
+                values, self._source = uniques.release(fitting), RowSource.LATER
             if values is None:
                 continue
             if table.name in _REFERRED_TO:
@@ -147,16 +147,16 @@ class RowsBetween:
 
     def _read_rows(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
         if table.name not in self.later.manifest.tables:
-            return (ChosenRow(values, Source.EARLIER) for values in self.earlier.read_fields(entity))
+            return (ChosenRow(values, RowSource.EARLIER) for values in self.earlier.read_fields(entity))
         match table.name:
             case "memory_access_logs":
                 rows = self._read_log(entity)
             case "outbox":
                 rows = self._read_feed(entity)
             case "counters" | "log_heads":
-                rows = self._read_from(self.earlier, entity, Source.EARLIER)
+                rows = self._read_from(self.earlier, entity, RowSource.EARLIER)
             case "embedding_models":  # the chunks are those of the later backup
-                rows = self._read_from(self.later, entity, Source.LATER)
+                rows = self._read_from(self.later, entity, RowSource.LATER)
             case "maintenance_runs":
                 rows = self._read_runs(entity)
             case "chunks":
@@ -165,18 +165,18 @@ class RowsBetween:
                 rows = self._read_others(entity, table)
         return rows
 
-    def _read_from(self, reader: BackupReader, entity: type[Row], source: Source) -> Iterator[ChosenRow]:
+    def _read_from(self, reader: BackupReader, entity: type[Row], source: RowSource) -> Iterator[ChosenRow]:
         """Yield the rows of one of the backups; those that the other one has as well are exact."""
         other = self.earlier if reader is self.later else self.later
         others = [*other.read_fields(entity)]
         for values in reader.read_fields(entity):
-            yield ChosenRow(values, Source.EXACT if values in others else source)
+            yield ChosenRow(values, RowSource.EXACT if values in others else source)
 
     def _read_others(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
         before = {_get_key(table, values): values for values in self.earlier.read_fields(entity)}
         for values in self.later.read_fields(entity):
             earlier = before.pop(_get_key(table, values), None)
-            chosen = ChosenRow(values, Source.EXACT) if values == earlier else self._choose(entity, values, earlier)
+            chosen = ChosenRow(values, RowSource.EXACT) if values == earlier else self._choose(entity, values, earlier)
             if chosen is not None:
                 self._note_content(table, chosen, values, earlier)
                 yield chosen
@@ -202,10 +202,10 @@ class RowsBetween:
             return
         values, source = chosen.values, None
         if later is not None and (table.name == "memories" or has_same_content(values, later)):
-            source = Source.LATER  # the chunks of a memory are kept when its text changes
+            source = RowSource.LATER  # the chunks of a memory are kept when its text changes
         elif earlier is not None and has_same_content(values, earlier):
-            source = Source.EARLIER
-        self._contents[table.name, values[TENANT], values["id"]] = _Content(source, chosen.source is Source.EXACT)
+            source = RowSource.EARLIER
+        self._contents[table.name, values[TENANT], values["id"]] = _Content(source, chosen.source is RowSource.EXACT)
 
     def _drop_mentions(self, table: Table, values: _Values) -> _Values | None:
         """Return a row without mentions of rows that were not there; None if a row that it belongs to was not."""
@@ -229,20 +229,20 @@ class RowsBetween:
         numbers = set()
         for values in self.earlier.read_fields(entity):
             numbers.add(values["sequence"])
-            yield ChosenRow(values, Source.EXACT)
+            yield ChosenRow(values, RowSource.EXACT)
         for values in self.later.read_fields(entity):
             if values["sequence"] not in numbers and values["timestamp"] <= self.at:
-                yield ChosenRow(values | _UNSEALED, Source.EXACT)
+                yield ChosenRow(values | _UNSEALED, RowSource.EXACT)
 
     def _read_feed(self, entity: type[Row]) -> Iterator[ChosenRow]:
         """Yield the earlier backup's lines, and later ones by which a repeated call recognises what it has stored."""
         for values in self.earlier.read_fields(entity):
-            yield ChosenRow(values, Source.EXACT)
+            yield ChosenRow(values, RowSource.EXACT)
         last = self.earlier.manifest.sequence
         for values in self.later.read_fields(entity):
             is_there = (values[TENANT], values["entity_id"]) in self._ids["memories"]
             if values["sequence"] > last and values["idempotency_key"] is not None and is_there:
-                yield ChosenRow(values, Source.EXACT)
+                yield ChosenRow(values, RowSource.EXACT)
 
     def _read_runs(self, entity: type[Row]) -> Iterator[ChosenRow]:
         for values in self.later.read_fields(entity):
@@ -252,7 +252,7 @@ class RowsBetween:
                 values |= {"finished_at": None, "jobs": {}}
             if values["undone_at"] is not None and values["undone_at"] > self.at:
                 values |= {"undone_at": None}
-            yield ChosenRow(values, Source.EXACT)
+            yield ChosenRow(values, RowSource.EXACT)
 
     def _read_chunks(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
         """Yield the chunks of the texts that rows had at the time."""
@@ -260,16 +260,16 @@ class RowsBetween:
         for values in self.earlier.read_fields(entity):
             before.add(_get_key(table, values))
             content = self._find_content(values)
-            if content.source is Source.EARLIER:
-                yield ChosenRow(values, Source.EXACT if content.is_exact else Source.EARLIER)
+            if content.source is RowSource.EARLIER:
+                yield ChosenRow(values, RowSource.EXACT if content.is_exact else RowSource.EARLIER)
         for values in self.later.read_fields(entity):
-            if self._find_content(values).source is not Source.LATER or values["known_from"] > self.at:
+            if self._find_content(values).source is not RowSource.LATER or values["known_from"] > self.at:
                 continue
             if values["known_to"] is not None and values["known_to"] > self.at:
                 values |= {"known_to": None}
             # A chunk that was made for a new model says since when its text is known, not when it was made.
             is_known = _get_key(table, values) in before or values["known_from"] > self.earlier.manifest.at
-            yield ChosenRow(values, Source.EXACT if is_known else Source.LATER)
+            yield ChosenRow(values, RowSource.EXACT if is_known else RowSource.LATER)
 
     def _find_content(self, chunk: Mapping[str, Any]) -> _Content:
         owner = (OWNER_TABLES[chunk["owner_kind"]], chunk[TENANT], chunk["owner_id"])

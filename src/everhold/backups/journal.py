@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from everhold.backups.reading import BackupReader
-from everhold.backups.steps import ANYTHING, LIVE, Step
+from everhold.backups.steps import ANYTHING, LIVE, RowStep
 from everhold.model import AccessLog, Block, Change, Counter, Memory, Message, Outbox, Revision
 from everhold.model.base import Row, make_field_adapter
 from everhold.model.encrypted_values import is_encrypted
@@ -42,7 +42,7 @@ class Journal:
     """The organizations in which something deleted was restored, at times that are not known."""
     is_feed_whole: bool = True
 
-    def list_memory_steps(self, values: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[Step]:
+    def list_memory_steps(self, values: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[RowStep]:
         """Return what is known to have changed a memory."""
         owner = (values[TENANT], values["id"])
         revisions = [_make_revision_step(row) for row in self.revisions.get(owner, ())]
@@ -50,28 +50,28 @@ class Journal:
         changes = (_list_change_steps(row, values, unrevised) for row in self.changes.get(owner, ()))
         return self._keep_recent([*revisions, *chain.from_iterable(changes), *self.list_deletion_steps(values, owner)])
 
-    def list_block_steps(self, values: Mapping[str, Any]) -> list[Step]:
+    def list_block_steps(self, values: Mapping[str, Any]) -> list[RowStep]:
         """Return what is known to have changed a block."""
         return [_make_revision_step(row) for row in self.revisions.get((values[TENANT], values["id"]), ())]
 
-    def list_session_steps(self, values: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[Step]:
+    def list_session_steps(self, values: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[RowStep]:
         """Return the messages of a session as changes of its row."""
         messages = self.said.get((values[TENANT], values["id"]), ())
         position = earlier["last_position"] if earlier else None
         active = earlier["last_active"] if earlier else values["created_at"]
         steps = []
         for message in sorted(messages, key=lambda row: (row["updated_at"], row["position"] or 0)):
-            steps.append(Step(message["updated_at"], {"last_position": position, "last_active": active}))
+            steps.append(RowStep(message["updated_at"], {"last_position": position, "last_active": active}))
             # The row of a session that begins with a message has the time of the message, which is a little earlier.
             is_first = earlier is None and position is None
             active = message["created_at"] if is_first else max(active, message["created_at"])
             position = message["position"]
         return steps
 
-    def list_deletion_steps(self, values: Mapping[str, Any], *owners: _Owner) -> list[Step]:
+    def list_deletion_steps(self, values: Mapping[str, Any], *owners: _Owner) -> list[RowStep]:
         """Return the deletions of memories that were undone: they hid the memories and the rows that belong to them."""
         deletions = [row for owner in owners for row in self.changes.get(owner, ()) if _has_hidden(row, owner[1])]
-        steps: list[Step] = []
+        steps: list[RowStep] = []
         hidden_until = values["created_at"]
         for row in sorted(deletions, key=lambda row: row["created_at"]):
             at, undone_at = row["created_at"], row["undone_at"]
@@ -80,10 +80,10 @@ class Journal:
                 continue
             hidden_until = undone_at
             hidden = {"is_deleted": True, "deleted_at": at, "deletion_id": row["before"].get("deletion_id")}
-            steps += [Step(at, LIVE, is_update=False), Step(undone_at, hidden, is_update=False)]
+            steps += [RowStep(at, LIVE, is_update=False), RowStep(undone_at, hidden, is_update=False)]
         return self._keep_recent(steps)
 
-    def _keep_recent(self, steps: list[Step]) -> list[Step]:
+    def _keep_recent(self, steps: list[RowStep]) -> list[RowStep]:
         return [step for step in steps if step.at > self.since]
 
     def was_hidden(self, *owners: _Owner) -> bool:
@@ -99,9 +99,9 @@ class Journal:
         return not self.is_feed_whole or organization in self.restored
 
 
-def list_change_steps(values: Mapping[str, Any]) -> list[Step]:
+def list_change_steps(values: Mapping[str, Any]) -> list[RowStep]:
     """Return what is known to have changed an entry of the journal itself: it was undone."""
-    return [] if values["undone_at"] is None else [Step(values["undone_at"], {"undone_at": None})]
+    return [] if values["undone_at"] is None else [RowStep(values["undone_at"], {"undone_at": None})]
 
 
 def read_journal(later: BackupReader, decrypt: Decrypt, since: datetime, sequence: int) -> Journal:
@@ -162,16 +162,16 @@ def _has_hidden(row: _Values, memory_id: str) -> bool:
     return row["kind"] == "forget" or (row["kind"] == "merge" and memory_id in row["memory_ids"][1:])
 
 
-def _make_revision_step(row: Mapping[str, Any]) -> Step:
+def _make_revision_step(row: Mapping[str, Any]) -> RowStep:
     """Return the change that ended a revision."""
     fields = None if is_encrypted(row["value"]) else _decode_fields(_OWNERS[row["owner_kind"]], row["value"])
     if fields is None:
-        return Step(row["known_to"], {}, unknown=ANYTHING)
+        return RowStep(row["known_to"], {}, unknown=ANYTHING)
     number = {"revision": row["revision"]} if row["owner_kind"] == "memory" else {}
-    return Step(row["known_to"], {**fields, **number, "last_updated_by_id": row["last_updated_by_id"]})
+    return RowStep(row["known_to"], {**fields, **number, "last_updated_by_id": row["last_updated_by_id"]})
 
 
-def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Iterator[Step]:
+def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Iterator[RowStep]:
     """Yield the changes of one memory that an entry of the journal is about, apart from revisions and deletions.
 
     `earlier` is the memory in the earlier backup, unless it was revised since.
@@ -181,23 +181,23 @@ def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping
     if kind == "supersede" and not is_last:
         if at != memory["created_at"]:  # otherwise the memory was added as superseded
             fields = _decode_fields(Memory, before.get(memory["id"]))
-            yield Step(at, fields or {}, unknown=frozenset() if fields else ANYTHING)
+            yield RowStep(at, fields or {}, unknown=frozenset() if fields else ANYTHING)
         if undone_at is not None:
             ended = {"superseded_by": row["memory_ids"][-1], "superseded_at": at}
             # The journal does not tell how long it was valid in between.
             if earlier is not None and earlier["superseded_at"] == at:
-                yield Step(undone_at, ended | {"valid_to": earlier["valid_to"]})
+                yield RowStep(undone_at, ended | {"valid_to": earlier["valid_to"]})
             else:
-                yield Step(undone_at, ended, unknown=frozenset({"valid_to"}))
+                yield RowStep(undone_at, ended, unknown=frozenset({"valid_to"}))
     elif kind == "merge" and row["memory_ids"][0] != memory["id"]:
-        yield Step(at, {})  # the merge has checked the version
+        yield RowStep(at, {})  # the merge has checked the version
     elif kind == "decay":
-        yield Step(at, _decode_fields(Memory, before) or {}, versions=0, is_update=False)
+        yield RowStep(at, _decode_fields(Memory, before) or {}, versions=0, is_update=False)
         if undone_at is not None:
-            yield Step(undone_at, _decode_fields(Memory, row["after"]) or {}, versions=0, is_update=False)
+            yield RowStep(undone_at, _decode_fields(Memory, row["after"]) or {}, versions=0, is_update=False)
     elif kind == "reinforce" and before.keys() - _COUNTERS:
         content = {name: value for name, value in before.items() if name not in _COUNTERS}
-        yield Step(at, _decode_fields(Memory, content) or {}, unknown=ANYTHING if undone_at else frozenset())
+        yield RowStep(at, _decode_fields(Memory, content) or {}, unknown=ANYTHING if undone_at else frozenset())
 
 
 def _decode_fields(entity: type[Row], values: Any) -> _Values | None:

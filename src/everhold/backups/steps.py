@@ -13,7 +13,7 @@ ANYTHING = frozenset({"*"})
 LIVE: Mapping[str, Any] = {"is_deleted": False, "deleted_at": None, "deletion_id": None}
 
 
-class Step(NamedTuple):
+class RowStep(NamedTuple):
     """One change of a row.
 
     `before` has the values of the changed columns before it, `versions` is by how much it raised the row's version.
@@ -27,7 +27,7 @@ class Step(NamedTuple):
     unknown: frozenset[str] = frozenset()
 
 
-class EarlierRow(NamedTuple):
+class UndoneRow(NamedTuple):
     """A row as it was at a moment, and its columns whose values of then are not known."""
 
     values: dict[str, Any]
@@ -35,8 +35,8 @@ class EarlierRow(NamedTuple):
 
 
 def undo_steps(
-    values: Mapping[str, Any], steps: Sequence[Step], moment: datetime, updated_at: datetime | None
-) -> EarlierRow:
+    values: Mapping[str, Any], steps: Sequence[RowStep], moment: datetime, updated_at: datetime | None
+) -> UndoneRow:
     """Return a row as it was at a moment: without the steps after it. The steps are in the order of their times.
 
     `updated_at` is the row's time of update before the first step.
@@ -51,12 +51,12 @@ def undo_steps(
     if any(step.is_update for step in undone):
         kept = [step.at for step in steps if step.is_update and step.at <= moment]
         state["updated_at"] = max(kept, default=updated_at)
-    return EarlierRow(state, unknown)
+    return UndoneRow(state, unknown)
 
 
 def add_visible_steps(
-    values: Mapping[str, Any], earlier: Mapping[str, Any] | None, steps: Sequence[Step], since: datetime
-) -> list[Step]:
+    values: Mapping[str, Any], earlier: Mapping[str, Any] | None, steps: Sequence[RowStep], since: datetime
+) -> list[RowStep]:
     """Return the steps of a row with those that the row itself shows: its deletion, and its last update.
 
     What the last update has changed is known if nothing else was changed since the earlier backup's row.
@@ -64,7 +64,7 @@ def add_visible_steps(
     known = list(steps)
     deleted_at, updated_at = values.get("deleted_at"), values.get("updated_at")
     if values.get("is_deleted") and deleted_at is not None and deleted_at > since:
-        known.append(Step(deleted_at, LIVE, is_update=False))
+        known.append(RowStep(deleted_at, LIVE, is_update=False))
     first = earlier["updated_at"] if earlier is not None and "updated_at" in earlier else values.get("created_at")
     is_shown = any(step.is_update and step.at == updated_at for step in known)
     if updated_at is not None and updated_at != first and updated_at > since and not is_shown:
@@ -73,14 +73,14 @@ def add_visible_steps(
 
 
 def _make_update_step(
-    values: Mapping[str, Any], earlier: Mapping[str, Any] | None, known: Sequence[Step], at: datetime
-) -> Step:
+    values: Mapping[str, Any], earlier: Mapping[str, Any] | None, known: Sequence[RowStep], at: datetime
+) -> RowStep:
     if at == values.get("deleted_at"):
-        return Step(at, {})  # a deletion that has checked the version
+        return RowStep(at, {})  # a deletion that has checked the version
     has_others = any(step.before.keys() - STAMPS for step in known)
     if earlier is None or has_others:
-        return Step(at, {}, unknown=ANYTHING)
+        return RowStep(at, {}, unknown=ANYTHING)
     before = {name: value for name, value in earlier.items() if name not in STAMPS}
     if "last_updated_by_id" in earlier:
         before["last_updated_by_id"] = earlier["last_updated_by_id"]
-    return Step(at, before)
+    return RowStep(at, before)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from everhold.backups.journal import Journal, list_change_steps
-from everhold.backups.steps import STAMPS, EarlierRow, Step, add_visible_steps, undo_steps
+from everhold.backups.steps import STAMPS, RowStep, UndoneRow, add_visible_steps, undo_steps
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.schema.table import TENANT, Table
 
@@ -18,7 +18,7 @@ _MOVED = ("archived_messages", "archived_at", "unarchived_at")
 HashMemory = Callable[[_Values], bytes | None]
 
 
-class Source(StrEnum):
+class RowSource(StrEnum):
     """What a row is: exact, exact but for how often it was read, or approximately that of a backup."""
 
     EXACT = "exact"
@@ -31,7 +31,7 @@ class ChosenRow(NamedTuple):
     """The values of a row at the time."""
 
     values: dict[str, Any]
-    source: Source
+    source: RowSource
 
 
 def has_same_content(first: _Values, second: _Values) -> bool:
@@ -53,13 +53,13 @@ class TakeBack:
         """Return a row of the later backup as it was at the time, or None if it was not there."""
         if "created_at" not in values:
             same = earlier is not None and earlier == values
-            return ChosenRow(values, Source.EXACT if same else Source.LATER)
+            return ChosenRow(values, RowSource.EXACT if same else RowSource.LATER)
         if table.name == "session_archives" and (values[TENANT], values["session_id"]) in self.moved:
-            return ChosenRow(values, Source.LATER)
+            return ChosenRow(values, RowSource.LATER)
         if _find_addition(values, earlier) > self.at:
             return None if earlier is None else self.choose_missing(table, earlier, until=values["created_at"])
         if table.name == "sessions" and self._was_moved(values, earlier):
-            return ChosenRow(values, Source.LATER) if earlier is None else ChosenRow(earlier, Source.EARLIER)
+            return ChosenRow(values, RowSource.LATER) if earlier is None else ChosenRow(earlier, RowSource.EARLIER)
         if table.name == "memory_tags" and earlier is not None and earlier["created_at"] != values["created_at"]:
             earlier = None  # removed and added again
         return self._choose_then(table, values, earlier)
@@ -71,8 +71,8 @@ class TakeBack:
             return self._choose_reads(table, then, values, earlier)
         is_journalled = table.name in ("memories", "sessions", "blocks")
         if earlier is not None and not is_journalled and any(step.at > self.at for step in steps):
-            return ChosenRow(earlier, Source.EARLIER)
-        return ChosenRow(then, Source.LATER)
+            return ChosenRow(earlier, RowSource.EARLIER)
+        return ChosenRow(then, RowSource.LATER)
 
     def choose_missing(self, table: Table, values: dict[str, Any], until: datetime | None = None) -> ChosenRow | None:
         """Return a row that only the earlier backup has, or None if it was removed before the time.
@@ -85,7 +85,7 @@ class TakeBack:
             return None
         is_unchanged = table.name == "memory_tags" and not self.journal.was_hidden(*_list_memories(table, values))
         is_exact = bool(known) and min(known) > self.at and is_unchanged
-        return ChosenRow(values, Source.EXACT if is_exact else Source.EARLIER)
+        return ChosenRow(values, RowSource.EXACT if is_exact else RowSource.EARLIER)
 
     def _list_removals(self, table: Table, values: _Values) -> Sequence[datetime]:
         journal, organization = self.journal, values.get(TENANT)
@@ -104,7 +104,7 @@ class TakeBack:
         purges = (journal.purged.get(memory) for memory in _list_memories(table, values))
         return [moment for moment in (*moments, *purges) if moment is not None]
 
-    def _list_steps(self, table: Table, values: _Values, earlier: _Values | None) -> Sequence[Step]:
+    def _list_steps(self, table: Table, values: _Values, earlier: _Values | None) -> Sequence[RowStep]:
         match table.name:
             case "memories":
                 return self.journal.list_memory_steps(values, earlier)
@@ -126,14 +126,14 @@ class TakeBack:
             self.moved.add((values[TENANT], values["id"]))
         return True
 
-    def _undo(self, table: Table, values: _Values, steps: Sequence[Step], earlier: _Values | None) -> EarlierRow:
+    def _undo(self, table: Table, values: _Values, steps: Sequence[RowStep], earlier: _Values | None) -> UndoneRow:
         base = values["created_at"] if earlier is None else earlier["updated_at"]
         then = undo_steps(values, steps, self.at, base)
         if table.name != "memories" or not any(step.at > self.at and step.before.keys() & _HASHED for step in steps):
             return then
         return self._restore_hash(values, then)
 
-    def _restore_hash(self, values: _Values, then: EarlierRow) -> EarlierRow:
+    def _restore_hash(self, values: _Values, then: UndoneRow) -> UndoneRow:
         """Return a memory with the hash that its text had."""
         if values["hash"] is not None and values["hash"] != self.hash_memory(values):
             return then._replace(unknown=then.unknown | {"hash"})  # encrypted
@@ -143,7 +143,7 @@ class TakeBack:
         hashed = None if state["kind"] in REPEATABLE_KINDS else self.hash_memory(state)
         return then._replace(values=state | {"hash": hashed})
 
-    def _is_exact(self, table: Table, values: _Values, steps: Sequence[Step], earlier: _Values | None) -> bool:
+    def _is_exact(self, table: Table, values: _Values, steps: Sequence[RowStep], earlier: _Values | None) -> bool:
         """Return whether all changes of a row are known: undone, they lead to the row that the earlier backup has."""
         if earlier is not None and any(
             earlier[reference.columns[0]] is not None and values[reference.columns[0]] is None
@@ -173,13 +173,13 @@ class TakeBack:
     def _choose_reads(self, table: Table, then: dict[str, Any], values: _Values, earlier: _Values | None) -> ChosenRow:
         """Return a row with how often it was read until the time, as far as that is known."""
         if table.name != "memories":
-            return ChosenRow(then, Source.EXACT)
+            return ChosenRow(then, RowSource.EXACT)
         if earlier is not None and all(earlier[name] == values[name] for name in _READ):
-            return ChosenRow(then, Source.EXACT)
+            return ChosenRow(then, RowSource.EXACT)
         if values["last_accessed"] is None or values["last_accessed"] <= self.at:
-            return ChosenRow(then, Source.EXACT)
+            return ChosenRow(then, RowSource.EXACT)
         reads = {name: earlier[name] for name in _READ} if earlier else {"access_count": 0, "last_accessed": None}
-        return ChosenRow(then | reads, Source.READ_LATER)
+        return ChosenRow(then | reads, RowSource.READ_LATER)
 
 
 def _find_addition(values: _Values, earlier: _Values | None) -> datetime:

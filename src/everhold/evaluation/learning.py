@@ -19,6 +19,7 @@ from everhold.evaluation.learning_data import DIALECT, LearningDatabase, Learnin
 CHECKPOINTS = (0, 50, 100, 200)
 WRONG_SHARE = 0.1
 _SEED = 11
+_NUMBERS = count(1)  # of ids: a memory that is taught in several steps must not get one twice
 _DIGITS = 4
 
 Report = Callable[[int], None]
@@ -43,10 +44,9 @@ def teach_all(
     database: LearningDatabase, memory: LearnedMemory, pairs: Sequence[LearningPair], report: Report
 ) -> LearnedMemory:
     """Return a memory after confirmed pairs, taught one after the other as the verbs do."""
-    numbers = count(len(memory.patterns.patterns) + 1)
     for pair in pairs:
         memory = teach_pair(
-            database.gate, memory, pair.question, pair.sql, DIALECT, lambda kind: f"{kind}-{next(numbers):06}"
+            database.gate, memory, pair.question, pair.sql, DIALECT, lambda kind: f"{kind}-{next(_NUMBERS):08}"
         ).memory
         report(1)
     return memory

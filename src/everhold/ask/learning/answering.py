@@ -61,7 +61,8 @@ def propose_readings(
     if best is not None and best.is_follow_up:
         return taught
     matches = memory.patterns.propose(context, question if masks is None else masks, meanings)
-    schema = memory.lessons.choose_known(context.reader.schema).extend(context.reader.schema)
+    known = Lessons(metrics=memory.lessons.metrics)  # by which statements are put in words
+    schema = context.reader.teach(known).schema if known else context.reader.schema
     return [*taught, *(_make_reading(schema, match) for match in matches[:_MOST_PROPOSALS])]
 
 

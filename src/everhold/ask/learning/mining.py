@@ -94,17 +94,19 @@ def mine_lessons(schema: AskSchema, pattern: LearnedPattern, reading: QuestionRe
 def _list_metrics(schema: AskSchema, pattern: LearnedPattern) -> list[TaughtMetric]:
     """Return what the statement computes, paired with words of the question that may name it.
 
-    The rules often take such words for a column that is named alike, so explained words are tried too. Long phrases
-    come before short ones, and those without the name of a table or a column before those with one.
+    The rules often take such words for a column that is named alike, so explained words are tried too. One word must be
+    in no name of the schema: "states border" would also be in questions that list them. Long phrases come before short
+    ones, and those without the name of a table or a column before those with one.
     """
     formulas = list(find_formulas(schema, pattern.template))
     names = {words for table in schema.tables for words in (table.words, table.core)}
     names.update(words for column in schema.columns() for words in (column.words, column.core))
+    vocabulary = {word for words in names for word in words}
     phrases = list(_list_runs(pattern)) if formulas else []
     stems = {phrase: tuple(split_stems(phrase)) for phrase in phrases}
     named = {phrase: any((word,) in names for word in stems[phrase]) for phrase in phrases}
     ranked = sorted(phrases, key=lambda phrase: (named[phrase], -len(stems[phrase])))
-    chosen = [phrase for phrase in dict.fromkeys(ranked) if stems[phrase] not in names]
+    chosen = [phrase for phrase in dict.fromkeys(ranked) if not vocabulary.issuperset(stems[phrase])]
     return [TaughtMetric("", phrase, *placed) for placed, phrase in product(formulas, chosen)]
 
 

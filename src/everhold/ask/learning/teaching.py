@@ -9,7 +9,7 @@ from everhold.ask.learning.answering import LearnedMemory, rank_readings
 from everhold.ask.learning.gate import GateReport, ReplayGate, add_lesson
 from everhold.ask.learning.mining import Lesson, list_joins, mine_lessons
 from everhold.ask.learning.patterns import LearnedPattern, has_same_shape, make_pattern
-from everhold.ask.lessons import Lessons, TaughtJoin
+from everhold.ask.lessons import Lessons, TaughtJoin, TaughtMetric
 
 _MOST_TRIED = 10  # lessons that are tried for one verdict
 
@@ -145,4 +145,7 @@ def _list_candidates(gate: ReplayGate, lessons: Lessons, pattern: LearnedPattern
     known = {(join.left, join.right) for join in lessons.joins}
     pairs = list_joins(schema, pattern.template.sql, pattern.template.dialect)
     joins = [TaughtJoin("", *pair) for pair in pairs if pair not in known]
-    return [*joins, *mine_lessons(schema, pattern, gate.read(pattern.question).best)][:_MOST_TRIED]
+    mined = mine_lessons(schema, pattern, gate.read(pattern.question).best)
+    others = [lesson for lesson in mined if not isinstance(lesson, TaughtMetric)][: max(0, _MOST_TRIED - len(joins))]
+    # Metrics are tried in addition, so that they displace no alias.
+    return [*joins[:_MOST_TRIED], *(lesson for lesson in mined if isinstance(lesson, TaughtMetric) or lesson in others)]

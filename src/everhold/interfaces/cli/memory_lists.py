@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from everhold import Hit, Memory
-from everhold.interfaces.cli.text_lists import Item, Paragraph, Span, TextList, make_note
+from everhold.interfaces.cli.text_lists import ListEntry, Paragraph, StyledText, TextList, make_note
 from everhold.interfaces.shared.times import format_local
 from everhold.model.base import Entity
 from everhold.model.memory import DEFAULT_PRIORITY
@@ -60,7 +60,7 @@ def _name_owner(record: Entity, shown: Mapping[str, str]) -> list[str]:
 
 def render_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> TextList:
     """Return the text of a memory and what is to be said about it."""
-    return TextList([Item(_describe_memory(memory, zone, tags, ""))])
+    return TextList([ListEntry(_describe_memory(memory, zone, tags, ""))])
 
 
 def _describe_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str], owner: str) -> tuple[Paragraph, ...]:
@@ -83,7 +83,7 @@ def _describe_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str], owner:
 
 def _make_paragraphs(text: object, details: str) -> tuple[Paragraph, ...]:
     whole, dimmed = clean_text(text, _MAX_TEXT_LENGTH), clean_text(details)
-    return Paragraph((Span(whole),)), Paragraph((Span(dimmed, "dim"),), _INDENT)
+    return Paragraph((StyledText(whole),)), Paragraph((StyledText(dimmed, "dim"),), _INDENT)
 
 
 def make_memory_list(
@@ -109,7 +109,7 @@ def _make_list(rows: Sequence[tuple[tuple[Paragraph, ...], tuple[str, ...]]], nu
     """Return the paragraphs and labels of each row; if `numbered`, the first label is a number."""
     return TextList(
         [
-            Item(paragraphs, (str(number), *labels) if numbered else labels)
+            ListEntry(paragraphs, (str(number), *labels) if numbered else labels)
             for number, (paragraphs, labels) in enumerate(rows, 1)
         ]
     )
@@ -128,19 +128,19 @@ def sort_groups(names: Iterable[str]) -> list[str]:
     return sorted(set(names), key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
 
 
-def _describe_why(hit: Hit) -> tuple[Span, ...]:
+def _describe_why(hit: Hit) -> tuple[StyledText, ...]:
     """Return the largest contributions, each with a bar for its share, and the words in common."""
     groups = {name: value for name, value in sum_by_group(hit.why).items() if name not in _NO_RETRIEVERS}
     total = sum(abs(value) for value in groups.values()) or 1.0
-    line: list[Span] = []
+    line: list[StyledText] = []
     for name, value in sorted(groups.items(), key=lambda item: -abs(item[1]))[:_STRONGEST]:
         bar = _BAR * round(_BAR_LENGTH * abs(value) / total)
-        line += [Span(" · ", "dim")] if line else []
-        line += [Span(f"{name} ", "dim"), Span(f"{bar} " if bar else "", "green" if value > 0 else "red")]
-        line.append(Span(f"{value:+.2f}"))
+        line += [StyledText(" · ", "dim")] if line else []
+        line += [StyledText(f"{name} ", "dim"), StyledText(f"{bar} " if bar else "", "green" if value > 0 else "red")]
+        line.append(StyledText(f"{value:+.2f}"))
     if hit.why.matched:
-        line += [Span(" · ", "dim")] if line else []
-        line.append(Span(f"shares {join_common_words(hit.why, hit.text)}", "dim"))
+        line += [StyledText(" · ", "dim")] if line else []
+        line.append(StyledText(f"shares {join_common_words(hit.why, hit.text)}", "dim"))
     return tuple(line)
 
 
@@ -190,7 +190,10 @@ def make_answer_list(hits: Iterable[Hit]) -> TextList:
     """Return hits in short: the speaker, the text and why it is a hit."""
     rows = [
         (
-            (Paragraph((Span(clean_text(f"{hit.memory.speaker}: {hit.memory.text}")),)), Paragraph(_describe_why(hit))),
+            (
+                Paragraph((StyledText(clean_text(f"{hit.memory.speaker}: {hit.memory.text}")),)),
+                Paragraph(_describe_why(hit)),
+            ),
             (f"{hit.score:.2f}",),
         )
         for hit in hits

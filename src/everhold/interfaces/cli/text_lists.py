@@ -20,7 +20,7 @@ _GAP = "  "
 _WORD = re.compile(r"\s*\S+\s*")
 
 
-class Span(NamedTuple):
+class StyledText(NamedTuple):
     """A part of a text in one style, by the names of Rich."""
 
     text: str
@@ -30,11 +30,11 @@ class Span(NamedTuple):
 class Paragraph(NamedTuple):
     """A text of one or more lines, all of them indented."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[StyledText, ...]
     indent: int = 0
 
 
-class Item(NamedTuple):
+class ListEntry(NamedTuple):
     """Paragraphs below each other. The labels are in narrow columns on the left, aligned with those of other items."""
 
     paragraphs: tuple[Paragraph, ...]
@@ -44,23 +44,23 @@ class Item(NamedTuple):
 class TextList:
     """Items below each other."""
 
-    def __init__(self, items: Sequence[Item]) -> None:
-        self._parts: tuple[Sequence[Item], ...] = (items,)
+    def __init__(self, items: Sequence[ListEntry]) -> None:
+        self._parts: tuple[Sequence[ListEntry], ...] = (items,)
 
     def __add__(self, other: "TextList") -> "TextList":
         together = TextList(())
         together._parts = (*self._parts, *other._parts)
         return together
 
-    def make_lines(self, width: int) -> Iterator[list[Span]]:
+    def make_lines(self, width: int) -> Iterator[list[StyledText]]:
         """Yield the lines, each at most `width` wide if its labels leave room for a character."""
         for items in self._parts:
             widths = [max(map(cell_len, column)) for column in zip(*[item.labels for item in items], strict=True)]
             room = max(1, width - sum(column + len(_GAP) for column in widths))
-            blank = [Span(" " * column + _GAP) for column in widths]
+            blank = [StyledText(" " * column + _GAP) for column in widths]
             for item in items:
                 labels = [
-                    Span(" " * (column - cell_len(label)) + label + _GAP, "bold")
+                    StyledText(" " * (column - cell_len(label)) + label + _GAP, "bold")
                     for label, column in zip(item.labels, widths, strict=True)
                 ]
                 for paragraph in item.paragraphs:
@@ -89,7 +89,7 @@ class TextList:
 
 def make_note(text: str, style: str = "dim") -> TextList:
     """Return a single paragraph without labels."""
-    return TextList([Item((Paragraph((Span(text, style),)),))])
+    return TextList([ListEntry((Paragraph((StyledText(text, style),)),))])
 
 
 def stack(parts: "Sequence[RenderableType]") -> "RenderableType":
@@ -116,9 +116,9 @@ def find_output_width(columns: str | None) -> int:
     return _DEFAULT_WIDTH
 
 
-def _wrap_paragraph(paragraph: Paragraph, width: int) -> Iterator[list[Span]]:
+def _wrap_paragraph(paragraph: Paragraph, width: int) -> Iterator[list[StyledText]]:
     room = max(1, width - paragraph.indent)
-    indent = [Span(" " * paragraph.indent)] if paragraph.indent else []
+    indent = [StyledText(" " * paragraph.indent)] if paragraph.indent else []
     start = 0
     for line in "".join(span.text for span in paragraph.spans).split("\n"):
         for begin, end in _wrap_line(line, room):
@@ -126,12 +126,12 @@ def _wrap_paragraph(paragraph: Paragraph, width: int) -> Iterator[list[Span]]:
         start += len(line) + 1
 
 
-def _cut_spans(spans: Sequence[Span], begin: int, end: int) -> Iterator[Span]:
+def _cut_spans(spans: Sequence[StyledText], begin: int, end: int) -> Iterator[StyledText]:
     start = 0
     for text, style in spans:
         part = text[max(0, begin - start) : max(0, end - start)]
         if part:
-            yield Span(part, style)
+            yield StyledText(part, style)
         start += len(text)
 
 
