@@ -102,7 +102,7 @@ def test_quarters_between_months_and_the_most_partitions(
             "memories@2023-10_2024-01", "memories@2024-04_2024-05", "memories@2024-05_2024-06",
             "memories@2024-06_2024-07",
         ]  # fmt: skip
-        monkeypatch.setattr(partitions, "_MOST", first - 1 + 5)
+        monkeypatch.setattr(partitions, "_MAX_PARTITIONS", first - 1 + 5)
         add_partitions(connection, "memories", [month(year, 1) for year in range(1970, 2020)], options, None)
         assert [name for name in list_partitions(connection, "memories") if name < "memories@2023"] == [
             "memories@2019-01_2019-04"

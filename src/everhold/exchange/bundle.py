@@ -2,9 +2,10 @@
 
 The first line is the header: `{"everhold": 2, "organization": …}`. Every following line is one row:
 `{"table": "memories", "row": {…}}`, parents before the rows that belong to them. Times are ISO 8601, bytes base64.
-Deleted rows are included. Tables that the catalog marks as internal (the feed, jobs, …) are not: they describe one
-store, not the data, and a bundle with a row of them is refused. The access log is exported but not imported, because
-only its own store can prove that it is genuine. The address of a connection is left out if it holds a password.
+Deleted rows are included. Tables that the catalog marks as internal (the feed, jobs, …) are not included: they describe
+one store, not the data, and a bundle with a row of them is refused. The access log is exported but not imported,
+because only the store that wrote it can prove that it is genuine. The address of a connection is left out if it
+contains a password.
 
 The last line, `{"end": {"rows": …, "sha256": …}}`, has the number of rows and the hash of their lines, each with its
 line feed. It shows that a bundle is complete before any row is imported. Version 1 had no such line.
@@ -33,13 +34,13 @@ from everhold.schema.operations import Page
 from everhold.schema.table import TENANT, Table
 
 VERSION = 2
-_WITHOUT_END = 1
+_VERSION_WITHOUT_END = 1
 _END = '{"end":'
 _BATCH = 500
-# More bytes than the last line of a bundle has.
+# The last line of a bundle is shorter than this.
 _MAX_END_BYTES = 4096
 _NOT_IMPORTED = (AccessLog,)
-# The values of an exported session, whose archived messages are exported as rows of their own.
+# An exported session has these values, because its archived messages are exported as rows of `messages`.
 _NOT_ARCHIVED = {"archived_messages": 0, "archived_at": None}
 
 
@@ -59,7 +60,7 @@ def write_bundle(
 ) -> int:
     """Write every row of an organization, those in archives too, and return how many there are.
 
-    StoreBusy if messages were archived or put back during the export: some might be missing.
+    Raise StoreBusy if messages were archived or restored during the export, because some might be missing.
     """
     if not records.get(Organization, organization, [organization], deleted=True):
         raise NotFound(f"no organization {organization!r}", value=organization, remedy="nothing was exported")
@@ -106,7 +107,7 @@ def _serialise_rows(
 
 
 def _hide_secret(row: Row) -> dict[str, Any]:
-    """Return what is exported instead of the address of a connection that holds a password."""
+    """Return the values that replace a connection's address if it contains a password."""
     return {"dsn": ""} if isinstance(row, Connection) and row.options.get("has_secret") else {}
 
 
@@ -118,7 +119,8 @@ def _is_exported(table: Table) -> bool:
 def _read_all_rows(records: Records, entity: type[Row], organization: str, counter: StepCounter) -> Iterator[Row]:
     after: Page | None = None
     while True:
-        counter.add(0)  # a table that refers to itself is read whole before its first row is written
+        # Reports that work goes on: a table that refers to itself is read completely before its first row is written.
+        counter.add(0)
         page = records.scan(entity, organization, after=after, limit=_BATCH, deleted=True)
         yield from page
         if len(page) < _BATCH:
@@ -148,7 +150,7 @@ def header_of(first_line: str) -> Header | None:
     if not isinstance(values, dict) or "everhold" not in values:
         return None
     header = Header(values["everhold"], str(values.get("organization", "")))
-    if header.version not in (_WITHOUT_END, VERSION):
+    if header.version not in (_VERSION_WITHOUT_END, VERSION):
         raise InvalidInput(
             f"the bundle has version {header.version}, and this program reads {VERSION}", remedy="upgrade Everhold"
         )
@@ -156,7 +158,7 @@ def header_of(first_line: str) -> Header | None:
 
 
 def read_row_count(path: Path) -> int | None:
-    """Return the number of rows that the last line of a bundle names, or None if it names none."""
+    """Return the number of rows according to the last line of a bundle, or None if it has none."""
     with path.open("rb") as file:
         file.seek(max(0, file.seek(0, io.SEEK_END) - _MAX_END_BYTES))
         last_line = file.read().rstrip().rpartition(b"\n")[2]
@@ -172,35 +174,35 @@ def read_rows(path: Path, header: Header, organization: str) -> Iterator[tuple[i
 
     Raise InvalidInput at the end if the rows are not those that were exported.
     """
-    # Surrogates let the line with invalid UTF-8 be named in the error, and let its bytes be hashed as they are.
+    # With surrogates, an error can name a line with invalid UTF-8, and its bytes can be hashed unchanged.
     with path.open(encoding="utf-8", errors="surrogateescape") as file:
-        for number, line in _row_lines(file, header.version):
+        for number, line in _read_row_lines(file, header.version):
             yield number, _read_row(line, number, header, organization)
 
 
-def _row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, str]]:
+def _read_row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, str]]:
     """Yield the lines of rows with their numbers; raise InvalidInput at the end if lines are missing or changed."""
     count, rows_hash, end = 0, hashlib.sha256(), None
     last = 1
-    for number, line in islice(_without_blank_end(file), 1, None):
+    for number, line in islice(_skip_blank_end(file), 1, None):
         if end is not None:
             raise InvalidInput(
                 f"line {number} comes after the end of the bundle", remedy="import each bundle by itself"
             )
         last = number
-        if version != _WITHOUT_END and line.startswith(_END):
+        if version != _VERSION_WITHOUT_END and line.startswith(_END):
             end = line
             continue
         count += 1
         rows_hash.update(line.removesuffix("\n").encode("utf-8", "surrogateescape") + b"\n")
         yield number, line
-    if version != _WITHOUT_END:
+    if version != _VERSION_WITHOUT_END:
         _check_end(end, last, count, rows_hash.hexdigest())
     elif not count:
         raise InvalidInput("the bundle ends at line 1 and has no rows", remedy="export it again")
 
 
-def _without_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
+def _skip_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
     blank: list[tuple[int, str]] = []
     for numbered in enumerate(file, 1):
         if not numbered[1].strip():

@@ -17,19 +17,19 @@ _REFERRED_TO = frozenset(reference.target for table in DECLARATIONS.values() for
 
 
 class _EarlierRow(NamedTuple):
-    """What later rows are checked against: a row's user, and the length of the longest text that it ever had."""
+    """What later rows are checked against: the row's user, and the length of the longest version of its text."""
 
     user_id: str | None = None
     characters: int | None = None
 
 
 _NO_USER = _EarlierRow()
-# Of a text that is encrypted in a backup: any span may be part of it.
+# The length of a text that is encrypted in a backup: no span can be checked.
 _UNKNOWN_LENGTH = sys.maxsize
 
 
 class _Successor(NamedTuple):
-    """The memory that a superseded one names as its successor; it may come later in the bundle."""
+    """The successor of a superseded memory in line `number`. It may come later in the bundle."""
 
     number: int
     successor_id: str
@@ -37,7 +37,7 @@ class _Successor(NamedTuple):
 
 
 class BundleChecks:
-    """Raises InvalidInput, with the line, for rows that an export never writes."""
+    """Raises InvalidInput with the line number for rows that an export never writes."""
 
     def __init__(self, records: Records, organization: str) -> None:
         self._records, self._organization = records, organization
@@ -50,7 +50,7 @@ class BundleChecks:
 
     def check(self, number: int, row: Row) -> None:
         table = CATALOG[type(row)]
-        self._check_place(number, table, row)
+        self._check_order(number, table, row)
         for reference in table.references:
             self._check_reference(number, table, reference, row)
         match row:
@@ -68,10 +68,10 @@ class BundleChecks:
             self._known[table.name][row.__dict__["id"]] = _describe_owner(row)
 
     def finish(self) -> None:
-        """Check what could only be checked once all rows were seen."""
+        """Check the successors of memories, which is possible only after all rows were read."""
         known = self._known["memories"]
-        elsewhere = sorted({successor.successor_id for successor in self._successors} - known.keys())
-        stored = self._records.get(Memory, self._organization, elsewhere, deleted=True) if elsewhere else {}
+        outside_ids = sorted({successor.successor_id for successor in self._successors} - known.keys())
+        stored = self._records.get(Memory, self._organization, outside_ids, deleted=True) if outside_ids else {}
         users = {memory_id: memory.user_id for memory_id, memory in stored.items()}
         users |= {
             successor.successor_id: known[successor.successor_id].user_id
@@ -87,14 +87,14 @@ class BundleChecks:
                     remedy="export it again",
                 )
 
-    def _check_place(self, number: int, table: Table, row: Row) -> None:
-        """Check that each table's rows are together, and that no row is repeated."""
+    def _check_order(self, number: int, table: Table, row: Row) -> None:
+        """Check that the rows of a table follow each other, and that no row is repeated."""
         if table.name != self._table:
             if table.name in self._finished:
                 raise InvalidInput(f"line {number}: rows of {table.name} are in two places", remedy="export it again")
             self._finished.add(self._table)
             self._table = table.name
-            self._keys.clear()  # a table's rows are together, so only its own keys are held in memory
+            self._keys.clear()  # rows of a table are together, so only the keys of one table are in memory
         key = get_key(row)
         if key in self._keys:
             raise InvalidInput(
@@ -133,7 +133,7 @@ class BundleChecks:
             )
 
     def _note_revision(self, revision: Revision) -> None:
-        """Record the length of an earlier text: a chunk of the past has a span of the text at that time."""
+        """Record the length of an earlier text, because the span of an earlier chunk refers to the text of its time."""
         if revision.owner_kind == "memory":
             owners = self._known["memories"]
             known = owners[revision.owner_id]

@@ -1,4 +1,4 @@
-"""Compare the rows of a bundle with what an organization holds under the same keys."""
+"""Compare the rows of a bundle with the rows that an organization has under the same keys."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -12,10 +12,10 @@ from everhold.schema.catalog import CATALOG, get_key
 from everhold.schema.operations import Op, Where
 from everhold.schema.table import TENANT, Reference, Table
 
-# Rows that the engine creates when a scope first names them: equal ids mean the same entity.
+# The engine creates these rows when a scope first names them, so equal ids mean the same entity.
 _NAMED_BY_SCOPES = (Organization, User, Project, Agent, Session)
 
-_COUNTED_BY_READS = ("access_count", "last_accessed")
+_CHANGED_BY_READS = ("access_count", "last_accessed")
 
 RowKey = tuple[Any, ...]
 
@@ -24,29 +24,29 @@ class RowVerdict(Enum):
     """What an import does with a row of a bundle."""
 
     ADD = auto()
-    """It is missing and is added."""
+    """The row is missing and is added."""
     EXISTING = auto()
-    """The store holds it already."""
+    """The store has the same row already."""
     SKIP = auto()
-    """The store holds another version of it, or of the entity it belongs to, and keeps its own."""
+    """The store has another version of the row, or of the entity it belongs to, which is not replaced."""
     COLLIDE = auto()
-    """The store holds something else under its key."""
+    """The store has a different entity under the row's key."""
 
 
 class Comparison:
     """Judges the rows of one bundle in their order.
 
-    An entity of which the store keeps its own version is left out with every row of the bundle that belongs to it, so
-    that no memory ends up with the chunks or tags of another version. `empty` names tables known to hold nothing.
+    If the store has another version of an entity, the entity is skipped with every row of the bundle that belongs to
+    it, so that no memory gets the chunks or tags of another version. `empty` names tables that are known to be empty.
     """
 
     def __init__(self, records: Records, organization: str, empty: frozenset[str] = frozenset()) -> None:
         self._records, self._organization = records, organization
         self._is_empty: dict[str, bool] = dict.fromkeys(empty, True)
         self._kept: dict[str, set[str]] = {}
-        """Ids of entities that the store keeps in its own version, by table."""
+        """The ids of skipped entities of which the store has another version, by table."""
         self._left_out: dict[str, set[str]] = {}
-        """Ids of entities that are left out and that the store does not hold, by table."""
+        """The ids of skipped entities that the store does not have, by table."""
         self._memory_ids: set[str] = set()
 
     @property
@@ -82,12 +82,12 @@ class Comparison:
             return RowVerdict.SKIP  # undoing the change would apply it to other versions of these memories
         if stored is None:
             return RowVerdict.ADD
-        if _comparable(row) == _comparable(stored):
+        if _select_compared_values(row) == _select_compared_values(stored):
             return RowVerdict.EXISTING
         return RowVerdict.SKIP if _is_same_entity(table, row, stored) else RowVerdict.COLLIDE
 
     def _is_left_out(self, reference: Reference, row: Row) -> bool:
-        """Return whether a row belongs to an entity that is left out, or mentions one that would then be missing."""
+        """Return whether a row belongs to a skipped entity, or refers to a skipped one that the store does not have."""
         if reference.kind is not None and row.__dict__[reference.kind[0]] != reference.kind[1]:
             return False
         target_id = row.__dict__[reference.columns[0]]
@@ -96,15 +96,15 @@ class Comparison:
         return reference.on_delete == "cascade" and target_id in self._kept.get(reference.target, ())
 
     def _find_differing(self, changes: Sequence[Row]) -> set[str]:
-        """Return the ids of these changes' memories that differ between the store and the bundle."""
+        """Return the ids of memories of these changes that differ between the store and the bundle."""
         left_out = self._kept.get("memories", set()) | self._left_out.get("memories", set())
-        named = {name for change in changes for name in change.__dict__["memory_ids"]}
-        absent = sorted(named - self._memory_ids)
+        change_memory_ids = {name for change in changes for name in change.__dict__["memory_ids"]}
+        absent = sorted(change_memory_ids - self._memory_ids)
         stored = self._records.get(Memory, self._organization, absent, deleted=True) if absent else {}
-        return (named & left_out) | set(stored)
+        return (change_memory_ids & left_out) | set(stored)
 
     def _read_stored(self, entity: type[Row], rows: Sequence[Row]) -> dict[RowKey, Row]:
-        """Return the rows that the organization holds under the keys of these rows."""
+        """Return the organization's rows with the same keys as these rows, by key."""
         table = CATALOG[entity]
         if entity is Memory:
             self._memory_ids.update(row.__dict__["id"] for row in rows)
@@ -125,9 +125,9 @@ class Comparison:
         return self._is_empty[table.name]
 
 
-def _comparable(row: Row) -> dict[str, Any]:
-    if isinstance(row, Memory):  # reading a memory changes these, and nothing else
-        return {name: value for name, value in row.__dict__.items() if name not in _COUNTED_BY_READS}
+def _select_compared_values(row: Row) -> dict[str, Any]:
+    if isinstance(row, Memory):  # reading a memory changes only these columns
+        return {name: value for name, value in row.__dict__.items() if name not in _CHANGED_BY_READS}
     return row.__dict__
 
 

@@ -1,4 +1,4 @@
-"""Read files that are not bundles: texts, and lists of memories."""
+"""Read files other than bundles: texts and lists of memories."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +11,12 @@ from everhold.text.chunking import split_into_chunks
 
 TEXT = (".txt", ".md", ".markdown", ".rst")
 LISTS = (".jsonl", ".ndjson", ".json")
-_PASSAGE_TOKENS = 200  # a few sentences, so that a hit shows a passage and not a whole file
+_PASSAGE_TOKENS = 200  # a few sentences, so that a search finds a passage and not a whole file
 
 
 def read_passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
     """Yield the passages of a text file as memories of a few sentences, with their position in the file."""
-    text = path.read_text("utf-8", errors="replace").replace("\x00", "")  # PostgreSQL stores no NUL characters
+    text = path.read_text("utf-8", errors="replace").replace("\x00", "")  # PostgreSQL cannot store NUL characters
     for span in split_into_chunks(text, tokenizer, limit=_PASSAGE_TOKENS, overlap=0):
         passage = text[span.start : span.end].strip()
         if passage:
@@ -25,7 +25,7 @@ def read_passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
 
 
 def read_listed(path: Path) -> Iterator[dict[str, Any] | str]:
-    """Yield the memories of a JSON array or of JSON lines: each a text, or an object of fields."""
+    """Yield the memories of a JSON array or of JSON lines. Each is a text or an object with fields."""
     for item in _read_array(path) if path.suffix == ".json" else _read_lines(path):
         if not isinstance(item, dict | str):
             raise InvalidInput(

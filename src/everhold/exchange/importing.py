@@ -2,8 +2,8 @@
 
     read → check the rows against each other → compare with the store → write what is missing
 
-A bundle is not trusted. It is read twice: the first pass writes nothing and refuses the whole bundle if one row is bad;
-the second pass adds the missing rows.
+A bundle is not trusted. It is read twice: the first pass writes nothing and refuses the whole bundle if one row is
+invalid; the second pass adds the missing rows.
 """
 
 from collections import Counter
@@ -26,8 +26,8 @@ from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.catalog import OWNER_TABLES
 from everhold.schema.operations import Ensure, Operation, Put
 
-_BATCH = 500
-_MAX_SHOWN = 3
+_BATCH = 500  # rows in one commit
+_MAX_SHOWN = 3  # collisions that an error message names
 
 NumberedRow = tuple[int, Row]
 
@@ -40,21 +40,21 @@ def import_bundle(
     report: ReportProgress = ignore_progress,
     prepare: Callable[[Collection[datetime]], None] = lambda months: None,
 ) -> ImportResult:
-    """Add the rows of a bundle that `organization` does not hold yet.
+    """Add the rows of a bundle that `organization` does not have yet.
 
     `prepare` is called before the first write, with the months of the bundle's memories.
 
-    Raise InvalidInput for a bundle that an export never writes, and AlreadyExists if the organization holds something
-    else under the id of one of its rows. In both cases nothing is written.
+    Raise InvalidInput for a bundle that an export never writes, and AlreadyExists if the organization has another
+    entity with the id of one of the bundle's rows. In both cases nothing is written.
     """
     checking = StepCounter(report, "checking", read_row_count(path))
     months: set[datetime] = set()
-    empty = _examine(records, path, header, organization, checking, months)
+    empty_tables = _examine(records, path, header, organization, checking, months)
     prepare(months)
     importing = StepCounter(report, "importing", checking.done)
     counts: Counter[RowVerdict] = Counter()
     log_lines = 0
-    comparison = Comparison(records, organization, empty)
+    comparison = Comparison(records, organization, empty_tables)
     for batch in _read_batches(path, header, organization):
         rows = [(number, row) for number, row in batch if row is not None]
         verdicts = comparison.judge(rows)
@@ -69,7 +69,7 @@ def import_bundle(
 def _examine(
     records: Records, path: Path, header: Header, organization: str, counter: StepCounter, months: set[datetime]
 ) -> frozenset[str]:
-    """Refuse the bundle if anything is wrong with it; return the tables in which the organization has no rows.
+    """Raise an error if the bundle is invalid. Return the tables in which the organization has no rows.
 
     The months of its memories are added to `months`.
     """
@@ -91,10 +91,10 @@ def _examine(
         counter.add(len(batch))
     checks.finish()
     if count:
-        rest = f", and {count - len(collisions)} more" if count > len(collisions) else ""
+        more = f", and {count - len(collisions)} more" if count > len(collisions) else ""
         raise AlreadyExists(
             f"{count} {'row' if count == 1 else 'rows'} of the bundle have the id of something else in organization "
-            f"{organization!r}: {', and '.join(collisions)}{rest}",
+            f"{organization!r}: {', and '.join(collisions)}{more}",
             value=organization,
             remedy="import into an organization of its own",
         )
@@ -113,7 +113,7 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
     try:
         records.commit([operation for row in rows for operation in make_additions(row)])
     except AlreadyExists as error:
-        # `_examine` compares keys only: a unique value may be taken, or another process may have written since.
+        # `_examine` compares only keys: a unique value may exist, or another process may have written meanwhile.
         raise AlreadyExists(
             f"{lines} were not imported: {error}",
             remedy="forget what is there, or import into an organization of its own",
@@ -125,12 +125,12 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
 def make_additions(row: Row) -> list[Operation]:
     """Return the operations that add a row and announce it; a chunk makes its owner searchable."""
     if isinstance(row, Chunk):
-        changed = Outbox(
+        announcement = Outbox(
             organization_id=row.organization_id,
             user_id=row.user_id,
             entity=OWNER_TABLES[row.owner_kind],
             entity_id=row.owner_id,
             operation="reindex",
         )
-        return [Ensure(row), Put(changed)]
+        return [Ensure(row), Put(announcement)]
     return [Ensure(row), Put(make_announcement(row))] if is_announced(row) else [Ensure(row)]

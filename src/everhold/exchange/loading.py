@@ -15,7 +15,7 @@ from everhold.progress import ReportProgress, StepCounter, ignore_progress
 # Stores memories and returns them; the function is called with the size of each batch that is stored.
 Remember = Callable[[Iterable[Any], Callable[[int], None]], Sequence[Memory]]
 
-# A header is shorter. A file may be one line of any length, which is not read as a whole.
+# Characters. The header of a bundle is shorter, and a file that is one long line is not read completely.
 _MAX_FIRST_LINE = 65_536
 
 
@@ -23,8 +23,8 @@ def read_first_line(path: Path) -> str:
     """Return the first line of a file; raise InvalidInput if the path is not a file or the file is empty."""
     if not path.is_file():
         raise InvalidInput(f"no file {str(path)!r} to import", value=str(path), remedy="check the path")
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        line = lines.readline(_MAX_FIRST_LINE)
+    with path.open(encoding="utf-8", errors="replace") as file:
+        line = file.readline(_MAX_FIRST_LINE)
     if not line:
         raise InvalidInput(f"{path} is empty", remedy="there is nothing to import")
     return line
@@ -33,12 +33,12 @@ def read_first_line(path: Path) -> str:
 def load_document(
     path: Path, tokenizer: Tokenizer, remember: Remember, report: ReportProgress = ignore_progress
 ) -> ImportResult:
-    """Store the memories of a list, or the passages of a text, except those that the store holds already."""
+    """Store the memories of a list, or the passages of a text, except those that the store already has."""
     started_at = clock.now()
-    # Read twice, so that nothing is stored of a file that is damaged, and little of a large one is in memory.
+    # The first pass finds errors before anything is stored. Collecting the memories instead would need more memory.
     count = sum(1 for _ in _read_memories(path, tokenizer))
     stored = remember(_read_memories(path, tokenizer), StepCounter(report, "importing", count).add)
-    # `remember` returns the stored memory for a duplicate, so only its age tells what was added now.
+    # For a duplicate, `remember` returns the stored memory, so only its age shows whether it was added now.
     added = len({memory.id for memory in stored if memory.created_at >= started_at})
     return ImportResult(added, len(stored) - added)
 

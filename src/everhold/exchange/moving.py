@@ -1,12 +1,12 @@
-"""Copy everything of one store into another store of any kind, and verify the copy.
+"""Copy all rows of a store into another store of any kind, and verify the copy.
 
 Tables are copied one after the other, parents before the rows that belong to them; vectors are copied unchanged. Move
-marks in the target say which store is moved and how far the move is, so an interrupted move continues where it stopped.
+marks in the target record the source and the progress, so an interrupted move continues where it stopped.
 Tables that belong to no organization describe one store only and are not moved: leases, the progress of projections,
 schema versions. The one exception is the table of embedding models, which is copied last.
 
-The copy is verified by a hash per table of every row's values, which does not depend on the order of rows. The number
-that a store generates for a row is left out: each store generates its own, in the same order.
+The copy is verified by a hash per table of every row's values, which does not depend on the order of rows. Generated
+numbers are left out: each store generates its own, in the same order.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from everhold.schema.catalog import CATALOG, TABLES, get_key
 from everhold.schema.operations import Delete, Ensure, Op, Patch, Put, Where
 from everhold.schema.table import Table
 
-_BATCH = 500
+_BATCH = 500  # rows in one commit
 logger = logging.getLogger(__name__)
 
 _HASH_MODULUS = 2**256  # hashes are added modulo the size of a SHA-256 digest
@@ -106,7 +106,7 @@ def list_months(records: Records) -> set[datetime]:
 
 
 def is_unfinished(records: Records) -> bool:
-    """Return whether a move into this store is unfinished, so that it holds only a part of another store."""
+    """Return whether a move into this store is unfinished, so that it has only a part of another store's rows."""
     return bool(_read_marks(records))
 
 
@@ -122,7 +122,7 @@ def _list_tables() -> list[str]:
 
 
 def _identify(source: Records) -> str:
-    """Return a hash that identifies a store without writing to it: of its organizations and their creation times."""
+    """Return a hash of a store's organizations and their creation times. It identifies the store without a write."""
     organizations = sorted(
         (row.id, clock.micros(row.created_at)) for row in source.scan(Organization, None, deleted=True)
     )
@@ -130,7 +130,7 @@ def _identify(source: Records) -> str:
 
 
 def _check_different_stores(source: Records, target: Records) -> None:
-    """Raise InvalidInput if both are the same store: write a probe to the target and look for it in the source."""
+    """Raise InvalidInput if both are the same store, by writing a probe to the target and reading the source."""
     # Addresses cannot be compared: one server may have several names.
     probe = MoveMark(table_name=clock.make_id("probe"), source="probe")
     target.commit([Put(probe)])
@@ -141,12 +141,12 @@ def _check_different_stores(source: Records, target: Records) -> None:
 
 
 def _read_marks(target: Records) -> dict[str, MoveMark]:
-    """Return the marks of tables, without probes that interrupted moves have left."""
+    """Return the marks of tables, without probes that interrupted moves left behind."""
     return {mark.table_name: mark for mark in target.scan(MoveMark, None) if mark.table_name in TABLES}
 
 
 def _find_first_rows(target: Records) -> str:
-    """Return a description of the first rows that a store holds, or "" if it is empty."""
+    """Return the number and table of the first rows found in a store, or "" if it is empty."""
     for entity, table in list_moved_entities():
         if count := target.count(entity, None, deleted=True):
             return f"{count} rows of {table.name}"
@@ -177,7 +177,7 @@ def _copy(
 
 
 def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Table, counter: StepCounter) -> int:
-    """Copy the rows that the target lacks; rows that it has come from an interrupted move."""
+    """Copy the rows that the target lacks. Rows that it already has come from an interrupted move."""
     keys = {get_key(row) for row in rows_of(target, entity, table)} if target.count(entity, None, deleted=True) else ()
     counter.add(len(keys))
     copied = 0
@@ -212,7 +212,7 @@ def _copy_numbered(
 def rows_of(records: Records, entity: type[Row], table: Table) -> Generator[Row]:
     """Yield every row of a table, organization by organization, deleted ones included.
 
-    Close the generator before the store: an open cursor may be behind it.
+    Close the generator before the store, because it may have an open cursor.
     """
     if table.tenant in (None, "id") or entity is LogHead:  # a head outlives its organization
         yield from records.scan(entity, None, deleted=True)
@@ -223,22 +223,22 @@ def rows_of(records: Records, entity: type[Row], table: Table) -> Generator[Row]
 
 
 def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
-    """Return the rows so that each comes after the row of the same table that it refers to."""
-    own = [reference for reference in table.references if reference.target == table.name]
-    if not own:
+    """Return the rows in an order in which each row follows the row of the same table that it refers to."""
+    self_references = [reference for reference in table.references if reference.target == table.name]
+    if not self_references:
         return rows
-    [column] = own[0].columns
-    waiting = {get_key(row): row for row in rows}
+    [column] = self_references[0].columns
+    rows_by_key = {get_key(row): row for row in rows}
     ordered: dict[tuple[Any, ...], Row] = {}
-    for first in waiting:
+    for start_key in rows_by_key:
         ancestry = []
-        key: tuple[Any, ...] | None = first
+        key: tuple[Any, ...] | None = start_key
         # The last condition ends a cycle of references.
-        while key in waiting and key not in ordered and key not in ancestry:
+        while key in rows_by_key and key not in ordered and key not in ancestry:
             ancestry.append(key)
-            parent_id = waiting[key].__dict__[column]
+            parent_id = rows_by_key[key].__dict__[column]
             key = None if parent_id is None else (*key[:-1], parent_id)
-        ordered.update((key, waiting[key]) for key in reversed(ancestry))
+        ordered.update((key, rows_by_key[key]) for key in reversed(ancestry))
     return ordered.values()
 
 
@@ -257,7 +257,7 @@ def compare(source: Records, target: Records, report: ReportProgress = ignore_pr
     counter = StepCounter(report, "comparing", _count_rows(source))
     hashes: dict[str, TableHash] = {}
     for entity, table in list_moved_entities():
-        # Adding 0 reports that work goes on: only the target's rows are counted, so the total is reached once.
+        # Adding 0 reports that work goes on. Only the target's rows are counted, so the total is not exceeded.
         expected = table_hash(source, entity, table, lambda _: counter.add(0))
         actual = table_hash(target, entity, table, counter.add)
         if expected != actual:
@@ -284,11 +284,11 @@ def table_hash(
 
 def hash_row(row: Row, table: Table) -> int:
     values = {name: value for name, value in row.__dict__.items() if name != table.generated}
-    text = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    text = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_convert_to_json)
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
 
 
-def _plain(value: Any) -> Any:
+def _convert_to_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return clock.micros(value)
     return bytes(value).hex()

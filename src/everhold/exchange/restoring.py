@@ -2,9 +2,9 @@
 
     check every row and what it refers to → write the rows, parents first → mark the store as complete
 
-A backup is not trusted: the first pass writes nothing and refuses the whole backup if one row is bad. Marks in the
-store say how far the second pass is, so that an interrupted restore continues when it is called again. A row that a
-store numbers gets a new number, in the same order.
+A backup is not trusted: the first pass writes nothing and refuses the whole backup if one row is invalid. Marks in the
+store record the progress of the second pass, so that the next call continues an interrupted restore. A row with a
+generated number gets a new number; the order stays the same.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ _BATCH = 500
 
 
 class BackupRows(Protocol):
-    """The rows of a backup, table by table. `identity` tells backups, and parts of them, apart."""
+    """The rows of a backup, table by table. `identity` is different for each backup and each part of one."""
 
     @property
     def identity(self) -> str: ...
@@ -39,12 +39,12 @@ class BackupRows(Protocol):
         ...
 
     def read(self, entity: type[Row], *, is_checked: bool) -> Iterator[Row]:
-        """Yield the rows of a table; with `is_checked`, without validating them once more."""
+        """Yield the rows of a table; with `is_checked`, without validating them again."""
         ...
 
 
 class RestoredRows(NamedTuple):
-    """How many rows were added by table, and how many the store had already or has in another version."""
+    """The number of added rows by table, and of rows that the store has already, perhaps in another version."""
 
     added: dict[str, int]
     existing: int = 0
@@ -57,10 +57,10 @@ class RestoredRows(NamedTuple):
 def restore_rows(
     records: Records, source: BackupRows, *, add: bool = False, report: ReportProgress = ignore_progress
 ) -> RestoredRows:
-    """Write the rows of a backup into an empty store; with `add`, write what a store in use lacks.
+    """Write the rows of a backup into an empty store; with `add`, write those that a store in use lacks.
 
-    AlreadyExists if the store has rows, unless they are from an interrupted restore of the same; InvalidInput if the
-    backup has rows that Everhold never writes. In both cases nothing is written.
+    Raise AlreadyExists if the store has rows, unless an interrupted restore of the same backup wrote them, and
+    StoreDamaged or InvalidInput if the backup has rows that Everhold never writes. In both cases nothing is written.
     """
     if add:
         return _add_missing(records, source, report)
@@ -101,7 +101,7 @@ def require_empty(records: Records) -> None:
 
 
 def _check_rows(records: Records, source: BackupRows, counter: StepCounter) -> int:
-    """Check every row; return how many there are."""
+    """Check every row and return their number."""
     checks: dict[str, BundleChecks] = {}
     for entity in source.list_entities():
         table = CATALOG[entity]
@@ -129,7 +129,7 @@ def _check_row(checks: BundleChecks, number: int, row: Row, table: Table) -> Non
 
 
 def _order_rows(rows: Iterator[Row], table: Table) -> Iterable[Row]:
-    """Return rows in an order in which they can be written."""
+    """Return rows in an order in which they can be written: by number, or parents first."""
     if table.generated is not None:
         column = table.generated
         return sorted(rows, key=lambda row: int(row.__dict__[column]))
@@ -145,10 +145,10 @@ def _write_table(records: Records, source: BackupRows, entity: type[Row], mark: 
     if table.generated is not None:
         rows = (row for row in rows if row.__dict__[str(table.generated)] > mark.last_sequence)
     else:
-        present = (
+        existing_keys = (
             {get_key(row) for row in records.scan(entity, None, deleted=True)} if _has_rows(records, entity) else ()
         )
-        rows = (row for row in rows if get_key(row) not in present)
+        rows = (row for row in rows if get_key(row) not in existing_keys)
     iterator, written = iter(rows), 0
     while batch := list(islice(iterator, _BATCH)):
         operations: list[Operation] = [Put(row) for row in batch]
@@ -170,9 +170,9 @@ def _has_rows(records: Records, entity: type[Row]) -> bool:
 
 
 def _add_missing(records: Records, source: BackupRows, report: ReportProgress) -> RestoredRows:
-    """Add the rows that the store lacks, as an import does; its access log and the engine's own rows stay."""
+    """Add the rows that the store lacks, as an import does, except the access log and internal tables."""
     entities = [entity for entity in source.list_entities() if _is_added(entity)]
-    total = _check_rows(records, _Limited(source, entities), StepCounter(report, "checking"))
+    total = _check_rows(records, _SelectedTables(source, entities), StepCounter(report, "checking"))
     _refuse_collisions(records, source, entities)
     comparisons: dict[str, Comparison] = {}
     counter = StepCounter(report, "restoring", total)
@@ -211,7 +211,7 @@ def _refuse_collisions(records: Records, source: BackupRows, entities: list[type
 
 
 def _read_batches(source: BackupRows, entity: type[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Yield rows, some of one organization at a time."""
+    """Yield the rows in batches, each of one organization."""
     table = CATALOG[entity]
     rows = iter(_order_rows(source.read(entity, is_checked=True), table))
     while batch := list(islice(rows, _BATCH)):
@@ -219,8 +219,8 @@ def _read_batches(source: BackupRows, entity: type[Row]) -> Iterator[tuple[str, 
             yield organization, list(group)
 
 
-class _Limited:
-    """Some tables of a backup."""
+class _SelectedTables:
+    """A backup limited to some of its tables."""
 
     def __init__(self, source: BackupRows, entities: list[type[Row]]) -> None:
         self.identity, self._source, self._entities = source.identity, source, entities

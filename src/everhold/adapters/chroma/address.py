@@ -1,4 +1,4 @@
-"""Where Chroma is: `chroma:///folder` (relative), `chroma:////folder` (absolute), or `chroma://host:port`."""
+"""The address of Chroma: `chroma:///folder` (relative), `chroma:////folder` (absolute), or `chroma://host:port`."""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -13,14 +13,14 @@ _PORT = 8000
 
 @dataclass(frozen=True)
 class Address:
-    """A folder of ours, or a server."""
+    """A folder that this process opens, or the address of a Chroma server."""
 
     folder: Path | None = None
     host: str = ""
     port: int = _PORT
     tls: bool = False
     main_collection: str | None = None
-    """The collection of memories, if it must have exactly this name and lie in the folder itself."""
+    """The collection of memories, if it must have exactly this name and be in the folder itself, not in a subfolder."""
 
     @property
     def shown(self) -> str:
@@ -30,12 +30,12 @@ class Address:
 
     @property
     def digest(self) -> str:
-        """Short, and equal for no two addresses."""
+        """A short hash that is different for each address."""
         return blake2b(self.shown.encode(), digest_size=6).hexdigest()
 
 
 def read_address(text: str) -> Address:
-    """What the setting `vectors` says."""
+    """Parse the setting `vectors`. Raise InvalidSettings for other values than addresses of Chroma."""
     parts = urlsplit(text)
     try:
         port = parts.port
@@ -50,11 +50,11 @@ def read_address(text: str) -> Address:
         )
     if parts.hostname:
         return Address(host=parts.hostname, port=port or _PORT, tls=parts.scheme == "chroma+https")
-    place = unquote(parts.path).removeprefix("/")
-    if not place or parts.scheme != "chroma":
+    folder = unquote(parts.path).removeprefix("/")
+    if not folder or parts.scheme != "chroma":
         raise InvalidSettings(
             f"vectors is {format_value(address)}, which names neither a folder nor a host",
             value=address,
             remedy="use chroma:///folder",
         )
-    return Address(folder=Path(place).resolve())
+    return Address(folder=Path(folder).resolve())

@@ -1,6 +1,6 @@
 """The calls to Chroma's own API. This module runs in a separate process for Chroma.
 
-Chroma never embeds or downloads anything: vectors are ours, and no embedding function is set. Telemetry is off.
+Chroma never embeds or downloads anything: Everhold passes the vectors and sets no embedding function. Telemetry is off.
 """
 
 import socket
@@ -21,8 +21,8 @@ from everhold.errors import InvalidInput
 
 _HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 128, "ef_search": 256, "max_neighbors": 16}
 _TEMPORARY = (ChromaAuthError, AuthorizationError, RateLimitError)
-_GET_BATCH = 10_000
-_OWN = {"made_by": "everhold"}
+_GET_BATCH = 10_000  # ids in one page
+_METADATA = {"made_by": "everhold"}
 
 # chromadb annotates its clients with a base class that has no `close`.
 Client = Any
@@ -45,8 +45,8 @@ class Collections:
             self._open(name, fresh=True)
         with self._use_client(name) as client:
             if name == self._address.main_collection and self._address.folder is None:
-                _drop_own(client, name)
-            client.create_collection(name, embedding_function=None, configuration={"hnsw": _HNSW}, metadata=_OWN)
+                _drop_own_collection(client, name)
+            client.create_collection(name, embedding_function=None, configuration={"hnsw": _HNSW}, metadata=_METADATA)
 
     def count(self, name: str) -> int:
         with self._use_collection(name) as collection:
@@ -119,7 +119,7 @@ class Collections:
                 client.delete_collection(name)
 
     def close(self) -> None:
-        """Close every folder and sign it as intact. A damaged one stays unsigned."""
+        """Close every folder and write its digests. A damaged folder gets none, so it is not opened again."""
         for client, folder in self._opened.values():
             try:
                 folder.check()
@@ -159,7 +159,7 @@ class Collections:
             raise ConnectionBroken(f"{self._address.shown} does not answer ({type(error).__name__})") from error
 
     def _connect_server(self) -> Client:
-        """Return the client of the server. Raise ServerRestarted if our idle socket to it was closed."""
+        """Return the client of the server. Raise ServerRestarted if the server closed the idle socket to it."""
         if self._idle_socket is not None and _is_closed(self._idle_socket):
             self._idle_socket = self._server = None
             raise ServerRestarted(f"{self._address.shown} has closed its connections")
@@ -200,11 +200,11 @@ class Collections:
             self._lock = lock(self._address.folder)
 
 
-def _drop_own(client: Client, name: str) -> None:
-    """Delete a collection that we made. Raise Unavailable if another program made it."""
+def _drop_own_collection(client: Client, name: str) -> None:
+    """Delete a collection of Everhold. Raise Unavailable if another program created it."""
     for collection in client.list_collections():
         if collection.name == name:
-            if (collection.metadata or {}).get("made_by") != _OWN["made_by"]:
+            if (collection.metadata or {}).get("made_by") != _METADATA["made_by"]:
                 raise Unavailable(f"the server has a collection {name!r} of another program; rename it")
             client.delete_collection(name)
 

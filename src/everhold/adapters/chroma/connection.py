@@ -13,8 +13,8 @@ from everhold.errors import InvalidInput
 from everhold.interrupts import uninterrupted
 from everhold.settings import switch_telemetry_off
 
-_START_SECONDS = 60.0
-_END_SECONDS = 30.0
+_START_SECONDS = 60.0  # how long the process may take to start
+_END_SECONDS = 30.0  # how long it may take to end before it is killed
 _READ_VERBS = ("count", "nearest")
 # How much longer a write may take than a read.
 _WRITE_FACTOR = 6
@@ -22,7 +22,7 @@ _PROGRAM = "import sys; sys.path[:] = {path!r}; from everhold.adapters.chroma.pr
 
 
 class ChromaProcess:
-    """The process of one address. One thread at a time uses it. A process that dies or hangs is replaced."""
+    """The process for one address. One thread at a time uses it. If it dies or hangs, a new one is started."""
 
     def __init__(self, address: Address, seconds: float) -> None:
         self.address = address
@@ -63,27 +63,27 @@ class ChromaProcess:
 
     def _start(self) -> Connection:
         try:
-            self._pipe = ours = self._launch()
+            self._pipe = own_end = self._launch()
         except OSError as error:
             raise Unavailable(f"the process for {self.address.shown} cannot be started ({error})") from error
-        self._exchange(ours, self.address, _START_SECONDS)
-        return ours
+        self._exchange(own_end, self.address, _START_SECONDS)
+        return own_end
 
     def _launch(self) -> Connection:
-        """Start a process and return our end of the socket to it."""
+        """Start a process and return the engine's end of the socket to it."""
         switch_telemetry_off()  # the process inherits the environment
-        ours, theirs = Pipe()
-        with theirs:
-            program = _PROGRAM.format(path=sys.path, descriptor=theirs.fileno())
+        own_end, other_end = Pipe()
+        with other_end:
+            program = _PROGRAM.format(path=sys.path, descriptor=other_end.fileno())
             self._process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # ^C is for the engine, which then closes
+                pass_fds=(other_end.fileno(),),
+                start_new_session=True,  # Ctrl-C must reach only the engine, which then closes this process
             )
-        return ours
+        return own_end
 
     def _exchange(self, pipe: Connection, request: Any, seconds: float) -> tuple[str, Any]:
         try:
@@ -98,7 +98,7 @@ class ChromaProcess:
         raise Unavailable(f"the process for {self.address.shown} {problem}")
 
     def _end(self, *, kill: bool) -> None:
-        """End the process after it has closed its files, or with `kill` at once."""
+        """Wait until the process has closed its files and ended; with `kill`, end it at once."""
         process, pipe = self._process, self._pipe
         self._process = self._pipe = None
         if pipe is not None:
@@ -116,7 +116,7 @@ class ChromaProcess:
     # shared use
 
     def release(self) -> None:
-        """Count one user less, and end the process after the last one."""
+        """Release the process; the last release ends it."""
         with uninterrupted:
             with _lock:
                 self._users -= 1

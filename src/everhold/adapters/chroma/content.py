@@ -1,4 +1,4 @@
-"""Write a collection from the records, and compare it with them."""
+"""Fill a collection from the records, and compare it with them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -15,7 +15,8 @@ from everhold.model.change_feed import Outbox
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 
-_SAMPLES = 16
+_SAMPLES = 16  # entries that a check searches by their own vectors
+# HNSW is approximate, so a search need not find every entry.
 _MIN_FOUND_SHARE = 0.9
 # The maximum cosine distance between a vector and its copy in Chroma.
 _SAME_DISTANCE = 0.01
@@ -41,7 +42,7 @@ class Content:
         )
 
     def fill(self, name: str) -> None:
-        """Add everything that is missing."""
+        """Add all missing entries."""
         for organization_id in rows.list_organizations(self._records):
             self._write(name, organization_id, rows.list_owners(self._records, self._space, organization_id))
 
@@ -53,7 +54,7 @@ class Content:
                 self._chroma.ask("write", name, entries[start : start + self._batch])
 
     def apply(self, name: str, lines: Iterable[Outbox]) -> None:
-        """Write the current state of everything that these lines of the change feed name."""
+        """Write the current state of every owner that these lines of the change feed name."""
         changed: dict[str, dict[str, None]] = {}
         organizations_to_compare: dict[str, None] = {}
         for line in lines:
@@ -75,7 +76,7 @@ class Content:
 
     def compare(self, name: str, organization_id: str) -> None:
         """Remove entries of an organization that the records do not have, and add the missing ones."""
-        # Chroma first: a chunk that is added between the two reads must not be removed.
+        # Read Chroma first: a chunk that is added between the two reads must not be removed.
         stored = set(self._chroma.ask("list_ids", name, organization_id))
         expected = rows.list_chunk_ids(self._records, self._space, organization_id)
         for batch in split_into_batches(sorted(stored - expected), self._batch):
@@ -86,8 +87,8 @@ class Content:
     def verify(self, name: str, catch_up: Callable[[], object], compare: Callable[[], object]) -> None:
         """Raise Damaged unless the collection has as many chunks as the records, and finds a sample of them.
 
-        `catch_up` applies the new lines of the feed. If a difference is left, `compare` compares every chunk. If
-        anything is committed during the check, a difference proves nothing, and the collection is accepted.
+        `catch_up` applies the new lines of the feed. If a difference remains, `compare` compares every chunk. If
+        anything is committed during the check, a difference does not prove damage, and the collection is accepted.
         """
         difference = None
         for bring_up_to_date in (catch_up, compare):
@@ -99,15 +100,17 @@ class Content:
         raise Damaged(difference)
 
     def _watch_feed(self) -> Callable[[], bool]:
-        """Return a function that says whether anything has been committed since this call.
+        """Return a function that returns whether anything has been committed since this call.
 
         It compares lines, not positions: in PostgreSQL the position does not move while an older transaction runs.
         """
         head = self._records.head()
-        seen = [line.sequence for line in self._records.feed(head).lines]
+        lines_before = [line.sequence for line in self._records.feed(head).lines]
 
         def has_moved() -> bool:
-            return [line.sequence for line in self._records.feed(head, limit=len(seen) + 1).lines] != seen
+            return [
+                line.sequence for line in self._records.feed(head, limit=len(lines_before) + 1).lines
+            ] != lines_before
 
         return has_moved
 
@@ -117,13 +120,13 @@ class Content:
         if stored != expected:
             return f"Chroma has {stored} chunks in {name}, but the store has {expected}"
         samples = rows.read_sample(self._records, self._space, _SAMPLES)
-        found = 0
+        found_count = 0
         for organization_id, entry in samples:
             where = {"organization_id": organization_id}
             nearest: list[Match] = self._chroma.ask("nearest", name, entry.vector, 1, where)
-            found += bool(nearest) and nearest[0].distance <= _SAME_DISTANCE
-        if found < _MIN_FOUND_SHARE * len(samples):
-            return f"Chroma finds {found} of {len(samples)} chunks of {name} by their own vectors"
+            found_count += bool(nearest) and nearest[0].distance <= _SAME_DISTANCE
+        if found_count < _MIN_FOUND_SHARE * len(samples):
+            return f"Chroma finds {found_count} of {len(samples)} chunks of {name} by their own vectors"
         return None
 
     def check_matches(

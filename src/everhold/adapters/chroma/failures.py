@@ -1,4 +1,4 @@
-"""Why Chroma cannot answer. These errors are caught in this package: the store answers instead."""
+"""The reasons why Chroma cannot answer. This package catches these errors, and the store answers instead."""
 
 
 class CannotAnswer(Exception):

@@ -1,8 +1,8 @@
 """Folders of Chroma that are verified before they are opened.
 
 Chroma 1.5 does not check its index files: a damaged one ends the process by a segmentation fault, or hides entries
-without an error. So a folder is opened only if every byte is as it was when the folder was closed. A file with the
-digest of each other file is written last at closing, and removed first at opening. While a folder is open, only our own
+without an error. So a folder is opened only if every file is unchanged since the folder was closed. Closing writes a
+file with the digests of all other files last, and opening removes it first. While a folder is open, only this process's
 calls change its index files. If a file changes between two calls, another program has changed it.
 """
 
@@ -19,7 +19,7 @@ from everhold.files import open_lock, write_private
 
 _DIGESTS_FILE = "closed.json"
 _DATABASE = "chroma.sqlite3"
-_MARK = "everhold"
+_MARK = "everhold"  # a file that shows that Everhold created the database
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAGIC = b"SQLite format 3\x00"
 
@@ -54,7 +54,7 @@ class Folder:
             raise Damaged(f"files of {self.path} were changed by another program")
 
     def sign(self) -> None:
-        """Record the state of the files after our own changes."""
+        """Record the state of the files after this process has changed them."""
         self._state = self._compute_signature()
 
     def close(self) -> None:
@@ -88,14 +88,14 @@ class Folder:
 
 
 class MainFolder(Folder):
-    """A folder with one collection and, beside it, the folders of others.
+    """A folder that contains the main collection itself and, in subfolders, the other collections.
 
-    Another program expects the collection right here, and may have put its own database here before: it is never
+    Another program expects the collection in this folder and may have created its own database here, which is never
     deleted.
     """
 
     def create(self) -> None:
-        """Remove our own files. Raise Unavailable if there is a database that is not ours."""
+        """Create an empty folder. Raise Unavailable if it contains a database of another program."""
         if (self.path / _DATABASE).exists() and not (self.path / _MARK).exists():
             raise Unavailable(
                 f"{self.path} has a Chroma database of another program; move it away, or name another folder"

@@ -1,7 +1,7 @@
-"""The process that Chroma has for itself: it does what it is told through a socket and ends when that is closed.
+"""The separate process that runs Chroma: it executes requests from a socket and ends when the socket is closed.
 
-Chroma can end its process (a damaged index), never answer (a server that hangs: its client knows no timeout), or keep
-a folder open until the process ends. None of that must happen to the engine.
+Chroma can crash its process (a damaged index), never answer (a server that hangs; the client has no timeout), or leave
+a folder open until the process ends. In a separate process, none of this affects the engine.
 """
 
 from multiprocessing.connection import Connection
@@ -16,25 +16,25 @@ VERBS = ("create", "count", "write", "replace", "list_ids", "remove", "nearest",
 
 
 def main(descriptor: int) -> None:
-    orders = Connection(descriptor)
+    requests = Connection(descriptor)
     try:
-        address: Address = orders.recv()
+        address: Address = requests.recv()
         collections = Collections(address)
         verbs = {name: getattr(collections, name) for name in VERBS}
-        orders.send(("done", None))
+        requests.send(("done", None))
     except (EOFError, OSError):
         return
     try:
         while True:
-            verb, arguments = orders.recv()
-            orders.send(_run_order(verbs[verb], arguments))
+            verb, arguments = requests.recv()
+            requests.send(_execute(verbs[verb], arguments))
     except (EOFError, OSError):
         return  # the engine has closed the connection
     finally:
         collections.close()
 
 
-def _run_order(verb: Any, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+def _execute(verb: Any, arguments: tuple[Any, ...]) -> tuple[str, Any]:
     try:
         return "done", verb(*arguments)
     except Damaged as error:

@@ -1,8 +1,8 @@
 """One collection that follows the change feed, and its generations.
 
-The process that holds the lease applies the lines of the feed in order. For each line it writes the current state of
-the memory from the records, so applying a line twice is harmless. Then it moves the watermark. Chroma answers a
-question only if it has everything that was committed before, and only with chunks that the records confirm.
+The process with the lease applies the lines of the feed in order. For each line it writes the current state of the
+memory from the records, so applying a line twice is harmless. Then it moves the watermark. Chroma answers a query only
+if it has applied everything that was committed before, and only with chunks that the records confirm.
 """
 
 import logging
@@ -31,10 +31,10 @@ from everhold.model import ProjectionState
 from everhold.ports.feed_follower import MAX_ABSENCE, PAGE, FeedFollower, FeedPage
 from everhold.ports.records import Records
 
-_MAX_INLINE_LINES = 500
-_WAIT_SECONDS = 1.0
-_MAX_WIDENING = 4
-_MAX_CRASHES = 3
+_MAX_INLINE_LINES = 500  # lines of the feed that a query applies itself; with more, the store answers
+_WAIT_SECONDS = 1.0  # how long a query waits for the collection's lock
+_MAX_WIDENING = 4  # a search asks for at most this many times `n_results`
+_MAX_CRASHES = 3  # after this many, the collection counts as damaged
 _CHECK_INTERVAL = timedelta(seconds=30)
 # A check that takes long is followed by a pause of this many times its duration.
 _CHECK_PAUSE_FACTOR = 50
@@ -50,7 +50,7 @@ class Projection:
     content, the watermark and `_follower`. Opening, checking and building hold `_maintenance_lock`, which guards
     `_damaged_generation` and `_check_at`. `_maintenance_lock` is taken before `_content_lock`. No lock guards
     `attached`, `failure` and `_crashes`: each is a single assignment, and a query that loses a race is answered by the
-    store, or one crash less is counted.
+    store, or a crash is not counted.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Projection:
             raise
 
     def _search(self, name: str, query: ChromaQuery) -> list[Match]:
-        """Return the matches that the records confirm. Searches for more until enough are confirmed."""
+        """Return the matches that the records confirm. Search for more until enough are confirmed."""
         where = make_conditions(query.organization_id, query.users, query.where)
         limit = query.n_results
         while True:
@@ -162,7 +162,7 @@ class Projection:
     # following
 
     def _read_from(self, position: int, limit: int) -> FeedPage:
-        """Return the page after the watermark. Another process may have moved it; what it applied is applied again."""
+        """Return the page after the watermark. If another process moved it, lines may be applied again."""
         if self._follower.position != position:
             self._follower.jump(position)
         return self._follower.read(limit)
@@ -189,7 +189,7 @@ class Projection:
 
     @property
     def lag(self) -> int:
-        """How many lines of the feed are not applied yet, up to a thousand."""
+        """The number of lines of the feed that are not applied yet, up to one page."""
         serving = self.state.get_serving()
         if serving is None:
             return 0
@@ -200,7 +200,7 @@ class Projection:
     # maintenance
 
     def advance(self) -> None:
-        """Do what is due: open the collection, check it, apply the feed, and rebuild what is damaged."""
+        """Open the collection, check it if it is due, apply the feed, and rebuild the collection if it is damaged."""
         with self._maintenance_lock, self._release_if_unreachable():
             holds, serving = self.state.take(), self.state.get_serving()
             try:
@@ -223,7 +223,7 @@ class Projection:
 
     @contextmanager
     def _release_if_unreachable(self) -> Iterator[None]:
-        """Release the lease if Chroma cannot be reached: the process that has the folder can apply the feed."""
+        """Release the lease if Chroma cannot be reached: the process that has the folder open can then take it."""
         try:
             yield
         except ConnectionBroken:
@@ -272,7 +272,7 @@ class Projection:
     # building
 
     def build(self) -> None:
-        """Build another generation from the records, let it serve, and drop the previous one."""
+        """Build a new generation from the records, make it the serving one, and drop the previous one."""
         with self._maintenance_lock, self._release_if_unreachable():
             if not self.state.take():
                 raise NotReady("another process feeds Chroma")
@@ -318,13 +318,13 @@ class Projection:
 
     def _drop_retired(self) -> None:
         for generation in self.state.list_retired():
-            with suppress(CannotAnswer):  # it is tried again
+            with suppress(CannotAnswer):  # dropping is tried again in the next round
                 if not self._is_in_place:
                     self._chroma.ask("drop", self.name(generation))
                 self.state.forget_retired(generation)
 
     def _require_lease(self) -> None:
-        """Raise Behind between two batches if the engine closes or the lease is lost."""
+        """Raise NotReady if the engine is closing or the lease is lost. It is called between batches."""
         if self._stopped():
             raise NotReady("the engine is closing")
         self.state.renew_if_due()

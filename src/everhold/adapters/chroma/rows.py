@@ -20,6 +20,7 @@ from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
 
 _BATCH = 500
+# The owners and organizations that a sample is taken from.
 _SAMPLED_OWNERS = 10_000
 _SAMPLED_ORGANIZATIONS = 4
 
@@ -38,8 +39,8 @@ class CollectionSpace:
         kind = "" if self.kind == "memory" else self.kind
         parts = (self.model, str(self.dimensions), self.kind, self.namespace)
         digest = blake2b("\x00".join(parts).encode(), digest_size=4).hexdigest()
-        shown = (prefix, kind, _shorten(self.namespace), _shorten(self.model), digest)
-        return "-".join(part for part in shown if part)
+        name_parts = (prefix, kind, _shorten(self.namespace), _shorten(self.model), digest)
+        return "-".join(part for part in name_parts if part)
 
     @property
     def owner(self) -> Searchable:
@@ -65,7 +66,7 @@ def list_owners(records: Records, space: CollectionSpace, organization_id: str) 
 
 
 def count_all(records: Records, space: CollectionSpace) -> int:
-    """Return how many entries there should be: the current chunks, without those of deleted owners."""
+    """Return the expected number of entries: the current chunks, without those of deleted owners."""
     entries = records.count(Chunk, None, space.chunks())
     hidden: dict[str, list[str]] = {}
     where = [Where("deleted_at", Op.NE, None)]
@@ -82,7 +83,7 @@ def list_chunk_ids(records: Records, space: CollectionSpace, organization_id: st
     """Return the ids of all chunks of an organization that the collection should have."""
     live = set(list_owners(records, space, organization_id))
     rows = records.columns(Chunk, organization_id, ("owner_id", "revision", "chunk_index"), space.chunks())
-    return {chunk_id(organization_id, owner_id, *rest) for owner_id, *rest in rows if owner_id in live}
+    return {chunk_id(organization_id, owner_id, *position) for owner_id, *position in rows if owner_id in live}
 
 
 def read_entries(
@@ -134,7 +135,7 @@ def _shorten(name: str) -> str:
 def confirm_chunks(
     records: Records, space: CollectionSpace, organization_id: str, users: tuple[str, ...] | None, ids: Iterable[str]
 ) -> dict[str, Vector]:
-    """Return the vectors of those of these chunks that the organization and the users have now, by chunk id."""
+    """Return the vectors of those chunks in `ids` that the organization and the users still have, by chunk id."""
     unconfirmed = set(ids)
     vectors: dict[str, Vector] = {}
     for batch in split_into_batches(sorted({parse_owner_id(name) for name in unconfirmed} - {""}), _BATCH):
@@ -149,7 +150,7 @@ def confirm_chunks(
 
 
 def count_entries(records: Records, space: CollectionSpace, organization_id: str, users: tuple[str, ...] | None) -> int:
-    """Return how many entries of the organization and the users there should be."""
+    """Return the expected number of entries of the organization and the users."""
     owner_ids = [
         owner_id for (owner_id,) in records.columns(Chunk, organization_id, ("owner_id",), space.chunks(users))
     ]

@@ -1,4 +1,4 @@
-"""The values that are passed to and from Chroma, and the conditions that keep a search inside a scope."""
+"""The values that are passed to and from Chroma, and the conditions that limit a search to a scope."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ class ChromaQuery(NamedTuple):
 
 
 def chunk_id(organization_id: str, owner_id: str, revision: int, chunk_index: int) -> str:
-    """Return a chunk's name in the collection of its model. Ids are percent-encoded: they may hold a slash."""
+    """Return a chunk's id in its collection. Its parts are percent-encoded, because ids may contain a slash."""
     return f"{quote(organization_id, safe='')}/{quote(owner_id, safe='')}/{revision}/{chunk_index}"
 
 
@@ -50,7 +50,7 @@ def parse_owner_id(name: str) -> str:
 def make_conditions(
     organization_id: str, users: Sequence[str] | None, where: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return conditions on metadata that always confine a search to one organization and these users."""
+    """Return conditions on metadata that limit a search to one organization and, unless None, these users."""
     conditions: list[Mapping[str, Any]] = [{"organization_id": organization_id}]
     if users is not None:
         conditions.append({"user_id": {"$in": list(users)}})

@@ -1,8 +1,8 @@
-"""What the records remember of one projection: a row per generation, and the lease of the process that feeds it.
+"""The stored state of one projection: a row per generation, and the lease of the process that feeds it.
 
-One generation serves; its row says how far it has followed the change feed and when it last reached the end. Another
-may be building, and retired ones wait to be dropped. Everything that the feeding process commits extends the lease and
-fails if it is lost, so a process that was thought dead changes nothing.
+One generation serves queries; its row says how far it has followed the change feed and when it last reached the end.
+Another may be being built, and retired ones wait to be dropped. Every commit of the feeding process extends the lease,
+and fails if the process has lost it. So a process that was only slow cannot change the state after another took over.
 """
 
 import threading
@@ -20,7 +20,7 @@ from everhold.schema.catalog import get_key
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 
 PREFIX = "chroma/"
-_AT_END = timedelta(minutes=1)
+_AT_END = timedelta(minutes=1)  # how often `caught_up_at` is written at most
 
 
 class State:
@@ -60,7 +60,7 @@ class State:
         return until is not None and clock.now() < until
 
     def take(self) -> bool:
-        """Take or extend the lease; return whether this process holds it now."""
+        """Take or extend the lease. Return whether this process has it now."""
         with self._lock:
             if self._lease is not None and self._try_commit([]):
                 return True
@@ -92,17 +92,17 @@ class State:
     # moving on
 
     def renew_if_due(self) -> None:
-        """Behind if the lease has gone to another."""
+        """Extend the lease after half its time. Raise NotReady if another process has it."""
         until = self._fresh_until
         if until is None or until - clock.now() < self._lease_time / 2:
             self._commit([])
 
     def move(self, position: int) -> None:
-        """Note that the generation that serves holds everything up to a position of the feed."""
+        """Record that the serving generation has applied the feed up to a position."""
         self._commit([self._patch_serving({"applied_sequence": position})])
 
     def note_end_reached(self) -> None:
-        """Note that the generation that serves has reached the end of the feed; at most once a minute."""
+        """Record that the serving generation has reached the end of the feed; at most once a minute."""
         if self._at_end is None or clock.now() - self._at_end > _AT_END:
             now = clock.now()
             self._commit([self._patch_serving({"caught_up_at": now})])
@@ -115,13 +115,13 @@ class State:
         return Patch(ProjectionState, get_key(serving), changes)
 
     def has_slept(self, serving: ProjectionState) -> bool:
-        """Return whether lines of the feed that this generation has not seen may have been trimmed."""
+        """Return whether lines that this generation has not applied may have been trimmed from the feed."""
         return serving.caught_up_at is not None and clock.now() - serving.caught_up_at > MAX_ABSENCE
 
     def begin(self, generation: int, position: int, *, in_place: bool = False) -> None:
-        """Begin another generation, which will follow the feed from a position.
+        """Begin a generation, which will follow the feed from a position.
 
-        With `in_place` it takes the place of the one that serves, which is retired.
+        With `in_place`, retire the serving generation at once, because the new one uses the same collection.
         """
         row = ProjectionState(
             projection=self._name, generation=generation, status="building", applied_sequence=position
@@ -134,12 +134,12 @@ class State:
         self._commit(self._retire(self.get_building()))
 
     def swap(self, built: ProjectionState, position: int) -> None:
-        """Let the generation that was built serve and retire the one that served, in one commit."""
+        """Make the new generation the serving one and retire the previous one, in one commit."""
         changes = {"status": "serving", "applied_sequence": position, "caught_up_at": clock.now()}
         self._commit([*self._retire(self.get_serving()), Patch(ProjectionState, get_key(built), changes)])
 
     def forget_retired(self, generation: int) -> None:
-        """Forget a retired generation that Chroma no longer holds."""
+        """Delete the row of a retired generation that Chroma no longer has."""
         self._commit([Delete(ProjectionState, (self._name, generation))])
 
     def _retire(self, row: ProjectionState | None) -> list[Operation]:

@@ -1,9 +1,9 @@
 """Find the nearest vectors in Chroma, or in the store itself while Chroma is not up to date.
 
 A background thread opens every collection, applies the change feed, checks it, and rebuilds what is damaged, with
-growing pauses while that fails. A query waits at most a second for this thread, up to `seconds` until Chroma is
-free, and up to `seconds` for an answer. Applying new lines before that may take six times as long. If a wait ends, the
-store answers.
+growing pauses while that fails. A query waits at most a second for this thread, up to `seconds` until no other
+thread uses Chroma, and up to `seconds` for an answer. Applying new lines before may take six times as long. If a wait
+times out, the store answers.
 """
 
 import threading
@@ -33,7 +33,7 @@ _FIRST_ROUND_SECONDS = 20.0
 
 
 class ChromaVectors:
-    """Finds candidates in Chroma, or with `fallback`, which reads the records, while Chroma cannot answer."""
+    """Finds candidates in Chroma or, while Chroma cannot answer, with `fallback`, which reads the records."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class ChromaVectors:
         self._thread = BackgroundThread("everhold-chroma", self._run, self._stop)
 
     def follow(self, model: str, dimensions: int) -> None:
-        """Keep this model's chunks of long-term memories in Chroma from now on.
+        """Copy this model's chunks of long-term memories to Chroma from now on.
 
-        Chunks of other kinds and namespaces are kept there from the first search for them.
+        Chunks of other kinds and namespaces are copied from the first search for them on.
         """
         space = CollectionSpace(model, dimensions)
         if self._chroma.address.main_collection is not None and self._main_space is None:
@@ -92,7 +92,7 @@ class ChromaVectors:
     ) -> list[Match]:
         """Return the nearest chunks that meet Chroma's own conditions on metadata and text, best first.
 
-        Conditions never reach beyond the space. StoreUnavailable while Chroma cannot answer.
+        Conditions never reach beyond the space. Raise StoreUnavailable while Chroma cannot answer.
         """
         query = ChromaQuery(space.organization_id, space.users, vector, n_results, where, where_document)
         try:
@@ -154,7 +154,7 @@ class ChromaVectors:
         )
 
     def report(self) -> dict[str, str]:
-        """What doctor shows: where Chroma is, and of every collection its generation and its lag."""
+        """Return what `doctor` shows: the address of Chroma, and the generation and lag of every collection."""
         self._wait_for_first_round()
         lines = {"vectors": f"chroma ({self._chroma.address.shown})"}
         for projection in self._projections.values():

@@ -1,4 +1,4 @@
-"""Opens a DuckDB file and translates its driver's errors. No other module knows them."""
+"""Opens DuckDB files and translates the errors of the driver into Everhold errors."""
 
 import logging
 import re
@@ -22,12 +22,12 @@ from everhold.errors import (
 )  # fmt: skip
 from everhold.files import sync_folder
 
-_SQLITE = b"SQLite format 3\0"
-_COPY = "copy without deleted rows"
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_COPY_NAME = "copy without deleted rows"
 logger = logging.getLogger(__name__)
 
-_owned: set[Path] = set()
-_owning = threading.Lock()
+_open_paths: set[Path] = set()
+_open_paths_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,10 @@ class DuckdbOptions:
 class Database:
     """A file that this process has opened.
 
-    Every call to the driver runs inside `with database`: calls are counted, so that closing can wait, and their
-    errors are translated. After closing, no call can enter. The main thread enters only in an uninterrupted section, or
-    the count would be wrong. DuckDB rejects two calls at once on one connection, so each thread needs its own cursor.
+    Every call to the driver runs inside `with database`, which counts the running calls, so that closing can wait for
+    them, and translates their errors. After closing, it raises StoreUnavailable. The main thread must enter it in an
+    uninterrupted section: an interrupt would leave the count wrong. DuckDB rejects two calls at
+    once on one connection, so each thread needs its own cursor.
     """
 
     def __init__(self, options: DuckdbOptions) -> None:
@@ -107,12 +108,12 @@ class Database:
             return True
 
     def rewrite(self) -> bool:
-        """Replace the file by a copy without the blocks of deleted rows; False while a result is being streamed.
+        """Replace the file by a copy without the blocks of deleted rows. Return False if a result is being streamed.
 
-        DuckDB never clears a freed block. The caller keeps writers out; readers wait only while the files are swapped.
+        DuckDB never clears a freed block. The caller blocks writers; readers wait only while the files are swapped.
         """
         fresh = _make_copy_path(self.options)
-        _remove_leftovers(self.options)  # also a link that was planted under this name
+        _remove_leftovers(self.options)  # also a link that somebody created under this name
         try:
             with self, self.cursor() as cursor:
                 _copy_live_rows(cursor, fresh)
@@ -123,7 +124,7 @@ class Database:
     def _swap(self, fresh: Path) -> bool:
         with self._changed:
             self.require_open()
-            self._swapping = True  # holds new readers back: otherwise there might always be one inside
+            self._swapping = True  # blocks new readers: otherwise there might always be one inside
             try:
                 self._changed.wait_for(lambda: not self._inside)
                 if self._streams:
@@ -184,7 +185,7 @@ def _make_copy_path(options: DuckdbOptions) -> Path:
 
 
 def _remove_leftovers(options: DuckdbOptions) -> None:
-    """Remove the copy that an unfinished rewrite has left."""
+    """Remove the copy that an unfinished rewrite left behind."""
     if not options.read_only:
         fresh = _make_copy_path(options)
         for path in (fresh, fresh.with_name(f"{fresh.name}.wal")):
@@ -195,15 +196,15 @@ def _remove_leftovers(options: DuckdbOptions) -> None:
 
 def _copy_live_rows(cursor: duckdb.DuckDBPyConnection, fresh: Path) -> None:
     [(current,)] = cursor.execute("SELECT current_database()").fetchall()
-    place = str(fresh).replace("'", "''")
-    cursor.execute(f"ATTACH '{place}' AS \"{_COPY}\"")
+    escaped_path = str(fresh).replace("'", "''")
+    cursor.execute(f"ATTACH '{escaped_path}' AS \"{_COPY_NAME}\"")
     try:
         fresh.chmod(0o600)
         name = str(current).replace('"', '""')
-        cursor.execute(f'COPY FROM DATABASE "{name}" TO "{_COPY}"')
-        cursor.execute(f'CHECKPOINT "{_COPY}"')
+        cursor.execute(f'COPY FROM DATABASE "{name}" TO "{_COPY_NAME}"')
+        cursor.execute(f'CHECKPOINT "{_COPY_NAME}"')
     finally:
-        cursor.execute(f'DETACH "{_COPY}"')
+        cursor.execute(f'DETACH "{_COPY_NAME}"')
 
 
 def _make_folder(path: Path) -> None:
@@ -219,7 +220,7 @@ def _make_folder(path: Path) -> None:
 def _refuse_sqlite(path: Path) -> None:
     """Raise InvalidSettings for a SQLite file. DuckDB would look for an extension to open it."""
     with suppress(OSError), path.open("rb") as file:
-        if file.read(len(_SQLITE)) == _SQLITE:
+        if file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC:
             raise InvalidSettings(f"{path} is a SQLite file", remedy=f"open it as sqlite:///{path}")
 
 
@@ -233,20 +234,22 @@ def keep_private(options: DuckdbOptions) -> None:
 
 
 def _claim(options: DuckdbOptions) -> None:
-    """Raise StoreBusy if this process has the file open. DuckDB would open it twice, and both stores would generate the
-    same numbers."""
+    """Register the file as open. Raise StoreBusy if this process has it open already.
+
+    DuckDB would open it twice, and both stores would generate the same numbers.
+    """
     path = options.path.resolve()
-    with _owning:
-        if path in _owned:
+    with _open_paths_lock:
+        if path in _open_paths:
             raise StoreBusy(
                 f"{options.path} is open in this process already", remedy="share that engine, or close it first"
             )
-        _owned.add(path)
+        _open_paths.add(path)
 
 
 def _release(options: DuckdbOptions) -> None:
-    with _owning:
-        _owned.discard(options.path.resolve())
+    with _open_paths_lock:
+        _open_paths.discard(options.path.resolve())
 
 
 _ERRORS: tuple[tuple[str, type[EverholdError], str, str], ...] = (
@@ -290,7 +293,7 @@ _OWNER = re.compile(r"\(PID (\d+)\)")
 
 
 def _translate(error: BaseException | None, options: DuckdbOptions) -> None:
-    """Raise a driver's error as an error of the engine; do nothing for other errors."""
+    """Raise a DuckDB error as an Everhold error; do nothing for other errors."""
     if isinstance(error, duckdb.Error):
         raise _classify_error(error, options) from error
     if isinstance(error, OverflowError | UnicodeEncodeError):
@@ -298,7 +301,7 @@ def _translate(error: BaseException | None, options: DuckdbOptions) -> None:
 
 
 def _classify_error(error: duckdb.Error, options: DuckdbOptions) -> EverholdError:
-    """Return the engine's error for a driver's error. DuckDB's errors have no codes, so the text decides."""
+    """Return the Everhold error for a DuckDB error. DuckDB's errors have no codes, so their text decides."""
     text = str(error)
     owner = _OWNER.search(text)
     facts = {

@@ -1,7 +1,7 @@
 """A store of record in one DuckDB file, which one process owns.
 
 DuckDB has no cascades and no partial unique indexes, and it rejects a key that the same transaction has deleted. So its
-tables have columns and nothing else; a commit is planned in Python, by one writer at a time, and applied in one
+tables have columns but no constraints; a commit is planned in Python, by one writer at a time, and applied in one
 transaction. Readers have a cursor per thread and never wait.
 """
 
@@ -35,7 +35,7 @@ from everhold.schema.statements import SqlStatement
 from everhold.schema.table import Table
 
 _OUTBOX = get_table(Outbox).name
-_STREAMED = 2048
+_STREAMED_ROWS = 2048  # rows that a stream fetches at once
 
 
 class DuckdbRecords(SqlRecords):
@@ -82,7 +82,7 @@ class DuckdbRecords(SqlRecords):
             return cursor.execute(sql, values).fetchall()
 
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield rows from a cursor of its own: the thread's next query would discard a result that is half read."""
+        """Yield rows on a separate cursor: on the thread's cursor, the next query would discard a half-read result."""
         with uninterrupted, self._database:
             cursor = self._database.begin_stream()
         try:
@@ -91,7 +91,7 @@ class DuckdbRecords(SqlRecords):
                     cursor.execute(sql, values)
                 while True:
                     with uninterrupted, self._database:
-                        rows = cursor.fetchmany(_STREAMED)
+                        rows = cursor.fetchmany(_STREAMED_ROWS)
                     if not rows:
                         return
                     yield from rows
@@ -104,7 +104,7 @@ class DuckdbRecords(SqlRecords):
         return self._fetch(sql, values)
 
     def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
-        """Return every row whose values of these columns are among `keys`, including deleted rows. None equals None."""
+        """Return the rows whose values in `columns` are among `keys`, deleted rows included. None equals None."""
         codec = self.compiler.codec(ENTITIES[table.name])
         conditions, joins, bound = [], [], []
         lists: dict[str, list[Any]] = {}
@@ -112,7 +112,7 @@ class DuckdbRecords(SqlRecords):
             encoded = [codec.encode_value(name, value) for value in values]
             if len(set(values)) > 1:
                 equals = "IS NOT DISTINCT FROM" if None in values else "="
-                joins.append(f"{quote(name)} {equals} given.v{len(lists)}")
+                joins.append(f"{quote(name)} {equals} wanted.v{len(lists)}")
                 lists[name] = encoded
             elif values[0] is None:
                 conditions.append(f"{quote(name)} IS NULL")
@@ -121,7 +121,7 @@ class DuckdbRecords(SqlRecords):
                 bound.append(encoded[0])
         sql = self.compiler.selects[ENTITIES[table.name]]
         if lists:
-            sql += f" SEMI JOIN ({writing.select_values(table.name, tuple(lists))}) AS given ON {' AND '.join(joins)}"
+            sql += f" SEMI JOIN ({writing.select_values(table.name, tuple(lists))}) AS wanted ON {' AND '.join(joins)}"
         sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return [codec.decode(values) for values in self._fetch(sql, [*lists.values(), *bound])]
 
@@ -167,7 +167,7 @@ class DuckdbRecords(SqlRecords):
             cursor.execute(self.compiler.selects[entity])
         while True:
             with uninterrupted, self._database:
-                rows = cursor.fetchmany(_STREAMED)
+                rows = cursor.fetchmany(_STREAMED_ROWS)
             if not rows:
                 return
             yield from itertools.starmap(decode, rows)
@@ -222,7 +222,7 @@ class DuckdbRecords(SqlRecords):
             return True
         with self._write_lock:
             is_checkpointed = self._database.checkpoint()
-            # After a rewrite, the old log would belong to neither file.
+            # The rewrite needs an empty log: a log with changes would belong to neither the old nor the new file.
             return is_checkpointed and self._database.rewrite() if erased else True
 
     def find_problems(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Creates the schema of a DuckDB store, migrates an older one and rejects a newer one.
 
-In addition to the catalog's tables, one table has the last generated numbers, so that no number is used twice, even if
-its row has been deleted.
+In addition to the catalog's tables, one table stores the last generated numbers, so that no number is used again after
+its row was deleted.
 """
 
 import duckdb
@@ -21,7 +21,7 @@ SAVE_NUMBER = 'UPDATE "drawn_numbers" SET "number" = ? WHERE "table_name" = ?'
 
 
 def prepare(connection: duckdb.DuckDBPyConnection, options: DuckdbOptions) -> None:
-    """Bring the file to the current schema. SchemaTooNew if it was written by a newer version of Everhold."""
+    """Create or migrate the schema. Raise SchemaTooNew if a newer version of Everhold wrote the file."""
     version = read_version(connection)
     if version > CURRENT:
         raise SchemaTooNew(
@@ -67,7 +67,8 @@ def _create(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def upgrade(connection: duckdb.DuckDBPyConnection, since: int, versions: tuple[Version, ...]) -> None:
-    """Apply the versions after `since`."""
+    """Apply the versions after number `since` to the file."""
+    # The schema before each version. Versions up to `since` only build it; they are in the file already.
     tables: dict[str, Table] = {}
     for version in versions:
         if version.number > since:

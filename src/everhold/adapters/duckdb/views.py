@@ -1,4 +1,4 @@
-"""SQL views in a DuckDB file, each preset in a schema of its own."""
+"""SQL views in a DuckDB file, each preset in its own schema."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +23,8 @@ DIALECT = ViewDialect(
     values={Kind.JSON: "CAST({value} AS JSON)", Kind.VECTOR: _VECTOR},
     local_time="{value} + INTERVAL '{hours} hours'",
     hex_digest="lower(hex({value}))",
-    # Times are stored in UTC without a zone, and converting one with a zone depends on an extension and on settings.
+    # Times are stored in UTC without a zone. Converting now(), which has a zone, needs an extension and depends on
+    # settings.
     now="make_timestamp(epoch_us(now()))",
     row_number="t.rowid",
     words={
@@ -73,7 +74,7 @@ class DuckdbViews:
     def _list_statements(
         self, catalog: str, dropped: Sequence[DatabaseView], created: Sequence[ViewDefinition]
     ) -> Iterator[str]:
-        # The catalog is part of each name, because a file may be named like a schema.
+        # Each name includes the catalog: a file named like a schema would make shorter names ambiguous.
         prefix = quote(catalog.replace('"', '""'))
         for view in dropped:
             yield f"DROP VIEW IF EXISTS {prefix}.{quote(view.schema)}.{quote(view.name)}"
@@ -85,7 +86,7 @@ class DuckdbViews:
             yield f"COMMENT ON VIEW {name} IS {quote_text(definition.note)}"
         names = {(view.schema, view.name) for view in dropped}
         for schema in sorted({view.schema for view in dropped} - {view.schema for view in created} - {_MAIN}):
-            if self.list_names(schema) <= {name for place, name in names if place == schema}:
+            if self.list_names(schema) <= {name for dropped_schema, name in names if dropped_schema == schema}:
                 yield f"DROP SCHEMA {prefix}.{quote(schema)}"
 
     def write_script(self, definitions: Sequence[ViewDefinition]) -> str:

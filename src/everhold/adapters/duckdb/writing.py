@@ -20,7 +20,7 @@ _ROWS_PER_STATEMENT = 10_000
 
 
 class _StatementShape(NamedTuple):
-    """The kind of a statement, its table and the columns that it sets. Changes of one shape share a statement."""
+    """The kind, table and columns of a statement. Changes of the same shape share one statement."""
 
     kind: Literal["insert", "update", "delete"]
     table: str
@@ -57,7 +57,7 @@ def _encode_key(codec: Codec[Any], key: Sequence[Any]) -> list[Any]:
 
 
 def _find_difference(codec: Codec[Any], before: Row, after: Row) -> dict[str, Any]:
-    """Return the encoded values that differ. Python values are not compared, because 1, 1.0 and True are equal."""
+    """Return the encoded values that differ. Python values would not do: 1, 1.0 and True are equal."""
     pairs = zip(codec.written_columns, codec.encode(before), codec.encode(after), strict=True)
     return {name: new for name, old, new in pairs if old != new}
 

@@ -1,4 +1,4 @@
-"""A place for backups: a folder, or any address that fsspec supports."""
+"""Files of backups in a folder, or at any address that fsspec supports."""
 
 import contextlib
 import errno
@@ -12,7 +12,7 @@ from fsspec.implementations.local import LocalFileSystem
 from everhold.errors import FileError, InvalidInput, MissingExtra, NotFound, StoreDamaged, StoreFull, StoreUnavailable
 from everhold.files import sync_folder, write_private
 
-# No part begins with a dot, so that no name leads out of the place.
+# No part begins with a dot, so that no name leads out of the root folder.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REMEDY = "check that the folder or address exists and can be written"

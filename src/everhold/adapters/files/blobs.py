@@ -1,4 +1,4 @@
-"""Blobs as files: `place/organization/ab/abcdef…`, where the file name is the SHA-256 of the content."""
+"""Blobs as files: `root/organization/ab/abcdef…`, where the file name is the SHA-256 of the content."""
 
 import contextlib
 import errno
@@ -33,7 +33,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_place(place: str) -> None:
-    """Raise InvalidSettings for an unknown kind of address, MissingExtra if it needs a package. Connects to nothing."""
+    """Raise InvalidSettings for an unknown kind of address, MissingExtra if it needs a package. It does not connect."""
     kind = fsspec.utils.get_protocol(place)
     try:
         fsspec.get_filesystem_class(kind)
@@ -168,7 +168,7 @@ class FileBlobs:
         return target
 
     def _move(self, path: Path, target: Path) -> None:
-        """Move a file to its place durably; copy it there if that is on another disk."""
+        """Move a file to the target durably; copy it if the target is on another disk."""
         self._make_folders(target.parent)
         path.chmod(0o600)
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -195,7 +195,7 @@ class FileBlobs:
         return f"{self._root}/{_name_folder(organization_id)}/{address[:2]}/{address}"
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write the content atomically. Object stores do so by themselves."""
+        """Write the content atomically. Object stores always do."""
         if not self._is_local:
             self._files.pipe_file(path, content)
             return
@@ -210,7 +210,7 @@ class FileBlobs:
 
 
 def _make_aware(when: datetime) -> datetime:
-    """Return a time with a zone; some file systems leave out that it is UTC."""
+    """Return a time with a zone; some file systems return times in UTC without one."""
     return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""The nearest vectors by a scan over all vectors of a scope: exact, in constant memory, slow for large scopes."""
+"""Finds the nearest vectors by scanning all vectors of a scope: exact, in constant memory, slow for large scopes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
 
-_BATCH = 8192  # vectors in memory index once: 12 MB of 384 float32 values
+_BATCH = 8192  # vectors in memory at once: 12 MB with 384 dimensions as float32
 
 
 class ScannedVectors:

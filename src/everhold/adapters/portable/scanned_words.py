@@ -1,4 +1,4 @@
-"""The best words by a scan over the terms of all chunks of a scope: exact, slow for large scopes."""
+"""Finds candidates by words by scanning the terms of all chunks of a scope: exact, slow for large scopes."""
 
 import math
 from collections.abc import Iterator, Sequence

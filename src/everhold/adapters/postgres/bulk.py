@@ -2,7 +2,7 @@
 
 Rows that a commit adds one after the other are grouped by table, parents first. The result is the same as with single
 INSERTs, unless a row refers to a row that the commit adds later. In that case, and whenever COPY fails, the rows are
-inserted one by one, so that the error is that of the first invalid row. COPY does not support row-level security.
+inserted one by one, which raises the error of the first invalid row. COPY does not support row-level security.
 """
 
 import struct
@@ -23,7 +23,7 @@ from everhold.schema.sql import quote, quote_names
 from everhold.schema.statements import Compiler, SqlStatement
 from everhold.schema.table import TENANT, Kind, Reference
 
-# From this number of rows on, COPY is faster in spite of its extra round trips, even over a network.
+# From this number of rows on, COPY is faster despite its extra round trips, even over a network.
 MIN_ROWS = 50
 # Parents come before the rows that refer to them.
 _TABLE_ORDER = {entity: position for position, entity in enumerate(CATALOG)}
@@ -66,9 +66,9 @@ def load(connection: psycopg.Connection[tuple[Any, ...]], bulk: Bulk) -> None:
 
 
 def collect_bulks(operations: Sequence[Operation], compiler: Compiler) -> list[Part] | None:
-    """Return the operations as COPYs and the statements between them.
+    """Return the operations as bulk inserts and the statements between them.
 
-    Return None if there are too few rows, or if a row refers to one that is added after it.
+    Return None if there are too few rows, or if a row refers to a row that is added later.
     """
     if len(operations) < MIN_ROWS:
         return None

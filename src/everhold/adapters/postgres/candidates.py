@@ -24,8 +24,8 @@ from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
 from everhold.schema.sql import quote
 
-_HOLDS = f'{CHUNK_WORDS} @> "chunk_words"(%s, %s, %s, %s)'
-_COMMON = 50_000  # a term in more chunks than this says little; it is used only if rarer terms match too few
+_CONTAINS_TERM = f'{CHUNK_WORDS} @> "chunk_words"(%s, %s, %s, %s)'
+_COMMON = 50_000  # a term in more chunks than this is used only if rarer terms match too few
 
 
 class PostgresCandidates:
@@ -36,37 +36,41 @@ class PostgresCandidates:
         self._exact_up_to = exact_up_to
 
     def find_by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
-        rare = _choose_terms(statistics, limit)
-        if not rare:
+        weights_by_term = _choose_terms(statistics, limit)
+        if not weights_by_term:
             return []
         scope, values = self._compile_space(space)
-        # One branch per term, so that each is answered by the index alone and no row's terms are searched.
+        # With one branch per term, the index alone answers each branch, and no row's terms are compared.
         with_term = f"""SELECT c."owner_id", c."revision", c."chunk_index", %s::float8 AS gain
-FROM "chunks" AS c WHERE {scope} AND {_HOLDS} AND {_is_live(space)}"""
-        sql = f"""SELECT "owner_id" FROM ({" UNION ALL ".join([with_term] * len(rare))}) AS held
+FROM "chunks" AS c WHERE {scope} AND {_CONTAINS_TERM} AND {_is_live(space)}"""
+        sql = f"""SELECT "owner_id" FROM ({" UNION ALL ".join([with_term] * len(weights_by_term))}) AS held
 GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_id" LIMIT %s"""
-        asked = [part for term, gain in rare.items() for part in (gain, *values, *_word(space, term))]
-        return self._find_owners(sql, asked, limit, space.organization_id, {})
+        bound_values = [
+            part
+            for term, gain in weights_by_term.items()
+            for part in (gain, *values, *_make_word_arguments(space, term))
+        ]
+        return self._find_owners(sql, bound_values, limit, space.organization_id, {})
 
     def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
-        near, dimensions = encode_vector(np.asarray(vector, "<f2").tobytes()), vector.size
+        encoded_vector, dimensions = encode_vector(np.asarray(vector, "<f2").tobytes()), vector.size
         scope, values = self._compile_space(space)
-        found = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_is_live(space)} AND '
+        select_owners = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_is_live(space)} AND '
         settings = self._index_settings(space, dimensions)
         if settings:
             nearest_first = f"ORDER BY c.{cast_vector(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"
-            sql = f"{found}{match_index(space.kind, dimensions)} {nearest_first}"
-            return self._find_owners(sql, [*values, near], limit, space.organization_id, settings)
-        # Ordered by the plain column, which has no index, so that every row of the scope is compared. The check of the
-        # length keeps a damaged vector from failing the whole query.
-        fitting = f'c."dimensions" = {dimensions} AND vector_dims(c."vector") = {dimensions}'
-        sql = f'{found}{fitting} ORDER BY c."vector" <#> %s LIMIT %s'
-        return self._find_owners(sql, [*values, near], limit, space.organization_id, {})
+            sql = f"{select_owners}{match_index(space.kind, dimensions)} {nearest_first}"
+            return self._find_owners(sql, [*values, encoded_vector], limit, space.organization_id, settings)
+        # The plain column has no index, so ordering by it compares every row of the scope. Without the condition on
+        # vector_dims, one damaged vector would fail the whole query.
+        has_dimensions = f'c."dimensions" = {dimensions} AND vector_dims(c."vector") = {dimensions}'
+        sql = f'{select_owners}{has_dimensions} ORDER BY c."vector" <#> %s LIMIT %s'
+        return self._find_owners(sql, [*values, encoded_vector], limit, space.organization_id, {})
 
     def _find_owners(
         self, sql: str, values: list[Any], limit: int, organization_id: str, settings: Mapping[str, str]
     ) -> list[str]:
-        """Return the owners of the best chunks. Reads more chunks if several belong to the same owner."""
+        """Return the owners of the best chunks. Read more chunks if several belong to the same owner."""
         chunks = limit
         while True:
             [rows] = self._records.ask(
@@ -79,13 +83,13 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
 
     def count_terms(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
         scope, values = self._compile_space(space)
-        every = f'SELECT count(*) FROM "chunks" AS c WHERE {scope}'
+        count_all = f'SELECT count(*) FROM "chunks" AS c WHERE {scope}'
         deleted = f'SELECT m."organization_id", m."id" FROM {quote(space.owner.table)} AS m WHERE m."is_deleted"'
-        hidden = f'{every} AND (c."organization_id", c."owner_id") IN ({deleted})'
-        with_term = f"{every} AND {_is_live(space)} AND {_HOLDS}"
+        hidden = f'{count_all} AND (c."organization_id", c."owner_id") IN ({deleted})'
+        with_term = f"{count_all} AND {_is_live(space)} AND {_CONTAINS_TERM}"
         distinct_terms = list(dict.fromkeys(terms))
-        questions: list[tuple[str, Sequence[Any]]] = [(every, values), (hidden, values)]
-        questions += [(with_term, [*values, *_word(space, term)]) for term in distinct_terms]
+        questions: list[tuple[str, Sequence[Any]]] = [(count_all, values), (hidden, values)]
+        questions += [(with_term, [*values, *_make_word_arguments(space, term)]) for term in distinct_terms]
         access = access_organization(space.organization_id)
         [[(all_chunks,)], [(hidden_chunks,)], *counts] = self._records.ask(questions, access=access)
         return Statistics(
@@ -97,15 +101,15 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
         if dimensions > MAX_DIMENSIONS:
             return {}
         scope, values = self._compile_space(space)
-        some = f'SELECT count(*) FROM (SELECT FROM "chunks" AS c WHERE {scope} LIMIT %s) AS counted'
+        count_some = f'SELECT count(*) FROM (SELECT FROM "chunks" AS c WHERE {scope} LIMIT %s) AS counted'
         [[(count,)], built] = self._records.ask(
-            [(some, [*values, self._exact_up_to + 1]), (BUILT, [name_vector_index(space.kind, dimensions)])],
+            [(count_some, [*values, self._exact_up_to + 1]), (BUILT, [name_vector_index(space.kind, dimensions)])],
             access=access_organization(space.organization_id),
         )
         return make_search_settings(*built[0]) if count > self._exact_up_to and built else {}
 
     def _compile_space(self, space: SearchSpace) -> tuple[str, list[Any]]:
-        """Return the condition for the space's current chunks, and what it binds."""
+        """Return the condition for the space's current chunks, and its bound values."""
         read = self._records.compiler.read(Chunk, space.organization_id, space.chunks())
         return read.conditions, read.values
 
@@ -131,5 +135,5 @@ def _is_live(space: SearchSpace) -> str:
 )"""
 
 
-def _word(space: SearchSpace, term: str) -> tuple[str, str, str, str]:
+def _make_word_arguments(space: SearchSpace, term: str) -> tuple[str, str, str, str]:
     return space.organization_id, space.kind, space.namespace, term

@@ -1,4 +1,4 @@
-"""Connects to a PostgreSQL server and translates its driver's errors. No other module knows them."""
+"""Connects to a PostgreSQL server and translates the errors of psycopg into Everhold errors."""
 
 import logging
 import re
@@ -34,11 +34,12 @@ from everhold.schema.sql import name_index
 
 T = TypeVar("T")
 
+# Seconds between the attempts of a retry.
 _FIRST_PAUSE = 0.07
 _MAX_PAUSE = 30.0
-_PREPARE_AFTER = 3
-# Queries find rows by key, so compiling them just in time costs more than running them. Tables grow, so an index scan
-# must not look expensive while they are small. A stream is always read to its end.
+_PREPARE_AFTER = 3  # executions of a statement before it is prepared
+# jit: queries find rows by key, so compiling costs more than running. random_page_cost: tables grow, so the planner
+# must not avoid index scans while they are small. cursor_tuple_fraction: a stream is always read to its end.
 _PLANNING = {"jit": "off", "random_page_cost": "1.1", "cursor_tuple_fraction": "1.0"}
 INCARNATION = """SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' '
   || coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter"""
@@ -50,11 +51,11 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 @dataclass(frozen=True)
 class PostgresOptions:
-    """How a database is reached.
+    """How to connect to a database.
 
     `query_seconds` limits how long a statement runs or waits for a lock before StoreBusy; `connect_seconds` limits the
-    wait for a connection before StoreUnavailable. If the server has not answered `grace_seconds` after it should have
-    cancelled a statement, the connection counts as lost.
+    wait for a connection before StoreUnavailable. If the server has not answered `grace_seconds` after the time
+    limit of a statement, the connection counts as lost.
 
     `ssl` is libpq's sslmode; None leaves it to the URL. Behind a pooler in transaction mode (PgBouncer), set
     `transaction_pooler`: then nothing depends on the session, and limits are set in every transaction.
@@ -100,24 +101,24 @@ class PostgresOptions:
     def make_arguments(self) -> dict[str, Any]:
         """Return the arguments for psycopg.connect."""
         parts = self._parts()
-        chosen = {
+        arguments = {
             "connect_timeout": max(2, round(self.connect_seconds)),
             "tcp_user_timeout": round(1000 * self.query_seconds),
             "application_name": parts.get("application_name") or "everhold",
         }
         if self.ssl is not None:
-            chosen["sslmode"] = self.ssl
+            arguments["sslmode"] = self.ssl
         if not self.transaction_pooler:
             settings = " ".join(f"-c {name}={value}" for name, value in self.settings().items())
-            chosen["options"] = f"{parts.get('options') or ''} {settings}".strip()
+            arguments["options"] = f"{parts.get('options') or ''} {settings}".strip()
         prepare = None if self.transaction_pooler else _PREPARE_AFTER
-        return {**parts, **chosen, "autocommit": True, "prepare_threshold": prepare, "context": CONTEXT}
+        return {**parts, **arguments, "autocommit": True, "prepare_threshold": prepare, "context": CONTEXT}
 
     def settings(self) -> dict[str, str]:
         """Return the server settings for every session, or for every transaction behind a pooler."""
         limit = f"{round(1000 * self.query_seconds)}ms"
-        common = {"statement_timeout": limit, "lock_timeout": limit, **_PLANNING}
-        return {**common, "default_transaction_read_only": "on"} if self.read_only else common
+        settings = {"statement_timeout": limit, "lock_timeout": limit, **_PLANNING}
+        return {**settings, "default_transaction_read_only": "on"} if self.read_only else settings
 
     def _parts(self) -> dict[str, Any]:
         try:
@@ -132,17 +133,17 @@ class PostgresOptions:
 
 
 class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that does not wait for an answer without a limit."""
+    """A connection that waits for each answer only for a limited time."""
 
     patience: float | None = None
-    """Seconds to wait for an answer. The server cancels a statement sooner; this is for a broken network."""
+    """Seconds to wait for an answer: longer than the server's statement timeout, for a broken network."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         try:
             return super().wait(gen, interval, self.patience if timeout is None else timeout)
         except psycopg.OperationalError:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.pgconn.finish()  # a late answer would be taken for the answer to the next statement
+                self.pgconn.finish()  # otherwise the next statement would get the late answer
             raise
 
 
@@ -152,7 +153,7 @@ def _make_connection_class(options: PostgresOptions) -> type[PostgresConnection]
 
 
 def read_incarnation(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
-    """Return a name for the server's current run. It changes when the server restarts or recovers from a crash."""
+    """Return an identifier of the server's current run, which changes after a restart or a recovery."""
     [(name,)] = connection.execute(INCARNATION, binary=True).fetchall()
     return str(name)
 
@@ -213,6 +214,7 @@ class BorrowedConnection:
 
 # retries
 
+# Serialization failure, deadlock, too many connections, shutdown, crash, starting up, idle session or transaction.
 _TRANSIENT = ("40001", "40P01", "53300", "57P01", "57P02", "57P03", "57P05", "25P03")
 _LASTING_REFUSALS = ("authentication failed", "does not exist", "pg_hba.conf", "certificate", "not support SSL")
 
@@ -224,15 +226,15 @@ def is_transient(error: Exception) -> bool:
     if isinstance(error, PoolClosed | PoolTimeout):
         return False
     if error.sqlstate is None:
-        lasting = any(words in str(error) for words in _LASTING_REFUSALS)
-        return isinstance(error, psycopg.OperationalError) and not lasting
+        is_lasting = any(words in str(error) for words in _LASTING_REFUSALS)
+        return isinstance(error, psycopg.OperationalError) and not is_lasting
     return error.sqlstate in _TRANSIENT or error.sqlstate.startswith("08")
 
 
 def retry_transient(
     name: str, work: Callable[[], T], options: PostgresOptions, before_retry: Callable[[], object] = lambda: None
 ) -> T:
-    """Return what `work` returns, trying it again after errors that are transient."""
+    """Return the result of `work`. Retry it after transient errors."""
     policy = RetryPolicy(attempts=options.retries + 1, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
     return retry(name, lambda _: work(), policy, on=psycopg.Error, should_retry=is_transient, before_retry=before_retry)
 
@@ -242,7 +244,7 @@ def retry_transient(
 
 @contextmanager
 def translate_errors(options: PostgresOptions) -> Iterator[None]:
-    """Raise the driver's errors as errors of the engine."""
+    """Raise the errors of psycopg as Everhold errors."""
     try:
         yield
     except psycopg.Error as error:
@@ -255,7 +257,7 @@ _BUSY = ("{place} blocked a statement for {seconds:g} s", "try again, or raise t
 _GONE = ("{place} cannot be reached ({error})", "check that the server runs and accepts connections, then retry")
 _NOT_SIGNED_IN = ("{place} refused to sign in ({error})", "check the user, the password and the database")
 _REFUSED = re.compile(r"FATAL: .*(authentication failed|does not exist|no pg_hba\.conf entry)")
-_ODD = ("{place} lacks something that was created there ({error})", "restore it from a backup")
+_MISSING_OBJECT = ("{place} lacks something that was created there ({error})", "restore it from a backup")
 _ERRORS: dict[str, tuple[type[EverholdError], str, str]] = {
     "08": (StoreUnavailable, *_GONE),
     "22": (InvalidInput, "the store refused a value: {error}", "change the value"),
@@ -266,8 +268,8 @@ _ERRORS: dict[str, tuple[type[EverholdError], str, str]] = {
     "3D000": (InvalidSettings, *_NOT_SIGNED_IN),
     "40": (StoreBusy, "{place}: the transaction kept conflicting with other writers ({error})", "try again"),
     "42501": (StoreError, "{place}: {error}", "grant it to the role, or let an administrator do it"),
-    "42P01": (StoreDamaged, *_ODD),
-    "42703": (StoreDamaged, *_ODD),
+    "42P01": (StoreDamaged, *_MISSING_OBJECT),
+    "42703": (StoreDamaged, *_MISSING_OBJECT),
     "53100": (StoreFull, "no space left for {place} ({error})", "free some disk, then retry"),
     "53300": (StoreUnavailable, "{place} has too many connections ({error})", "lower pool_size or raise the limit"),
     "54": (InvalidInput, "a value is too large for the store: {error}", "use a smaller one"),
@@ -277,13 +279,13 @@ _ERRORS: dict[str, tuple[type[EverholdError], str, str]] = {
     "XX001": (StoreDamaged, "{place} is damaged ({error})", "restore it from a backup"),
     "XX002": (StoreDamaged, "{place} has a damaged index ({error})", "run REINDEX"),
 }
-_OTHER = (StoreError, "PostgreSQL failed on {place}: {error}", "see the server's log")
+_DEFAULT_ERROR = (StoreError, "PostgreSQL failed on {place}: {error}", "see the server's log")
 
 
 def _translate(error: psycopg.Error, options: PostgresOptions) -> EverholdError:
     state = error.sqlstate
     if state == "23505":
-        return _make_taken_error(error)
+        return _make_duplicate_error(error)
     if state == "23503":
         return BrokenReference(
             "a row refers to one that does not exist in its organization", remedy="create that row first"
@@ -292,7 +294,7 @@ def _translate(error: psycopg.Error, options: PostgresOptions) -> EverholdError:
         kind, fact, remedy = _classify_without_state(error)
     else:
         matches = (_ERRORS.get(state[:length]) for length in (5, 3, 2))
-        kind, fact, remedy = next(filter(None, matches), _OTHER)
+        kind, fact, remedy = next(filter(None, matches), _DEFAULT_ERROR)
     text = error.diag.message_primary or str(error).strip()
     return kind(fact.format(place=options.place, error=text, seconds=options.query_seconds), remedy=remedy)
 
@@ -316,10 +318,10 @@ def _classify_without_state(error: psycopg.Error) -> tuple[type[EverholdError], 
             return StoreUnavailable, *_GONE
 
 
-def _make_taken_error(error: psycopg.Error) -> AlreadyExists:
-    part, rule = error.diag.table_name or "", error.diag.constraint_name or ""
-    name = part.partition("@")[0]  # the name of a partition is "table@range"
-    if rule == f"{part}_pkey":
+def _make_duplicate_error(error: psycopg.Error) -> AlreadyExists:
+    partition, rule = error.diag.table_name or "", error.diag.constraint_name or ""
+    name = partition.partition("@")[0]  # the name of a partition is "table@range"
+    if rule == f"{partition}_pkey":
         rule = "key"
     for table in TABLES.values():
         for unique in table.uniques:

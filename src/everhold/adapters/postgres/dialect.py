@@ -19,7 +19,8 @@ from everhold.schema.codec import decode_json, encode_json
 from everhold.schema.sql import Dialect, quote
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
-_MIN_INEXACT_FLOAT = 1e16
+_MIN_INEXACT_FLOAT = 1e16  # Python writes floats from here on with an exponent
+# PostgreSQL sends times as microseconds since this moment.
 _MILLENNIUM = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECONDS = struct.Struct(">q")
 _VECTOR_HEAD = struct.Struct(">HH")
@@ -128,7 +129,9 @@ class _Context:
     def __init__(self) -> None:
         self.adapters = AdaptersMap(psycopg.adapters)
         self.adapters.register_dumper(VectorBytes, _VectorDumper)
-        self.adapters.register_dumper(int, Int8Dumper)  # one size, so that one prepared statement serves all
+        self.adapters.register_dumper(
+            int, Int8Dumper
+        )  # one integer type, so that one prepared statement serves all values
         self.adapters.register_loader("timestamptz", _TimeLoader)
         self.adapters.register_loader("jsonb", _JsonLoader)
 
@@ -141,7 +144,7 @@ assert sys.byteorder == "little", "vectors are stored little-endian; this machin
 
 
 def create_rule_triggers(table: Table) -> Iterator[str]:
-    """Yield triggers that check the target of a reference by kind, and delete the row with its target."""
+    """Yield triggers for references by kind: one checks that the target exists, one deletes the row with its target."""
     for reference in table.references:
         if reference.kind:
             yield from _create_target_check(table, reference, reference.kind)
@@ -150,11 +153,11 @@ def create_rule_triggers(table: Table) -> Iterator[str]:
 
 def _create_target_check(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
     name = quote(f"{table.name}_{reference.columns[-1]}_{reference.target}_there")
-    found = " AND ".join(f"{target} = NEW.{mine}" for mine, target in _pair_columns(reference))
+    is_target = " AND ".join(f"{target} = NEW.{column}" for column, target in _pair_columns(reference))
     watched = ", ".join(quote(column) for column in (*reference.columns, kind[0]))
     yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM 1 FROM {quote(reference.target)} WHERE {found} FOR KEY SHARE;
+  PERFORM 1 FROM {quote(reference.target)} WHERE {is_target} FOR KEY SHARE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = '{table.name}',
       MESSAGE = '{table.name} refers to a row of {reference.target} that is not there';
@@ -167,10 +170,10 @@ FOR EACH ROW WHEN (NEW.{quote(kind[0])} = '{kind[1]}') EXECUTE FUNCTION {name}()
 
 def _create_cascade(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
     name = quote(f"{table.name}_{reference.columns[-1]}_{reference.target}_gone")
-    mine = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pair_columns(reference))
+    refers = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pair_columns(reference))
     yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM {quote(table.name)} WHERE {mine} AND {quote(kind[0])} = '{kind[1]}';
+  DELETE FROM {quote(table.name)} WHERE {refers} AND {quote(kind[0])} = '{kind[1]}';
   RETURN NULL;
 END $$"""
     yield f"""CREATE TRIGGER {name} AFTER DELETE ON {quote(reference.target)}
@@ -179,7 +182,7 @@ FOR EACH ROW EXECUTE FUNCTION {name}()"""
 
 def _pair_columns(reference: Reference) -> list[tuple[str, str]]:
     pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
-    return [(quote(mine), quote(target)) for mine, target in pairs]
+    return [(quote(column), quote(target)) for column, target in pairs]
 
 
 # extras of PostgreSQL
@@ -196,7 +199,7 @@ RETURNS bigint[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
       unnest(string_to_array(terms, ' ')) AS term
   )
 $$"""
-# The expression that the word index is over.
+# The expression of the word index.
 CHUNK_WORDS = '"chunk_words"("organization_id", "owner_kind", "namespace", "terms")'
 
 _EXTRAS = {
@@ -222,8 +225,8 @@ WHERE {CURRENT_CHUNKS}""",
 
 def list_extras(table: Table) -> tuple[str, ...]:
     """Return the statements that follow the creation of a table."""
-    own = _EXTRAS.get(table.name, ())
+    extras = _EXTRAS.get(table.name, ())
     if table.name not in OWNER_TABLES.values():
-        return own
+        return extras
     hidden = f'CREATE INDEX "hidden_{table.name}" ON "{table.name}" ("organization_id", "id") WHERE "is_deleted"'
-    return (*own, hidden)
+    return (*extras, hidden)

@@ -1,4 +1,4 @@
-"""Queries that check a store for problems which the server does not prevent by itself."""
+"""Queries that check a store for problems that the server does not prevent."""
 
 from collections.abc import Iterator
 
@@ -16,13 +16,13 @@ SELECT 'trigger ' || tgname || ' on ' || tgrelid::regclass || ' is disabled; ena
 
 
 def make_orphan_queries() -> Iterator[str]:
-    """Yield a query for each reference that triggers enforce. It returns a line if rows have no target."""
+    """Yield a query for each reference that triggers enforce; it returns one line if rows refer to missing rows."""
     for table in TABLES.values():
         for reference in table.references:
             if reference.kind:
                 column, value = reference.kind
                 pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
-                is_target = " AND ".join(f"t.{quote(target)} = r.{quote(own)}" for own, target in pairs)
+                is_target = " AND ".join(f"t.{quote(target)} = r.{quote(column_name)}" for column_name, target in pairs)
                 yield f"""SELECT count(*) || ' rows of {table.name} refer to missing rows of {reference.target}'
 FROM {quote(table.name)} AS r WHERE r.{quote(column)} = '{value}'
   AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} AS t WHERE {is_target}) HAVING count(*) > 0"""

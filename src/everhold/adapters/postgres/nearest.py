@@ -20,19 +20,19 @@ from everhold.errors import InvalidInput
 from everhold.model.searchable import SEARCHABLE
 from everhold.schema.sql import quote
 
-EXACT_UP_TO = 100_000
-MAX_DIMENSIONS = 4000
-_ONE_AT_A_TIME = 0x6E656172657374  # the advisory lock of the process that builds; any number would do
-_OWN_CHOICE = (16, 64)  # pgvector's defaults, which the server does not list
-_IN_ITS_ORDER = {"enable_sort": "off"}  # so that the index's order is used, not a sort of the whole scope
+EXACT_UP_TO = 100_000  # chunks of a scope; a larger scope is searched by an index
+MAX_DIMENSIONS = 4000  # the most that pgvector can index as halfvec
+_BUILD_LOCK = 0x6E656172657374  # the advisory lock of the building process; an arbitrary number
+_HNSW_DEFAULTS = (16, 64)  # pgvector's defaults of m and ef_construction, which the server does not list
+_USE_INDEX_ORDER = {"enable_sort": "off"}  # otherwise the planner may sort the whole scope instead of using the index
 _HNSW = {
     "hnsw.iterative_scan": "strict_order",
     "hnsw.ef_search": "200",
     "hnsw.max_scan_tuples": "200000",
     "hnsw.scan_mem_multiplier": "4",
-    **_IN_ITS_ORDER,
+    **_USE_INDEX_ORDER,
 }
-_IVFFLAT = {"ivfflat.iterative_scan": "relaxed_order", **_IN_ITS_ORDER}
+_IVFFLAT = {"ivfflat.iterative_scan": "relaxed_order", **_USE_INDEX_ORDER}
 _LARGE = f"""SELECT DISTINCT "owner_kind", "dimensions" FROM "chunks"
 WHERE {CURRENT_CHUNKS} AND "dimensions" BETWEEN 1 AND {MAX_DIMENSIONS} AND "vector" IS NOT NULL
 GROUP BY "organization_id", "owner_kind", "dimensions" HAVING count(*) > %s"""
@@ -50,12 +50,12 @@ def name_vector_index(kind: str, dimensions: int) -> str:
 
 
 def cast_vector(dimensions: int) -> str:
-    """Return the expression that the index is over. Vectors are normalised, so the inner product orders them."""
+    """Return the indexed expression. Vectors are normalised, so the inner product orders them as the cosine does."""
     return f'"vector"::halfvec({int(dimensions)})'
 
 
 def match_index(kind: str, dimensions: int) -> str:
-    """Return the condition under which a chunk is in the index, in literals, so that the planner recognises it."""
+    """Return the index's condition. It uses literals: the planner does not match bound values to a partial index."""
     if kind not in SEARCHABLE:
         raise InvalidInput(f"no kind {kind!r}", value=kind, remedy=f"use one of {', '.join(SEARCHABLE)}")
     return f"""{CURRENT_CHUNKS} AND "owner_kind" = '{kind}' AND "dimensions" = {int(dimensions)}"""
@@ -68,7 +68,7 @@ def build_missing_indexes(
 
     An index that cannot be locked quickly is left for the next maintenance: other statements would queue behind it.
     """
-    [(is_locked,)] = connection.execute("SELECT pg_try_advisory_lock(%s)", [_ONE_AT_A_TIME]).fetchall()
+    [(is_locked,)] = connection.execute("SELECT pg_try_advisory_lock(%s)", [_BUILD_LOCK]).fetchall()
     if not is_locked:
         return []
     try:
@@ -78,7 +78,7 @@ def build_missing_indexes(
         missing = [key for key in large if not _matches_settings(connection, options, key)]
         return [key for key in missing if _try_build(connection, options, key)]
     finally:
-        connection.execute("SELECT pg_advisory_unlock(%s)", [_ONE_AT_A_TIME])
+        connection.execute("SELECT pg_advisory_unlock(%s)", [_BUILD_LOCK])
 
 
 BUILT = """SELECT amname::text, coalesce(reloptions, '{}') FROM pg_index
@@ -96,7 +96,7 @@ def _list_parameters(options: PostgresOptions) -> list[str]:
     if options.vector_index == "ivfflat":
         return [f"lists={options.lists}"]
     chosen = (options.hnsw_m, options.hnsw_ef_construction)
-    return [] if chosen == _OWN_CHOICE else [f"m={chosen[0]}", f"ef_construction={chosen[1]}"]
+    return [] if chosen == _HNSW_DEFAULTS else [f"m={chosen[0]}", f"ef_construction={chosen[1]}"]
 
 
 def _try_build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, key: IndexKey) -> bool:
@@ -112,18 +112,18 @@ def _build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOpt
     definition = f"""USING {options.vector_index} (({cast_vector(key.dimensions)}) halfvec_ip_ops)
 {f"WITH ({parameters})" if parameters else ""} WHERE {match_index(*key)}"""
     if not is_partitioned(connection, "chunks"):
-        _drop(connection, index)  # an index with other parameters, or the rest of an interrupted build
+        _drop(connection, index)  # an index with other parameters, or the remains of an interrupted build
         connection.execute(f'CREATE INDEX CONCURRENTLY {quote(index)} ON "chunks" {definition}'.encode())
         return
     with begin_brief_transaction(connection):  # a partitioned index cannot be dropped concurrently
         connection.execute(f"DROP INDEX IF EXISTS {quote(index)}".encode())
         connection.execute(f'CREATE INDEX {quote(index)} ON ONLY "chunks" {definition}'.encode())
     for part in list_partitions(connection, "chunks"):
-        own = f"{index}@{part.rpartition('@')[2]}"
-        _drop(connection, own)
-        connection.execute(f"CREATE INDEX CONCURRENTLY {quote(own)} ON {quote(part)} {definition}".encode())
+        partition_index = f"{index}@{part.rpartition('@')[2]}"
+        _drop(connection, partition_index)
+        connection.execute(f"CREATE INDEX CONCURRENTLY {quote(partition_index)} ON {quote(part)} {definition}".encode())
         with begin_brief_transaction(connection):
-            connection.execute(f"ALTER INDEX {quote(index)} ATTACH PARTITION {quote(own)}".encode())
+            connection.execute(f"ALTER INDEX {quote(index)} ATTACH PARTITION {quote(partition_index)}".encode())
 
 
 def _drop(connection: psycopg.Connection[tuple[Any, ...]], index: str) -> None:

@@ -1,7 +1,7 @@
 """Finds the outcome of a commit whose answer was lost with the connection.
 
-The server is asked by transaction id. After a crash, a server may assign an id again that it had not yet written to
-disk. So after a crash, "committed" may be about another transaction; then a row of the lost transaction decides.
+The server knows the outcome of a transaction id. But after a crash it may assign an id again that it had not yet
+written to disk, so "committed" may refer to another transaction. Then a row of the lost transaction decides.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from everhold.schema.catalog import get_key, get_table
 from everhold.schema.operations import Delete, Increment, Operation, Patch, Put
 from everhold.schema.sql import quote
 
-_SHORT_ID = 0xFFFF_FFFF  # a row has the last 32 bits of its transaction's id
+_SHORT_ID = 0xFFFF_FFFF  # a row's `xmin` is the last 32 bits of its transaction's id
 
-# An id that was not assigned again after a crash lies in the future; asking for its status would be an error.
+# After a crash, the server may not have assigned the id again yet. Asking for the status of such an id is an error.
 _STATUS = """SELECT CASE WHEN %(xid)s::text::xid8 >= pg_snapshot_xmax(pg_current_snapshot()) THEN 'unborn'
   ELSE pg_xact_status(%(xid)s::text::xid8) END"""
 
@@ -60,7 +60,7 @@ def find_outcome(
 def _find_outcome_by_row(
     connection: psycopg.Connection[tuple[Any, ...]], ticket: Ticket, operations: Sequence[Operation]
 ) -> TransactionOutcome:
-    """Return the outcome by a row that the transaction must have written, preferably one that it added."""
+    """Return the outcome according to a row that the transaction wrote, preferably one that it added."""
     puts = [operation for operation in operations if isinstance(operation, Put)]
     added = [put for put in puts if not get_table(type(put.row)).generated]
     changed = [operation for operation in operations if isinstance(operation, Patch | Increment)]

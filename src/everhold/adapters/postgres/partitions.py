@@ -5,11 +5,11 @@ other ids go to a default partition. `maintain` creates partitions ahead of time
 creates those of the past that it needs. A partition is named after its start and its end:
 `memories@2026-11_2026-12`.
 
-A unique index of a partitioned table must contain the partition column. The key of memories does, the other unique
-rules do not. So each of them is enforced by a second table, `taken_…`, with a row for every row that the rule applies
-to and a unique index over those. A trigger that runs as the owner writes it. Two transactions with the same values
-wait for each other and get the same error as with any unique index. The trigger's function searches tables only in the
-store's schema, so that it never uses a temporary table of another user.
+A unique index of a partitioned table must contain the partition column. The key of memories does, their other
+unique rules do not. So each of those is enforced by a second table, `taken_…`, with one row for every row that the rule
+applies to, and a unique index. A trigger that runs as the owner writes this table. Two transactions with the same
+values wait for each other and get the same error as with any unique index. The trigger's function searches tables only
+in the store's schema, so that it never uses a temporary table of another user.
 """
 
 import re
@@ -33,10 +33,11 @@ Session = psycopg.Connection[tuple[Any, ...]]
 Span = tuple[datetime, datetime]
 
 OLDEST_SERVER = 170_000
-AHEAD = 3  # partitions that exist from now on
-# A query that names no ids locks every partition with its indexes, and the server's table of locks is limited.
-_MOST = 60
-_CHUNK_PARTS = 8
+AHEAD = 3  # partitions that are created in advance, including the current one
+# The number of partitions from which imports create no more. A query without ids locks every partition with its
+# indexes, and the server's lock table is limited.
+_MAX_PARTITIONS = 60
+_CHUNK_PARTS = 8  # fixed when the store is created
 _LOCK_WAIT = "2s"  # other statements queue behind a waiting lock, so it must not wait long
 _MONTHS = {"month": 1, "quarter": 3}
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
@@ -64,17 +65,17 @@ RULE_TABLES = {
     for table in RANGED
     for unique in TABLES[table].uniques
 }
-_IS_PARTED = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(quote_ident(%s))"
-_PARTS = """SELECT child.relname::text FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid
+_IS_PARTITIONED = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(quote_ident(%s))"
+_LIST_PARTITIONS = """SELECT child.relname::text FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid
 WHERE inhparent = to_regclass(quote_ident(%s)) ORDER BY 1"""
 
 
 def is_partitioned(connection: Session, table: str = "memories") -> bool:
-    return connection.execute(_IS_PARTED, [table]).fetchall() == [(True,)]
+    return connection.execute(_IS_PARTITIONED, [table]).fetchall() == [(True,)]
 
 
 def list_partitions(connection: Session, table: str) -> list[str]:
-    return [name for (name,) in connection.execute(_PARTS, [table]).fetchall()]
+    return [name for (name,) in connection.execute(_LIST_PARTITIONS, [table]).fetchall()]
 
 
 def require_server(connection: Session, options: PostgresOptions) -> None:
@@ -143,13 +144,12 @@ def create_unique_rule(table: Table, unique: Unique) -> Iterator[str]:
     name = _name_rule_table(table, unique)
     key = [column for column in table.key if column not in (TENANT, *unique.columns)]
     columns = [TENANT, *unique.columns, *key]
-    defined = ", ".join(f"{quote(column)} {POSTGRES.spell_type(table.by_name[column])}" for column in columns)
-    yield f"CREATE TABLE {name} ({defined})"
+    definitions = ", ".join(f"{quote(column)} {POSTGRES.spell_type(table.by_name[column])}" for column in columns)
+    yield f"CREATE TABLE {name} ({definitions})"
     plain = replace(unique, always=True)
     yield create_unique(table, plain, POSTGRES).replace(f"ON {quote(table.name)} ", f"ON {name} ")
-    existing = (
-        f"SELECT {quote_names(columns)} FROM {quote(table.name)} AS held WHERE {_match_rule(table, unique, 'held')}"
-    )
+    condition = _match_rule(table, unique, "existing")
+    existing = f"SELECT {quote_names(columns)} FROM {quote(table.name)} AS existing WHERE {condition}"
     yield f"INSERT INTO {name} {existing}"
     function = quote(f"keep_{table.name}_{unique.name}")
     yield f"""CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql
@@ -229,11 +229,11 @@ def maintain_partitions(connection: Session, options: PostgresOptions, role: str
 def add_partitions(
     connection: Session, table: str, moments: Collection[datetime], options: PostgresOptions, role: str | None
 ) -> None:
-    """Create the partitions of these times that are missing, the newest first, until the table has many."""
+    """Create the missing partitions for these times, the newest first, up to the limit of partitions."""
     spans = list(_read_ranges(connection, table).values())
     every = "month" if options.partitions == "none" else options.partitions
     for month in sorted(set(map(_truncate_to_month, moments)), reverse=True):
-        if len(spans) >= _MOST:
+        if len(spans) >= _MAX_PARTITIONS:
             return
         if not any(start <= month < end for start, end in spans):
             span = _find_range(month, every, spans)
@@ -242,11 +242,11 @@ def add_partitions(
 
 
 def _find_range(month: datetime, every: str, spans: Sequence[Span]) -> Span:
-    """Return the calendar month or quarter that contains a month, without what other partitions have of it."""
+    """Return the calendar month or quarter that contains `month`, without the parts that other partitions cover."""
     first = month.replace(month=month.month - (month.month - 1) % _MONTHS[every])
     [(_, end)] = _list_ranges(month, every, 1)
-    begins = [first, *(past for _, past in spans if past <= month)]
-    return max(begins), min([end, *(begin for begin, _ in spans if begin > month)])
+    starts = [first, *(span_end for _, span_end in spans if span_end <= month)]
+    return max(starts), min([end, *(begin for begin, _ in spans if begin > month)])
 
 
 def _read_ranges(connection: Session, table: str) -> dict[str, Span]:
@@ -266,8 +266,8 @@ def _parse_month(text: str) -> datetime:
 def _find_missing_ranges(spans: Sequence[Span], every: str) -> Iterator[Span]:
     """Yield the time ranges from this month on that no partition covers."""
     start = _truncate_to_month(clock.now())
-    [(_, enough)] = list(_list_ranges(start, every, AHEAD))[-1:]
-    while start < enough:
+    [(_, last_end)] = list(_list_ranges(start, every, AHEAD))[-1:]
+    while start < last_end:
         covered = [end for begin, end in spans if begin <= start < end]
         if covered:
             start = max(covered)
@@ -279,13 +279,12 @@ def _find_missing_ranges(spans: Sequence[Span], every: str) -> Iterator[Span]:
 
 
 def _create_if_free(connection: Session, table: str, start: datetime, end: datetime, role: str | None) -> None:
-    """Create a partition, unless the default partition has rows of that time: they stay there."""
+    """Create a partition, unless the default partition already contains rows of that time; they stay there."""
     column, bound = quote(RANGED[table].column), RANGED[table].make_bound
     default = quote(f"{table}@default")
     has_rows = f"SELECT EXISTS (SELECT FROM {default} WHERE {column} >= {bound(start)} AND {column} < {bound(end)})"
-    with _try_transaction(
-        connection
-    ):  # in its own transaction, because upgrading its lock in the next one could deadlock
+    # A separate transaction: the next one needs a stronger lock, and upgrading a lock could deadlock.
+    with _try_transaction(connection):
         if connection.execute(has_rows.encode()).fetchall() == [(True,)]:
             return
     with _try_transaction(connection):
@@ -296,13 +295,13 @@ def _create_if_free(connection: Session, table: str, start: datetime, end: datet
 
 def _drop_if_empty(connection: Session, table: str, name: str) -> None:
     part = quote(name)
-    full = f"SELECT EXISTS (SELECT FROM {part})".encode()
-    if connection.execute(full).fetchall() == [(True,)]:
+    has_rows = f"SELECT EXISTS (SELECT FROM {part})".encode()
+    if connection.execute(has_rows).fetchall() == [(True,)]:
         return
     with _try_transaction(connection):
         connection.execute(f"LOCK TABLE {part} IN ACCESS EXCLUSIVE MODE".encode())
         connection.execute("SET LOCAL row_security = off")  # an error instead of hidden rows
-        if connection.execute(full).fetchall() == [(False,)]:  # checked again under the lock
+        if connection.execute(has_rows).fetchall() == [(False,)]:  # checked again under the lock
             connection.execute(f"ALTER TABLE {quote(table)} DETACH PARTITION {part}".encode())
             connection.execute(f"DROP TABLE {part}".encode())
 
@@ -310,7 +309,7 @@ def _drop_if_empty(connection: Session, table: str, name: str) -> None:
 _CONFLICTS = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.DeadlockDetected,
-    psycopg.errors.CheckViolation,  # the default partition has just got a row of that range
+    psycopg.errors.CheckViolation,  # another transaction has just added a row of that range to the default partition
     psycopg.errors.DuplicateTable,  # another process was quicker
     psycopg.errors.UndefinedTable,
     psycopg.errors.InvalidObjectDefinition,
@@ -319,7 +318,7 @@ _CONFLICTS = (
 
 @contextmanager
 def _try_transaction(connection: Session) -> Iterator[None]:
-    """Run one brief transaction; do nothing if other sessions block it."""
+    """Run one brief transaction; roll it back silently if other sessions block it."""
     with suppress(*_CONFLICTS), begin_brief_transaction(connection):
         yield
 

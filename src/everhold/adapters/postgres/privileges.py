@@ -1,7 +1,7 @@
 """The rights of the engine's role on each table: no more than a running engine needs.
 
-Every table of the catalog is named here, so that a new table needs a decision. Policies decide which rows a role sees
-(`security.py`).
+Every table of the catalog is listed here, so a new table needs a decision about its rights. Which rows a role sees is
+the subject of the policies in `security.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ Session = psycopg.Connection[tuple[Any, ...]]
 
 _RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 _READ = ("SELECT",)
-_LOG = ("SELECT", "INSERT", "UPDATE")
+_ADD_AND_CHANGE = ("SELECT", "INSERT", "UPDATE")
 _WRITE_ONCE = ("SELECT", "INSERT")
 _ADD_AND_REMOVE = ("SELECT", "INSERT", "DELETE")
 _ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
-_MAINTAINABLE_SINCE = 170_000
+_MAINTAINABLE_SINCE = 170_000  # PostgreSQL 17 introduced the right MAINTAIN
 
 PRIVILEGES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
@@ -35,27 +35,27 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
         ),
         _ROWS,
     ),
-    # The access log is added to and sealed; its lines go only with their organization, by cascade.
-    "memory_access_logs": _LOG,
+    # Lines of the access log are added and sealed; they are deleted only with their organization, by cascade.
+    "memory_access_logs": _ADD_AND_CHANGE,
     # The end of each organization's chain outlives the organization.
-    "log_heads": _LOG,
+    "log_heads": _ADD_AND_CHANGE,
     # The erasure list outlives the users on it.
-    "user_erasures": _LOG,
-    # These rows are added and changed; they stay.
-    "leases": _LOG,
-    "counters": _LOG,
-    "maintenance_runs": _LOG,
+    "user_erasures": _ADD_AND_CHANGE,
+    # These rows are added and changed, never deleted.
+    "leases": _ADD_AND_CHANGE,
+    "counters": _ADD_AND_CHANGE,
+    "maintenance_runs": _ADD_AND_CHANGE,
     # A secret is written once and never changed or removed.
     "secrets": _WRITE_ONCE,
     "outbox_marks": _ADD_AND_REMOVE,
-    # Only the owner changes the schema; the engine reads which version it meets.
+    # Only the owner changes the schema; the engine reads its version.
     "schema_versions": _READ,
 }  # fmt: skip
 
 _DEVIATIONS = """SELECT tables.name, rights.name, has_table_privilege(%(role)s, quote_ident(tables.name), rights.name)
 FROM unnest(%(tables)s::text[]) AS tables(name), unnest(%(rights)s::text[]) AS rights(name)
 WHERE has_table_privilege(%(role)s, quote_ident(tables.name), rights.name)
-  <> ((tables.name || ' ' || rights.name) = ANY(%(due)s)) ORDER BY 1, 2"""
+  <> ((tables.name || ' ' || rights.name) = ANY(%(expected)s)) ORDER BY 1, 2"""
 _CREATES = """SELECT 'schema ' || quote_ident(current_schema())
   WHERE has_schema_privilege(%(role)s, current_schema(), 'CREATE')
 UNION ALL SELECT 'database ' || quote_ident(current_database())
@@ -90,22 +90,22 @@ def grant(owner: Session, role: str) -> None:
 
 def find_deviations(connection: Session, role: str) -> list[Deviation]:
     """Return where a role's rights, direct or through groups, differ from `PRIVILEGES`."""
-    due = [f"{name} {right}" for name, rights in PRIVILEGES.items() for right in rights]
-    values = {"role": role, "tables": list(TABLES), "rights": list(_RIGHTS), "due": due}
+    expected = [f"{name} {right}" for name, rights in PRIVILEGES.items() for right in rights]
+    values = {"role": role, "tables": list(TABLES), "rights": list(_RIGHTS), "expected": expected}
     return [Deviation(*row) for row in connection.execute(_DEVIATIONS, values).fetchall()]
 
 
 def describe_faults(connection: Session, role: str) -> Sequence[str]:
-    """Return a sentence with the remedy for each right that a role has and should not have, or lacks."""
+    """Return a sentence for each right that a role lacks or has in excess, with the remedy."""
     remedy = "open the store once with postgres.owner_url"
-    also = f"{remedy}, and revoke what is granted to PUBLIC and to groups of the role"
+    full_remedy = f"{remedy}, and revoke what is granted to PUBLIC and to groups of the role"
     creates = connection.execute(_CREATES, {"role": role}).fetchall()
     return [
         *(
-            f"role {role!r} has the right {right} on table {table}, which the engine does not need; {also}"
+            f"role {role!r} has the right {right} on table {table}, which the engine does not need; {full_remedy}"
             if is_excess
             else f"role {role!r} lacks the right {right} on table {table}; {remedy}"
             for table, right, is_excess in find_deviations(connection, role)
         ),
-        *(f"role {role!r} can create objects in {place}; revoke CREATE on it from the role" for (place,) in creates),
+        *(f"role {role!r} can create objects in {name}; revoke CREATE on it from the role" for (name,) in creates),
     ]

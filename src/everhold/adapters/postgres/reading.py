@@ -28,14 +28,17 @@ from everhold.schema.sql import quote_names
 from everhold.schema.sql_records import SqlRecords
 
 _FETCHED = 10_000  # rows per round trip of a stream
-_NOW = "pg_snapshot_xmin(pg_current_snapshot())"
+_OLDEST_RUNNING = "pg_snapshot_xmin(pg_current_snapshot())"
 
 Query = tuple[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class ExtraQuery:
-    """A query for one value that runs on a stream's connection after the stream's snapshot, and who gets the value."""
+    """A query for one value, run on a stream's connection after the stream's snapshot was taken.
+
+    `tell` is called with the value.
+    """
 
     sql: str
     tell: Callable[[Any], None]
@@ -64,10 +67,10 @@ class PostgresReading(SqlRecords):
 
         `access` names the organization whose rows are read; without it, row-level security hides all rows.
         """
-        chosen = {**(settings or {}), **self._choose_settings(access)}
+        all_settings = {**(settings or {}), **self._choose_settings(access)}
         with translate_errors(self.options):
             return retry_transient(
-                "read", lambda: self._ask(questions, chosen), self.options, self._drop_dead_connections
+                "read", lambda: self._ask(questions, all_settings), self.options, self._drop_dead_connections
             )
 
     def _ask(self, questions: Sequence[Query], settings: Mapping[str, str]) -> list[Any]:
@@ -104,17 +107,17 @@ class PostgresReading(SqlRecords):
         return self._stream_with(sql, values, access, None)
 
     def _stream_with(
-        self, sql: str, values: Sequence[Any], access: Access | None, aside: ExtraQuery | None
+        self, sql: str, values: Sequence[Any], access: Access | None, extra_query: ExtraQuery | None
     ) -> Iterator[tuple[Any, ...]]:
         def begin() -> tuple[list[tuple[Any, ...]], Iterator[list[tuple[Any, ...]]]]:
-            batches = self._read_batches(sql, values, self._choose_settings(access), aside)
+            batches = self._read_batches(sql, values, self._choose_settings(access), extra_query)
             return next(batches, []), batches
 
         with translate_errors(self.options):
-            # Once rows have been given to the caller, a failure is not retried: they would be given again.
-            first, others = retry_transient("begin a stream", begin, self.options, self._drop_dead_connections)
+            # Only the first batch is retried: after that, a retry would yield the same rows twice.
+            first, remaining = retry_transient("begin a stream", begin, self.options, self._drop_dead_connections)
             yield from first
-            for batch in others:
+            for batch in remaining:
                 yield from batch
 
     def _stream_for(
@@ -123,7 +126,7 @@ class PostgresReading(SqlRecords):
         return self._stream(sql, values, choose_access(entity, organization_id))
 
     def _read_batches(
-        self, sql: str, values: Sequence[Any], settings: Mapping[str, str], aside: ExtraQuery | None = None
+        self, sql: str, values: Sequence[Any], settings: Mapping[str, str], extra_query: ExtraQuery | None = None
     ) -> Iterator[list[tuple[Any, ...]]]:
         fetch = f"FETCH FORWARD {_FETCHED} FROM stream".encode()
         borrowed = BorrowedConnection(self._pool, self._patience)
@@ -134,11 +137,11 @@ class PostgresReading(SqlRecords):
                     self._begin(connection, settings)
                     connection.execute(f"DECLARE stream NO SCROLL CURSOR FOR {sql}".encode(), values)
                     cursor = connection.execute(fetch, prepare=False, binary=True)
-                    extra = connection.execute(aside.sql.encode(), binary=True) if aside else None
+                    extra = connection.execute(extra_query.sql.encode(), binary=True) if extra_query else None
                 batch = cursor.fetchall()
-            if aside and extra:
+            if extra_query and extra:
                 [(value,)] = extra.fetchall()
-                aside.tell(value)
+                extra_query.tell(value)
             while batch:
                 yield batch
                 if len(batch) < _FETCHED:
@@ -149,7 +152,7 @@ class PostgresReading(SqlRecords):
             borrowed.give_back()
 
     def _drop_dead_connections(self) -> None:
-        """Check all connections of the pool: after a restart of the server, all of them are dead."""
+        """Check all connections and drop the dead ones: a restart of the server kills them all at once."""
         self._pool.check()
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
@@ -160,29 +163,29 @@ class PostgresReading(SqlRecords):
         """
         names = quote_names(self.compiler.codec(Outbox).table.names)
         since = "CASE WHEN %s::xid8 > pg_snapshot_xmax(pg_current_snapshot()) THEN '0' ELSE %s::xid8 END"
-        sql = f"""WITH edge AS (SELECT {_NOW} AS xid), since AS MATERIALIZED (SELECT {since} AS xid),
+        sql = f"""WITH edge AS (SELECT {_OLDEST_RUNNING} AS xid), since AS MATERIALIZED (SELECT {since} AS xid),
   settled AS (
     SELECT * FROM "outbox" WHERE "xid" >= (SELECT xid FROM since) AND "xid" < (SELECT xid FROM edge)
     ORDER BY "xid" FETCH FIRST %s ROWS WITH TIES
   ),
-  more AS (SELECT count(*) >= %s AS cut, max("xid") AS last FROM settled),
-  found AS (
+  page AS (SELECT count(*) >= %s AS is_full, max("xid") AS last FROM settled),
+  lines AS (
     SELECT * FROM settled UNION ALL
-    SELECT "outbox".* FROM "outbox", more WHERE NOT more.cut AND "xid" >= (SELECT xid FROM edge)
+    SELECT "outbox".* FROM "outbox", page WHERE NOT page.is_full AND "xid" >= (SELECT xid FROM edge)
       AND "xid" >= (SELECT xid FROM since)
   )
-SELECT (SELECT CASE WHEN cut THEN last::text::bigint + 1 ELSE edge.xid::text::bigint END FROM more, edge), {names}
-FROM (SELECT) AS always LEFT JOIN found ON true ORDER BY "sequence" """
+SELECT (SELECT CASE WHEN is_full THEN last::text::bigint + 1 ELSE edge.xid::text::bigint END FROM page, edge), {names}
+FROM (SELECT) AS always LEFT JOIN lines ON true ORDER BY "sequence" """
         [rows] = self.ask([(sql, (str(after), str(after), limit, limit))], access=EVERYTHING)
         decode = self.compiler.codec(Outbox).decode
         return Feed([decode(row[1:]) for row in rows if row[1] is not None], int(rows[0][0]))
 
     def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
-        last, oldest = self._read_edge(_NOW)
+        last, oldest = self._read_edge(_OLDEST_RUNNING)
         settled = self._settled.settle(last, oldest)
-        if self._settled.needs_mark(last):  # draws an id, so it is done only while there are new lines
+        if self._settled.needs_mark(last):  # assigns a transaction id, so only while there are new lines
             self._settled.mark(*self._read_edge("pg_current_xact_id()"))
-            last, oldest = self._read_edge(_NOW)
+            last, oldest = self._read_edge(_OLDEST_RUNNING)
             settled = self._settled.settle(last, oldest)
         between = [Where("sequence", Op.GT, after), Where("sequence", Op.LE, settled)]
         return SettledLines(self.scan(Outbox, None, between, limit=limit), last)
@@ -194,4 +197,4 @@ FROM (SELECT) AS always LEFT JOIN found ON true ORDER BY "sequence" """
         return last, transaction_id
 
     def head(self) -> int:
-        return int(self._fetch(f"SELECT {_NOW}::text::bigint", ())[0][0])
+        return int(self._fetch(f"SELECT {_OLDEST_RUNNING}::text::bigint", ())[0][0])

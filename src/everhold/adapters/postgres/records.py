@@ -60,8 +60,8 @@ from everhold.schema.statements import SqlStatement
 
 # Identifies a transaction, so that its outcome can be looked up after a lost connection.
 _TICKET = f"SELECT pg_current_xact_id()::text, ({INCARNATION})"
-_FIRST_ANALYSIS = 400  # rows in a new database after which its tables are analysed for the planner
-_POLL_SECONDS = 0.1  # between two questions about the outcome of a transaction
+_FIRST_ANALYSIS = 400  # rows in a new database before its tables are analysed for the planner
+_POLL_SECONDS = 0.1  # between two queries for the outcome of a transaction
 _DERIVED_TABLES = ("revisions", "changes", "messages", "episodes", "jobs")
 _HOT_TABLES = ("memories", "chunks", "memory_tags", "memory_relationships", "memory_access_logs", "outbox")
 
@@ -81,7 +81,7 @@ class PostgresRecords(PostgresReading):
         super().__init__()
         self.options = options
         self.writes = 0
-        """The number of attempted commits. A replica may lag behind if this has changed since it was read."""
+        """The number of attempted commits. If it has changed, a replica may have to catch up."""
         self.role = ""
         """The database role of the connections."""
         self._counting = threading.Lock()
@@ -132,7 +132,7 @@ class PostgresRecords(PostgresReading):
             self._write([list(self.compile_statements(valid))], valid, refusal)
 
     def _write_in_bulk(self, operations: Sequence[Operation]) -> bool:
-        """Write the rows with COPY and return whether it worked. If not, nothing is written."""
+        """Write the rows with COPY. Return False, with nothing written, if that is not possible."""
         try:
             parts = collect_bulks(operations, self.compiler)
             if parts is not None:
@@ -167,7 +167,7 @@ class PostgresRecords(PostgresReading):
                 raise refusal
         finally:
             with self._counting:
-                self.writes += 1  # also after a failure, because its outcome may be unknown
+                self.writes += 1  # also after a failure, because the outcome may be unknown
 
     def _attempt(self, parts: Sequence[Part], refusal: InvalidInput | None) -> Ticket | None:
         """Commit and return None; if the connection is lost during COMMIT, return the ticket to look up the outcome."""
@@ -222,8 +222,8 @@ class PostgresRecords(PostgresReading):
     ) -> Iterator[_SentStatement]:
         """Send statements and yield each with its cursor.
 
-        In a new database the planner assumes that every table is empty, and would check each reference by a scan over
-        the organization. So the tables are analysed as soon as they have some rows.
+        In a new database the planner assumes that every table is empty, and would check each reference by scanning all
+        rows of the organization. So the tables are analysed as soon as they have some rows.
         """
         for position, statement in enumerate(batch):
             if position == self._analyse_after:
@@ -300,9 +300,9 @@ class PostgresRecords(PostgresReading):
 
 
 def _split_at_invalid(operations: Sequence[Operation]) -> tuple[Sequence[Operation], InvalidInput | None]:
-    """Return the operations before the first invalid one, and the error of that one.
+    """Return the operations before the first invalid one, and the error of the invalid one.
 
-    They are checked here, because the server checks the values of an UPDATE only if the row exists.
+    The check is needed because the server checks the values of an UPDATE only if the row exists.
     """
     for position, operation in enumerate(operations):
         try:

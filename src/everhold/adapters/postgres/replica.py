@@ -2,8 +2,8 @@
 
 The replica answers if it has replayed everything that this engine has written or has read from the primary. So a recall
 sees the engine's own writes and never goes back in time; it sees writes of other engines when the replica has them. If
-the replica lags or is down, the primary answers, and the replica is tried again a moment later. A replica that does not
-answer is paused, longer each time; then a single read checks whether it is back.
+the replica lags or is down, the primary answers, and the replica is tried again a moment later. The pauses of a replica
+that does not answer double each time; after each pause, a single read checks whether it answers again.
 """
 
 import logging
@@ -29,6 +29,7 @@ _WRITTEN = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 logger = logging.getLogger(__name__)
 
 _MAX_PAUSE = 60.0
+# Negative numbers stand for an unusable replica where a position is expected.
 _GONE, _PROMOTED = -2, -1
 _DESCRIPTIONS = {_GONE: "cannot be reached", _PROMOTED: "follows no primary"}
 _REPLAYED = f"""SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint
@@ -80,7 +81,7 @@ class ReplicaReading(PostgresReading):
         )
 
     def _refuse_unsafe(self) -> None:
-        """Raise StoreError if the replica lacks the primary's row security; if it is down, it is checked later."""
+        """Raise StoreError if the replica lacks the required row-level security. If it is down, check it later."""
         try:
             connection = connect(self.options)
         except psycopg.Error:
@@ -99,8 +100,8 @@ class ReplicaReading(PostgresReading):
         access: Access | None = None,
     ) -> list[list[tuple[Any, ...]]]:
         if self._should_ask_replica():
-            chosen = {**(settings or {}), **self._choose_settings(access)}
-            answers = self._ask_replica([(_REPLAYED, ()), *questions], chosen)
+            all_settings = {**(settings or {}), **self._choose_settings(access)}
+            answers = self._ask_replica([(_REPLAYED, ()), *questions], all_settings)
             if answers is not None:
                 return answers
         writes = self._primary.writes
@@ -152,7 +153,7 @@ class ReplicaReading(PostgresReading):
 
     def _suspect(self) -> None:
         with self._lock:
-            if not self._is_suspected:  # otherwise it is paused already, by another reader that failed
+            if not self._is_suspected:  # otherwise another reader has failed and paused it already
                 self._is_suspected = True
                 logger.warning("the replica does not answer; the primary is asked for %.1f s", self._next_pause)
                 self._pause_longer()
@@ -220,7 +221,7 @@ class ReplicaReading(PostgresReading):
         return self._primary.maintain(erased=erased)
 
     def find_problems(self) -> list[str]:
-        """Return what is wrong with the replica, without the primary's problems."""
+        """Return the problems of the replica, without those of the primary."""
         state = self._read_state()
         return (
             [] if state >= 0 else [f"replica {self.options.place} {_DESCRIPTIONS[state]}; the primary answers recalls"]

@@ -32,7 +32,7 @@ Session = psycopg.Connection[tuple[Any, ...]]
 
 OLDEST_SERVER = 150_000
 OLDEST_VECTOR = (0, 8, 2)
-_ONE_AT_A_TIME = 0x5265636F6C6C6563  # an advisory lock; any number that all processes agree on
+_SCHEMA_LOCK = 0x5265636F6C6C6563  # an advisory lock; an arbitrary number
 _RELATIONS = """SELECT c.relname, coalesce(array_agg(a.attname::text) FILTER (WHERE a.attnum > 0), '{}')
 FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND c.relname = 'schema_versions'
 WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -40,7 +40,7 @@ GROUP BY c.relname"""
 
 
 def prepare(connection: Session, options: PostgresOptions, role: str | None = None) -> None:
-    """Bring the database to the current schema, and grant the role its rights if it is not the owner."""
+    """Create or migrate the schema, and grant `role` its rights if it is not the owner."""
     _require_server(connection, options)
     version = read_version(connection, options)
     if version > CURRENT:
@@ -52,7 +52,7 @@ def prepare(connection: Session, options: PostgresOptions, role: str | None = No
         if version == 0:
             raise StoreReadOnly(f"{options.place} is empty and was opened read-only", remedy="open it for writing once")
         return
-    with connection.transaction():  # one transaction, so that no session sees tables that are not secured yet
+    with connection.transaction():  # one transaction: no session must see tables before they are secured
         if version < CURRENT:
             _require_owner(options, role)
             _migrate(connection, options)
@@ -62,8 +62,8 @@ def prepare(connection: Session, options: PostgresOptions, role: str | None = No
 
 
 def lock_schema(connection: Session) -> None:
-    """Wait until no other process changes the schema, and keep others out until the transaction ends."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
+    """Take the lock for schema changes until the transaction ends; wait while another process has it."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SCHEMA_LOCK])
 
 
 def _require_owner(options: PostgresOptions, role: str | None) -> None:
@@ -96,10 +96,10 @@ def read_version(connection: Session, options: PostgresOptions) -> int:
     if {"version", "name", "applied_at"} <= set(relations.get("schema_versions", ())):
         [(version,)] = connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchall()
         return int(version)
-    taken = sorted(relations.keys() & TABLES.keys())
-    if taken:
+    same_names = sorted(relations.keys() & TABLES.keys())
+    if same_names:
         raise StoreDamaged(
-            f"{options.place} has tables of another program with the same names ({', '.join(taken[:3])})",
+            f"{options.place} has tables of another program with the same names ({', '.join(same_names[:3])})",
             remedy="choose another database, or another schema by adding ?options=-csearch_path%3Dname to its address",
         )
     return 0
@@ -140,11 +140,11 @@ def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def _create(connection: Session, parts: str) -> None:
+def _create(connection: Session, partition_length: str) -> None:
     statements: list[str] = []
     for table in sort_by_references(TABLES.values()):
-        if parts != "none" and table.name in PARTITION_COLUMNS:
-            statements += [*partitions.create(table, parts), *list_extras(table)]
+        if partition_length != "none" and table.name in PARTITION_COLUMNS:
+            statements += [*partitions.create(table, partition_length), *list_extras(table)]
         else:
             statements += [create_table(table, POSTGRES), *create_indexes(table, POSTGRES), *list_extras(table)]
     for table in TABLES.values():
@@ -167,7 +167,8 @@ def sort_by_references(tables: Iterable[Table]) -> list[Table]:
 
 
 def upgrade(connection: Session, since: int, versions: tuple[Version, ...]) -> None:
-    """Apply the versions after `since`."""
+    """Apply the versions after number `since` to the database."""
+    # The schema before each version. Versions up to `since` only build it; they are in the database already.
     tables: dict[str, Table] = {}
     for version in versions:
         if version.number > since:
@@ -183,9 +184,9 @@ def upgrade(connection: Session, since: int, versions: tuple[Version, ...]) -> N
             statements = list(compile_changes(tables, plain, POSTGRES))
             for table in added:
                 statements += [*list_extras(table), *create_rule_triggers(table)]
-            grown = reduce(apply_change, plain, tables)
+            tables_after = reduce(apply_change, plain, tables)
             for rule in rules_in_tables:
-                statements += partitions.create_unique_rule(grown[rule.table], rule.unique)
+                statements += partitions.create_unique_rule(tables_after[rule.table], rule.unique)
             connection.execute(";\n".join(statements).encode())
             _record(connection, version)
         for change in version.changes:

@@ -1,7 +1,7 @@
 """Row-level security: the database itself separates organizations.
 
-Every table with rows of organizations has two policies, FORCEd, so that they apply to its owner too. `own` allows only
-rows of the organization that the transaction has named; a transaction that names none reads and writes nothing.
+Every table with rows of organizations has two policies, with FORCE, so that they apply to its owner too. `own` allows
+only rows of the organization that the transaction has named; a transaction that names none reads and writes nothing.
 `everything` allows reading the rows of all organizations, for work on the whole store: the feed, sealing, maintenance
 and doctor. It allows no writes, except to tables whose keys are generated numbers, which do not name an organization.
 
@@ -9,10 +9,11 @@ The tables of the engine's own state (leases, positions of projections) have the
 that names the engine reads or changes them. Secrets can be neither changed nor removed, and the versions of the schema
 can only be read (`privileges.py`).
 
-Partitions, and the tables that enforce their unique rules, have row-level security without a policy: by their own names
-only their owner can read them, whatever default privileges the database grants.
+Partitions, and the tables that enforce their unique rules, have row-level security without a policy: only
+their owner can query them directly, whatever default privileges the database grants.
 
-The names are settings of the transaction, so that nothing stays on a connection that a pooler gives to another client.
+Transactions name the organization or the engine in a transaction-local setting, so that nothing stays on a connection
+that a pooler gives to another client.
 The engine signs in as a role that owns nothing. A superuser or an owner is rejected, because they could switch the
 policies off.
 """
@@ -83,7 +84,7 @@ def access_organization(organization_id: str) -> Access:
 
 
 def choose_access(entity: type[Row], organization_id: str | None) -> Access:
-    """Return the settings of a read: for its organization; without one for everything, or for the engine's tables."""
+    """Return the settings to read one organization's rows; without one, all rows or the engine's own tables."""
     if organization_id is not None:
         return access_organization(organization_id)
     return EVERYTHING if get_table(entity).tenant else ENGINE
@@ -102,7 +103,7 @@ def set_access(connection: Session, access: Access) -> None:
 
 
 def compile_with_access(operations: Iterable[Operation], compiler: Compiler) -> Iterator[SqlStatement]:
-    """Yield the operations as SQL, with the settings for the organization of each."""
+    """Yield the SQL of the operations, and the settings before each change of organization."""
     current: Access = NOTHING
     for operation in operations:
         needed = _find_access(operation)
@@ -182,37 +183,41 @@ def require_isolation(connection: Session, options: PostgresOptions) -> None:
 
 def find_faults(connection: Session) -> list[str]:
     """Return what prevents row-level security from separating organizations for the current role."""
-    [(above_policies, role)] = connection.execute(_RIGHTS).fetchall()
-    if above_policies:
+    [(bypasses_policies, role)] = connection.execute(_RIGHTS).fetchall()
+    if bypasses_policies:
         return [f"role {role!r} is above row-level security; sign in as one without SUPERUSER and BYPASSRLS"]
     states, closed = _read_states(connection), _read_closed_tables(connection, role)
-    owned = [name for name, _, _, mine in states if mine] + [name for name, mine, _ in closed if mine]
+    owned = [name for name, _, _, is_owned in states if is_owned] + [name for name, is_owned, _ in closed if is_owned]
     if owned:
         remedy = "sign in as another role, and name the owner's address in postgres.owner_url"
         return [f"role {role!r} owns {owned[0]} and could switch row-level security off; {remedy}"]
-    kept = {name for name, in_force, active, _ in states if in_force and active}
-    lacking = sorted(_POLICIES.keys() - kept)
+    secured = {name for name, in_force, active, _ in states if in_force and active}
+    lacking = sorted(_POLICIES.keys() - secured)
     remedy = "open the store once with postgres.owner_url"
-    also = f"{remedy}, and revoke what is granted to groups of the role"
-    reached = [f"table {name} is open to role {role!r} by its own name; {also}" for name, _, done in closed if not done]
+    full_remedy = f"{remedy}, and revoke what is granted to groups of the role"
+    reached = [
+        f"table {name} is open to role {role!r} by its own name; {full_remedy}"
+        for name, _, is_closed in closed
+        if not is_closed
+    ]
     functions = _list_open_functions(connection, role)
     return [
         *(f"table {name} lacks its row-level security; {remedy}" for name in lacking),
         *reached,
-        *(f"function {name} runs as its owner and is open to role {role!r}; {also}" for name in functions),
+        *(f"function {name} runs as its owner and is open to role {role!r}; {full_remedy}" for name in functions),
         *describe_faults(connection, role),
     ]
 
 
 def _read_closed_tables(connection: Session, role: str) -> Sequence[tuple[Any, ...]]:
-    """Return the partitions and rule tables; for each, whether the role owns it, and whether it is closed to it."""
+    """Return the name of each partition and rule table, whether the role owns it, and whether it is closed to it."""
     names = {"beside": list(RULE_TABLES), "kept": [table.name for table in _TENANT_TABLES], "role": role}
     return connection.execute(_CLOSED, names, binary=True).fetchall()
 
 
 def _list_open_functions(connection: Session, role: str) -> list[str]:
-    found = connection.execute(_OPEN_FUNCTIONS, [list(RULE_TABLES.values()), role]).fetchall()
-    return [name for (name,) in found]
+    rows = connection.execute(_OPEN_FUNCTIONS, [list(RULE_TABLES.values()), role]).fetchall()
+    return [name for (name,) in rows]
 
 
 def _read_states(connection: Session) -> Sequence[tuple[Any, ...]]:

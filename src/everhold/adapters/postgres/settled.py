@@ -1,9 +1,10 @@
-"""Up to which number the change feed is settled: no transaction that is still running can add a lower one.
+"""Finds the settled number of the change feed: no running transaction can still add a line up to this number.
 
-A transaction gets its id before it draws numbers. So a transaction that may still add a number below the highest
-visible one has an id already, lower than that of a transaction that begins now. A mark is that number and such an id.
-Once no transaction up to the id is running, every line up to the number is visible or was rolled back. The end of a
-snapshot is not such an id: running transactions may be beyond it.
+A transaction gets its id before it gets numbers for its lines. So a transaction that may still add a number below the
+highest visible one has an id already, and it is lower than the id of a transaction that begins now. A mark consists of
+the highest visible number and the id of such a new transaction. When no transaction up to this id is running, every
+line up to the number is visible or was rolled back. The upper end of a snapshot cannot serve as the id: running
+transactions may have higher ids.
 """
 
 import threading
@@ -33,11 +34,11 @@ class SettledNumber:
             return self._number
 
     def needs_mark(self, last: int) -> bool:
-        """Return whether lines up to `last` are waiting to be settled, without a mark for any of them."""
+        """Return whether lines up to `last` are not settled yet and no mark exists."""
         return last > self._number and self._mark is None
 
     def mark(self, number: int, transaction: int) -> None:
-        """Note a visible number, and a transaction that began after it was seen."""
+        """Remember a visible number, and the id of a transaction that began after the number was read."""
         with self._lock:
             if self._mark is None:
                 self._mark = _Mark(number, transaction)

@@ -1,7 +1,8 @@
-"""All rows of a PostgreSQL database at one moment: a read-only transaction at REPEATABLE READ.
+"""A snapshot of all rows of a PostgreSQL database: a read-only transaction at REPEATABLE READ.
 
-PostgreSQL itself tracks changes: the system column `xmin` is the transaction that wrote a row as it is. A row whose
-`xmin` is older than every transaction that was running during an earlier snapshot has not changed since then.
+PostgreSQL itself tracks changes: the system column `xmin` is the id of the transaction that wrote the row's
+version. A row whose `xmin` is older than every transaction that was running during an earlier snapshot has not changed
+since then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +22,13 @@ from everhold.schema.sql import quote, quote_names
 from everhold.schema.statements import Compiler
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_FETCHED = 5000
-# The database, the oldest transaction that is still running, and the next one.
+_FETCHED = 5000  # rows per round trip
+# The id of the database, the oldest transaction that is still running, and the next one.
 _MOMENT = """SELECT (SELECT system_identifier FROM pg_control_system())::text || '.' || (
     SELECT oid FROM pg_database WHERE datname = current_database())::text,
   pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint"""
-_LAST_NUMBER = 'SELECT coalesce(max("sequence"), 0) FROM "outbox"'
-_XID_RANGE = 2**32  # `xmin` has only the lower 32 bits of a transaction's number
+_LAST_SEQUENCE = 'SELECT coalesce(max("sequence"), 0) FROM "outbox"'
+_XID_RANGE = 2**32  # `xmin` has only the lower 32 bits of a transaction id
 
 
 class _Moment(NamedTuple):
@@ -40,10 +41,11 @@ class _Moment(NamedTuple):
         return f"{self.database}/{self.oldest}"
 
     def find_since(self, mark: str) -> int | None:
-        """Return the oldest transaction that was running at an earlier moment; None if its rows cannot be compared."""
+        """Return the oldest transaction that ran at the moment of `mark`; None if later changes cannot be found."""
         database, _, oldest = mark.rpartition("/")
-        if database != self.database or not oldest.isdecimal() or not int(oldest) <= self.oldest:
+        if database != self.database or not oldest.isdecimal() or int(oldest) > self.oldest:
             return None
+        # With only 32 bits in `xmin`, much older transactions cannot be told from newer ones.
         return int(oldest) if self.next - int(oldest) < _XID_RANGE // 2 else None
 
 
@@ -57,7 +59,7 @@ class PostgresSnapshot:
             connection.execute(_BEGIN)
             if options.row_security:
                 set_access(connection, WHOLE_STORE)
-            self.sequence = int(self._fetch(_LAST_NUMBER)[0][0])
+            self.sequence = int(self._fetch(_LAST_SEQUENCE)[0][0])
             self._moment = self._read_moment()
 
     @property
@@ -81,13 +83,13 @@ class PostgresSnapshot:
         since = None if self._moment is None else self._moment.find_since(mark)
         if self._moment is None or since is None:
             return None
-        # The number of a row's transaction is the highest one below the next with the same lower 32 bits.
+        # The full id of a row's transaction is the highest id up to `next` that has the same lower 32 bits.
         last = self._moment.next
         transaction = f"({last} - (({last} - xmin::text::bigint) & {_XID_RANGE - 1}))"
         return ChangedRows(make_batches(entity, self._stream(entity, f" WHERE {transaction} >= {since}")))
 
     def _read_moment(self) -> _Moment | None:
-        """Return this moment; None if the role may not read the database's own name."""
+        """Return the current moment; None if the role may not read the server's system identifier."""
         self._connection.execute("SAVEPOINT moment")
         try:
             return _Moment(*self._fetch(_MOMENT)[0])

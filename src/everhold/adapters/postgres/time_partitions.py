@@ -23,7 +23,7 @@ class PostgresTimePartitions:
                 add_partitions(connection, "memories", months, options, self._find_role())
 
     def _find_role(self) -> str | None:
-        """Return the role that must not reach partitions otherwise than through their table."""
+        """Return the role that may read partitions only through their parent table; None without row security."""
         if not self._options.row_security:
             return None
         with connect(self._options) as connection:

@@ -1,7 +1,7 @@
-"""SQL views in a PostgreSQL database, each preset in a schema of its own.
+"""SQL views in a PostgreSQL database, each preset in its own schema.
 
-A view reads with the rights of the role that uses it (`security_invoker`), so row-level security applies to that role
-as it does to the tables.
+A view reads with the rights of the role that queries it (`security_invoker`), so row-level security applies to this
+role as it does when it queries the tables.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from everhold.schema.legacy_views.compiler import ViewDialect, quote_text
 from everhold.schema.sql import quote
 from everhold.schema.table import Kind
 
-# Who may read each of the views, apart from its owner.
+# The roles that may read each view, except its owner.
 _READERS = """SELECT n.nspname::text, c.relname::text,
   CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -25,7 +25,7 @@ JOIN pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_class'::regclass 
   aclexplode(c.relacl) AS a
 WHERE c.relkind = 'v' AND starts_with(d.description, %s)
   AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner"""
-# Of a schema that was created for views, and may be dropped when it becomes empty.
+# The comment on a schema that was created for views, and may be dropped when it is empty.
 _SCHEMA_NOTE = "everhold views"
 
 DIALECT = ViewDialect(
@@ -35,7 +35,7 @@ DIALECT = ViewDialect(
     zoned_time="{value}",
     hex_digest="encode({value}, 'hex')",
     now="now()",
-    # Tables have no numbers of their own. A hash of the key stays the same and fits a bigint.
+    # PostgreSQL has no stable row number. A hash of the key is stable; the mask makes it positive.
     row_number="(hashtextextended(concat_ws(chr(31), {key}), 0) & 9223372036854775807)",
     words={
         "integer": "bigint",
@@ -45,7 +45,7 @@ DIALECT = ViewDialect(
         "json_merge": "jsonb_concat",
         "empty_list": "'[]'::jsonb",
     },
-    # PostgreSQL would accept writes to a view of one table. It removes this join from every plan.
+    # Without a join, PostgreSQL would accept writes to a view of one table. The planner removes this one.
     join=" CROSS JOIN (SELECT 1) AS read_only",
 )
 
@@ -89,13 +89,13 @@ class PostgresViews:
     def replace_views(self, dropped: Sequence[DatabaseView], created: Sequence[ViewDefinition]) -> None:
         self._require_owner()
         statements = [*_drop_views(dropped), *self._create_views(created)]
-        emptied = {view.schema for view in dropped} - {view.schema for view in created}
+        possibly_empty = {view.schema for view in dropped} - {view.schema for view in created}
         with translate_errors(self._options), connect(self._options.owner) as connection, connection.transaction():
             lock_schema(connection)
             granted = connection.execute(_READERS, [NOTE_START]).fetchall()
-            for statement in [*statements, *_grant_again(granted, created)]:
+            for statement in [*statements, *_restore_grants(granted, created)]:
                 connection.execute(statement.encode())
-            for schema in sorted(emptied):
+            for schema in sorted(possibly_empty):
                 is_unused = """SELECT obj_description(oid, 'pg_namespace') = %s
                 AND NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = pg_namespace.oid)
                 FROM pg_namespace WHERE nspname = %s"""
@@ -116,7 +116,7 @@ class PostgresViews:
     def _create_views(self, created: Sequence[ViewDefinition]) -> Iterator[str]:
         role = quote(self._records.role)
         for schema in sorted({view.schema for view in created}):
-            # Only a schema that is created here gets the note.
+            # A schema that exists already does not get the note, so it is never dropped.
             yield f"""DO $do$ BEGIN
   IF to_regnamespace({quote_text(quote(schema))}) IS NULL THEN
     CREATE SCHEMA {quote(schema)};
@@ -138,8 +138,8 @@ END $do$"""
         return f"SET search_path TO {', '.join(map(quote, schemas))};\n"
 
 
-def _grant_again(granted: Sequence[tuple[Any, ...]], created: Sequence[ViewDefinition]) -> Iterator[str]:
-    """Yield grants of the right to read, for views that are replaced by others of the same name."""
+def _restore_grants(granted: Sequence[tuple[Any, ...]], created: Sequence[ViewDefinition]) -> Iterator[str]:
+    """Yield statements that restore the right to read a view after it was replaced by another of the same name."""
     names = {(view.schema, view.name) for view in created}
     for schema, name, role in granted:
         if (schema, name) in names:

@@ -1,4 +1,4 @@
-"""A circuit breaker: after a failure the server is not asked for a while, so that callers do not wait for it."""
+"""A circuit breaker: after a failure no request is sent for a while, so that callers do not wait for the server."""
 
 import logging
 import threading
@@ -11,13 +11,13 @@ from everhold.interrupts import uninterrupted
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# Seconds. Each failure in a row doubles the pause.
+# Seconds. Each consecutive failure doubles the pause.
 FIRST_PAUSE = 0.1
 MAX_PAUSE = 5.0
 
 
 class Breaker:
-    """Calls work until it fails. After a pause one caller tries again, and its result decides for all."""
+    """Runs functions until one fails. After a pause, one caller tries again; its result decides for all callers."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Breaker:
         failed: Callable[[], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`expected` is what may be raised, and `failed` is told of it."""
+        """Errors of the classes `expected` count as failures; `failed` is called after each of them."""
         self._expected = expected
         self._tell = failed
         self._now = now
@@ -35,20 +35,20 @@ class Breaker:
         self._lock = threading.Lock()
 
     def ask(self, work: Callable[[], T], otherwise: T) -> T:
-        """What the work gives, or `otherwise` if it fails in an expected way or is not to be tried now."""
-        with uninterrupted:  # an interrupt could leave the breaker in trial, or the driver's pool locked
+        """Return the result of `work`, or `otherwise` if it fails with an expected error or the breaker is open."""
+        with uninterrupted:  # an interrupt could leave the breaker in a trial, or the driver's pool locked
             return self._ask(work, otherwise)
 
     def _ask(self, work: Callable[[], T], otherwise: T) -> T:
         with self._lock:
-            alone = self._failed > 0
-            if alone and (self._trying or self._now() < self._until):
+            is_trial = self._failed > 0
+            if is_trial and (self._trying or self._now() < self._until):
                 return otherwise
-            self._trying = alone
+            self._trying = is_trial
         try:
             answer = work()
         except self._expected as error:
-            self._pause(error, alone=alone)
+            self._pause(error, is_trial=is_trial)
             return otherwise
         except BaseException:
             with self._lock:
@@ -57,9 +57,9 @@ class Breaker:
         self._recover()
         return answer
 
-    def _pause(self, error: Exception, *, alone: bool) -> None:
+    def _pause(self, error: Exception, *, is_trial: bool) -> None:
         with self._lock:
-            if alone or not self._failed:  # many that fail at once are one failure
+            if is_trial or not self._failed:  # concurrent calls that fail count as one failure
                 self._failed += 1
                 pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** (self._failed - 1))
                 self._until = self._now() + pause

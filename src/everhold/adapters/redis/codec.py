@@ -26,11 +26,11 @@ _CONTEXT_FIELDS = ("scope", "state", "client")
 
 
 class EntryHeader(NamedTuple):
-    """The state of the session from which an entry was made, and what its list of messages must be.
+    """The state of the session when its entry was written, and the expected list of messages.
 
     The list belongs to the same `generation` and begins with `last_message`. A list shorter than `limit` has all
-    messages of the session; a list of that length may have been cut. `newest_code` seals the newest message and all
-    before it.
+    messages of the session; a list of that length may have been cut. `newest_code` is the seal code of the newest
+    message, which covers all messages before it.
     """
 
     stamp: Stamp

@@ -23,7 +23,7 @@ except ImportError as missing:
     ) from missing
 
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster")
-# What the driver may raise for a problem with the server, the network, or stored bytes that are not text.
+# The errors that the driver raises for problems with the server, the network, or stored bytes that are not text.
 FAILURES = (redis.RedisError, RedisClusterException, OSError, ValueError)
 _PARAMETERS = (
     "db", "username", "password", "client_name", "max_connections", "health_check_interval", "retry_on_timeout",
@@ -56,8 +56,8 @@ class Link:
 
     `plain` has a pool of connections and always asks the server. `caching` uses client-side caching: it answers from
     memory until the server reports that a key has changed; it is None if the server or the driver does not support
-    that. Each thread has its own caching client, because the driver lets one thread read from a connection that another
-    is using. Read with `plain` what a write depends on: the cache may be a moment behind.
+    that. Each thread has its own caching client, because the driver does not keep one thread from reading from a
+    connection that another is using. Values that a write depends on must be read with `plain`: the cache may lag.
     """
 
     def __init__(self, options: RedisOptions) -> None:
@@ -96,7 +96,7 @@ class Link:
         return self._own.client
 
     def refresh(self, *keys: str) -> None:
-        """Remove keys from this thread's cache, because it has just written them."""
+        """Remove keys from this thread's cache after writing them."""
         if self._clients is not None and self._own.__dict__.get("clients") is self._clients:
             self._own.client.get_cache().delete_by_redis_keys([key.encode() for key in keys])
 
@@ -106,16 +106,16 @@ class Link:
         return [client.get_redis_connection(node) for node in client.get_primaries()] if self._cluster else [client]
 
     def reset(self) -> None:
-        """Make new clients at the next use, because the server may have been replaced. Old clients stay usable.
+        """Discard the clients, because the server may have been replaced; the next use makes new ones.
 
-        A Cluster's client finds its servers itself.
+        Threads can finish with the old clients. A Cluster's client finds new servers itself, so it is not discarded.
         """
         if not self._cluster:
             with self._lock:
                 self._clients = None
 
     def explain(self, failure: Exception) -> str:
-        """Return what went wrong and what to do, without the password."""
+        """Return a message with the problem and the remedy, without the password."""
         match failure:
             case AuthenticationError() | NoPermissionError():
                 return f"Redis at {self.host_and_port} refused the user or the password; correct `sessions`"
@@ -141,9 +141,11 @@ class Link:
     def _get_clients(self) -> "_Clients":
         clients = self._clients
         if clients is None:
-            fresh = _Clients(self._make_client())  # outside the lock, because asking a Cluster for its slots takes time
+            fresh_clients = _Clients(
+                self._make_client()
+            )  # outside the lock, because asking a Cluster for its slots takes time
             with self._lock:
-                clients = self._clients = self._clients or fresh
+                clients = self._clients = self._clients or fresh_clients
         return clients
 
     def _make_client(self, **overrides: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Names of keys. One organization's are in one slot of a Cluster, so that a transaction can span them.
+"""Names of keys. All keys of an organization are in one slot of a Cluster, so that a transaction can span them.
 
     everhold:{acme}:session:s1         hash: the session
     everhold:{acme}:history:s1         list: its last messages, newest first
     everhold:{acme}:active_sessions    set: ids
-    everhold:{acme}:last_active        sorted set: ids by when each was last active
+    everhold:{acme}:last_active        sorted set: ids by the time of their last activity
 
-Ids are percent-encoded, so that none holds a colon or a brace and can be taken for a part of another's key.
+Ids are percent-encoded: a colon or a brace in an id could make its key equal to a key of another organization.
 
 An empty prefix is for a store with a single organization, on one server. Its keys are `session:s1`, `history:s1`,
 `active_sessions` and `last_active`, and ids are written as they are.
@@ -53,7 +53,7 @@ class OrganizationKeys:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys that one session's working memory is under, and its name in the set and the sorted set."""
+    """The keys of one session's working memory, and its member name in the set and the sorted set."""
 
     session: str
     history: str
@@ -67,6 +67,12 @@ class Keys:
 
 
 def keys_of(prefix: str, place: SessionKey) -> Keys:
-    own = OrganizationKeys(prefix, place.organization)
+    organization_keys = OrganizationKeys(prefix, place.organization)
     session = place.session
-    return Keys(own.session(session), own.history(session), own.active, own.by_activity, encode_id(session, prefix))
+    return Keys(
+        organization_keys.session(session),
+        organization_keys.history(session),
+        organization_keys.active,
+        organization_keys.by_activity,
+        encode_id(session, prefix),
+    )

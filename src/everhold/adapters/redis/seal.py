@@ -1,9 +1,9 @@
-"""Message authentication codes for what is kept in Redis.
+"""Message authentication codes for the data in Redis.
 
-Other programs may write to the same Redis. What they write must never be returned as a message, so every part is sealed
-with a secret that is not in Redis, together with the name of its key. A message is also sealed with the code of the
-message before it, and the hash with the code of the newest message: nothing can be added, left out, reordered or taken
-from another session or another state. Nothing is parsed before its code has been checked.
+Other programs may write to the same Redis. What they write must never be returned as a message. So every part gets a
+code, computed from its content and the name of its key with a secret that is not in Redis. The code of a message
+also covers the code of the previous message, and the code of the hash that of the newest message: nothing can be added,
+left out, reordered or taken from another session or state. Nothing is parsed before its code has been checked.
 """
 
 import hmac
@@ -18,7 +18,7 @@ _TAIL = len(_OPENING) + _DIGITS + len(_CLOSING)
 
 
 class Seal:
-    """Seals and opens with one secret."""
+    """Adds and verifies codes with one secret."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -28,7 +28,7 @@ class Seal:
         return {**fields, FIELD: self._compute_code(key, encode_json(sorted(fields.items())))}
 
     def has_sealed_fields(self, key: str, fields: Mapping[str, str]) -> bool:
-        """Return whether the fields are exactly those that were sealed for this key."""
+        """Return whether the code matches these fields and this key."""
         others = {name: value for name, value in fields.items() if name != FIELD}
         return _is_equal(fields.get(FIELD, ""), self._compute_code(key, encode_json(sorted(others.items()))))
 
@@ -38,7 +38,7 @@ class Seal:
         return f"{document[:-1]}{_OPENING}{code}{_CLOSING}", code
 
     def open_item(self, key: str, item: str, code: str) -> str | None:
-        """Return the JSON object that was sealed with this code; None if the item is another."""
+        """Return the JSON object without its code; None if the item does not have this code, or the code is wrong."""
         document = f"{item[:-_TAIL]}}}"
         if item[-_TAIL:] != f"{_OPENING}{code}{_CLOSING}" or not _is_equal(code, self._compute_code(key, document)):
             return None

@@ -2,7 +2,7 @@
 
 A session has a hash and a list of its newest messages. An organization has a set of its active sessions, and a sorted
 set of them by the time of their last activity. Every write is one transaction. An operation that fails has no effect
-and returns what an empty cache would.
+and returns the same as with an empty cache.
 """
 
 import threading
@@ -24,9 +24,9 @@ from everhold.interrupts import uninterrupted
 from everhold.model.fields import is_id
 from everhold.ports.session_cache import SessionKey, Step, Usage, WorkingMemory
 
-_BATCH = 500
-_TOUCHES_PER_TTL = 100
-_MAX_TOUCHED = 100_000
+_BATCH = 500  # sessions in one transaction
+_TOUCHES_PER_TTL = 100  # reads extend the time to live at most this often during its length
+_MAX_TOUCHED = 100_000  # sessions whose last extension is remembered
 
 
 class RedisSessions:
@@ -68,8 +68,8 @@ class RedisSessions:
 
     def list_active(self, organization: str) -> set[str]:
         key = OrganizationKeys(self._prefix, organization).active
-        none: set[str] = set()
-        return self._reading.ask(lambda: self._read_ids(self._link.plain.smembers(key)), none)
+        empty: set[str] = set()
+        return self._reading.ask(lambda: self._read_ids(self._link.plain.smembers(key)), empty)
 
     def list_recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
         key = OrganizationKeys(self._prefix, organization).by_activity
@@ -91,7 +91,7 @@ class RedisSessions:
     def find_problem(self) -> str | None:
         try:
             with uninterrupted:
-                # a server that is full, or a replica, refuses this
+                # a full server or a replica refuses this write
                 self._link.plain.set(f"{self._prefix or 'everhold'}:probe", "", px=1)
         except FAILURES as failure:
             self._link.reset()
@@ -102,19 +102,19 @@ class RedisSessions:
         with uninterrupted:
             self._link.close()
 
-    def _read(self, place: SessionKey) -> WorkingMemory | None:
-        keys, last = keys_of(self._prefix, place), self.history - 1
+    def _read(self, session_key: SessionKey) -> WorkingMemory | None:
+        keys, last = keys_of(self._prefix, session_key), self.history - 1
         caching = self._link.caching
         if caching is not None:
             fields, items = caching.hgetall(keys.session), caching.lrange(keys.history, 0, last)
-            if fields and self._is_due(place):
+            if fields and self._is_due(session_key):
                 self._touch(self._link.plain.pipeline(transaction=True), keys).execute()
         else:
             pipeline = self._link.plain.pipeline(transaction=True)
             pipeline.hgetall(keys.session)
             pipeline.lrange(keys.history, 0, last)
             fields, items, *_ = self._touch(pipeline, keys).execute()
-        return from_parts(place, keys, fields, items, self.history, self._seal) if fields else None
+        return from_parts(session_key, keys, fields, items, self.history, self._seal) if fields else None
 
     @property
     def _seal(self) -> Seal:
@@ -122,19 +122,19 @@ class RedisSessions:
             self._known_seal = Seal(self._secret())
         return self._known_seal
 
-    def _is_due(self, place: SessionKey) -> bool:
-        """Return whether to extend the time to live. Rarely, because it invalidates other caches."""
+    def _is_due(self, session_key: SessionKey) -> bool:
+        """Return whether to extend the time to live. Rarely true: it invalidates the caches of other clients."""
         with self._lock:
             moment = self._now()
-            if self._touched.get(place, -self._ttl) + self._ttl / _TOUCHES_PER_TTL > moment:
+            if self._touched.get(session_key, -self._ttl) + self._ttl / _TOUCHES_PER_TTL > moment:
                 return False
             if len(self._touched) >= _MAX_TOUCHED:
                 self._touched.clear()
-            self._touched[place] = moment
+            self._touched[session_key] = moment
             return True
 
-    def _write(self, place: SessionKey, working: WorkingMemory) -> None:
-        keys = keys_of(self._prefix, place)
+    def _write(self, session_key: SessionKey, working: WorkingMemory) -> None:
+        keys = keys_of(self._prefix, session_key)
         generation = clock.make_id("generation")
         history = working.history[: self.history]
         items, code = [], ""
@@ -150,8 +150,8 @@ class RedisSessions:
         self._list_entry(pipeline, keys, working.last_active).execute()
         self._link.refresh(keys.session, keys.history)
 
-    def _advance(self, place: SessionKey, step: Step) -> bool:
-        keys = keys_of(self._prefix, place)
+    def _advance(self, session_key: SessionKey, step: Step) -> bool:
+        keys = keys_of(self._prefix, session_key)
         with self._link.plain.pipeline(transaction=True) as pipeline:
             pipeline.watch(keys.session, keys.history)
             current = read_header(pipeline.hgetall(keys.session), keys.session, self._seal)
@@ -174,19 +174,21 @@ class RedisSessions:
             try:
                 pipeline.execute()
             except WatchError:  # another writer changed the session, perhaps without this step
-                self._drop([place])
+                self._drop([session_key])
                 return False
         self._link.refresh(keys.session, keys.history)
         return stamp is not None
 
-    def _drop(self, places: Sequence[SessionKey]) -> None:
+    def _drop(self, session_keys: Sequence[SessionKey]) -> None:
         by_organization: dict[str, list[SessionKey]] = defaultdict(list)
-        for place in places:
-            by_organization[place.organization].append(place)
-        for organization_places in by_organization.values():
-            for start in range(0, len(organization_places), _BATCH):
+        for session_key in session_keys:
+            by_organization[session_key.organization].append(session_key)
+        for organization_keys in by_organization.values():
+            for start in range(0, len(organization_keys), _BATCH):
                 pipeline = self._link.plain.pipeline(transaction=True)
-                dropped = [keys_of(self._prefix, place) for place in organization_places[start : start + _BATCH]]
+                dropped = [
+                    keys_of(self._prefix, session_key) for session_key in organization_keys[start : start + _BATCH]
+                ]
                 for keys in dropped:
                     self._delete_entry(pipeline, keys)
                 pipeline.execute()
@@ -235,7 +237,7 @@ class RedisSessions:
         return self._touch(pipeline, keys)
 
     def _touch(self, pipeline: Any, keys: Keys) -> Any:
-        """Extend the time to live of all keys, also of the organization's lists, so that every key expires."""
+        """Extend the time to live of all keys, including the organization's sets. So every unused key expires."""
         for key in keys.all:
             pipeline.expire(key, self._ttl)
         return pipeline

@@ -1,4 +1,4 @@
-"""The word index of a SQLite store: FTS5 over the engine's terms, and the few chunks that it does not contain yet."""
+"""The word index of a SQLite store: FTS5 over the engine's terms, and a scan of the few chunks not indexed yet."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ from everhold.ports.search_space import SearchSpace
 _COUNT = 'SELECT count(*) FROM "chunk_words" WHERE "chunk_words" MATCH ?'
 _ROWS = 'SELECT rowid FROM "chunk_words" WHERE "chunk_words" MATCH ?'
 _RECENT = f'SELECT c."owner_id", c."terms" {UNINDEXED}'
-_COMMON = 50_000  # a term in more chunks than this says little; it is read only if rarer terms give too few rows
+_COMMON = 50_000  # a term in more chunks than this is looked up only if rarer terms gave too few rows
 _BATCH = 500  # rows in one query
 _NO_ROWS, _NO_WEIGHTS = np.empty(0, np.int64), np.empty(0)
 
 
 class SqliteWords:
-    """Finds candidates by words. The scope is a word of the index too, so that only the scope's chunks are ranked."""
+    """Finds candidates by words. The search space is also a word of the index, so only its chunks are ranked."""
 
     def __init__(self, records: SqliteRecords) -> None:
         self._records = records
@@ -36,6 +36,7 @@ class SqliteWords:
                 continue
             matches = self._records.query(_ROWS, (f'{in_space} AND "{term}"',))
             rows.append(np.fromiter((row for (row,) in matches), np.int64, len(matches)))
+            # the inverse document frequency: rarer terms weigh more
             weights.append(np.full(len(matches), math.log(1 + statistics.chunks / chunks)))
             count += len(matches)
         best = _rank_rows(np.concatenate(rows), np.concatenate(weights), limit)
@@ -68,9 +69,9 @@ class SqliteWords:
         owners: list[str] = []
         for start in range(0, len(rows), _BATCH):
             batch = rows[start : start + _BATCH]
-            marks = ", ".join("?" * len(batch))
-            pairs = self._records.query(f'SELECT "row", "owner_id" FROM "chunks" WHERE "row" IN ({marks})', batch)
-            by_row = dict(pairs)
+            placeholders = ", ".join("?" * len(batch))
+            sql = f'SELECT "row", "owner_id" FROM "chunks" WHERE "row" IN ({placeholders})'
+            by_row = dict(self._records.query(sql, batch))
             owners += [by_row[row] for row in batch if row in by_row]
         return list(dict.fromkeys(owners))
 

@@ -1,4 +1,4 @@
-"""Opens a SQLite file and translates its driver's errors. No other module knows them."""
+"""Opens SQLite files and translates the errors of the `sqlite3` driver, which no other module handles."""
 
 import errno
 import os
@@ -31,16 +31,17 @@ T = TypeVar("T")
 C = TypeVar("C", bound=sqlite3.Connection)
 
 _PRIMARY = 0xFF  # the lowest byte of an extended result code is the primary code
-_DUCKDB, _DUCKDB_OFFSET = b"DUCK", 8  # how a DuckDB file is recognized
+_DUCKDB, _DUCKDB_OFFSET = b"DUCK", 8  # the bytes that identify a DuckDB file, and their offset
+# Seconds between attempts to open a file that another process has locked.
 _FIRST_PAUSE = 0.005
 _MAX_PAUSE = 0.05
 
 
 @value_class
 class SqliteOptions(Value):
-    """How a file is opened. `busy_seconds` is how long a writer waits for others before StoreBusy.
+    """How a file is opened. A writer that waits for others longer than `busy_seconds` gets StoreBusy.
 
-    `immutable` promises that no process writes the file. SQLite then needs no files next to it.
+    `immutable` tells SQLite that no process writes the file; it then needs no other files in the folder.
     """
 
     path: Path
@@ -54,7 +55,7 @@ class SqliteOptions(Value):
 
 
 def connect(options: SqliteOptions, kind: type[C]) -> C:
-    """Return a connection of this class, set up like every other one to this file."""
+    """Return a connection of class `kind` with the settings that all connections to the file use."""
     mode = "ro" if options.read_only else "rw"
     address = f"{options.path.absolute().as_uri()}?mode={mode}{'&immutable=1' if options.immutable else ''}"
     connection = sqlite3.connect(
@@ -81,8 +82,8 @@ def connect(options: SqliteOptions, kind: type[C]) -> C:
 def choose_read_options(options: SqliteOptions) -> SqliteOptions:
     """Return the options with which the file can be read.
 
-    Even a reader creates files next to a database in WAL mode. If the folder is not writable, the file can be opened
-    as immutable, but only if no writer has it open: a writer's files would be next to it.
+    In WAL mode even a reader creates files in the database's folder. If the folder is not writable, the file can be
+    opened as immutable, but only if no writer has it open or left a log file there.
     """
     try:
         retry_locked(lambda: connect(options, sqlite3.Connection), options.busy_seconds).close()
@@ -101,7 +102,7 @@ def choose_read_options(options: SqliteOptions) -> SqliteOptions:
 
 
 def choose_access(options: SqliteOptions) -> SqliteOptions:
-    """Return options that only read if the file exists and cannot be written. StoreUnavailable if it is unreadable."""
+    """Return read-only options if the file exists but cannot be written. Raise StoreUnavailable if it is unreadable."""
     path = options.path
     try:
         if options.read_only or not path.is_file():
@@ -110,7 +111,7 @@ def choose_access(options: SqliteOptions) -> SqliteOptions:
         raise _refuse_reading(path.parent) from None
     if not os.access(path, os.R_OK, effective_ids=True):
         raise _refuse_reading(path)
-    # Writing needs files beside the database. They exist already if another process has it open.
+    # Writing needs a log file in the folder, which exists already if another process has the database open.
     has_log = path.with_name(f"{path.name}-wal").exists()
     can_write_folder = has_log or os.access(path.parent, os.W_OK, effective_ids=True)
     can_write = can_write_folder and os.access(path, os.W_OK, effective_ids=True)
@@ -133,15 +134,15 @@ def refuse_writing(options: SqliteOptions) -> StoreReadOnly:
 
 
 def _create_or_check(path: Path) -> None:
-    """Create an empty file, or check that an existing one can be written without opening it.
+    """Create an empty file, or check, without opening it, that an existing file can be written.
 
-    When a process closes a file, POSIX drops all locks that the process has on it, those of other connections too.
-    Another process could then remove the write-ahead log while they still use it, which destroys the database.
+    When a process closes a file, POSIX drops all locks that the process has on it, even those of other connections.
+    Another process could then remove the write-ahead log that those connections still use and destroy the database.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        if not path.exists():  # a link to a file that is still to be created
+        if not path.exists():  # a symbolic link to a file that does not exist yet
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         elif path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
@@ -168,9 +169,9 @@ def create_file(path: Path) -> None:
 
 
 def retry_locked(work: Callable[[], T], seconds: float) -> T:
-    """Return what `work` returns, trying it again for up to `seconds` while another process locks the file.
+    """Return the result of `work`. Retry it for up to `seconds` while another process locks the file.
 
-    For work that SQLite refuses at once although it waits for others: opening a file and changing its journal mode.
+    SQLite's busy timeout does not apply to opening a file and changing its journal mode: those fail at once.
     """
     policy = RetryPolicy(seconds=seconds, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
     name = "open a SQLite file that another process has locked"
@@ -181,8 +182,8 @@ def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-class translate_errors:  # noqa: N801 — used like a function; a class, because contextmanager is slow for every query
-    """Raise the driver's errors as errors of the engine."""
+class translate_errors:  # noqa: N801 — used like a function; contextmanager would slow every query
+    """Raise the errors of `sqlite3` as Everhold errors."""
 
     __slots__ = ("_options",)
 
@@ -221,14 +222,14 @@ _ERRORS: dict[int, tuple[type[StoreError], str, str]] = {
         "check disk space and file limits",
     ),
 }
-_OTHER = (StoreError, "SQLite failed on {path}: {error}", "check the file with `everhold doctor`")
+_DEFAULT_ERROR = (StoreError, "SQLite failed on {path}: {error}", "check the file with `everhold doctor`")
 
 
 def _make_store_error(error: sqlite3.DatabaseError, options: SqliteOptions) -> EverholdError:
     code: int = getattr(error, "sqlite_errorcode", 0)
     if code & _PRIMARY == sqlite3.SQLITE_NOTADB and _is_duckdb(options.path):
         return InvalidSettings(f"{options.path} is a DuckDB file", remedy=f"open it as duckdb:///{options.path}")
-    kind, fact, remedy = _ERRORS.get(code & _PRIMARY, _OTHER)
+    kind, fact, remedy = _ERRORS.get(code & _PRIMARY, _DEFAULT_ERROR)
     details = {"path": options.path, "seconds": options.busy_seconds, "error": error, "name": _get_name(error)}
     return kind(fact.format(**details), remedy=remedy.format(**details))
 
@@ -255,9 +256,9 @@ def _make_integrity_error(error: sqlite3.IntegrityError) -> Exception:
     return InvalidInput(f"the store refused a value: {text}", remedy="change the value")
 
 
-@cache  # reached by each duplicate that is remembered
+@cache  # runs whenever a duplicate memory is stored
 def _find_rule(detail: str) -> tuple[str, str]:
-    """Return the table and the unique rule of an error, in which SQLite names an index or columns."""
+    """Return the table and the unique rule that an error names. SQLite names an index or the columns."""
     if detail.startswith("index '"):
         index = detail.removeprefix("index '").rstrip("'")
         for table in TABLES.values():

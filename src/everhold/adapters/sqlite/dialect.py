@@ -33,10 +33,10 @@ SQLITE = Dialect(
 
 
 def list_space_words(space: SearchSpace) -> list[str]:
-    """Return the words by which the full-text index finds the chunks of a search space.
+    """Return the words of the full-text index that select the chunks of a search space.
 
-    There is one word for each user, or one for the whole organization. Every chunk is indexed under both. The parts are
-    written in hexadecimal, because a word of the index has only letters and digits.
+    There is one word for each user, or one for the whole organization; every chunk is indexed under both. The parts are
+    written in hexadecimal, because a word of the index consists of letters and digits only.
     """
     parts = (space.organization_id, space.model if space.owner.has_vectors else "", space.kind, space.namespace)
     suffix = "x".join(part.encode().hex() for part in parts)
@@ -44,26 +44,29 @@ def list_space_words(space: SearchSpace) -> list[str]:
 
 
 def create_rule_triggers(table: Table) -> Iterator[str]:
-    """Yield triggers for references that SQLite's foreign keys cannot express: setting one column null, and kinds."""
+    """Yield triggers for references that SQLite's foreign keys cannot express.
+
+    These are references that set only one of their columns null, and references that apply to rows of one kind.
+    """
     special = [reference for reference in table.references if reference.kind or reference.on_delete == "set_null"]
     for reference in special:
         referrers = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pair_columns(reference))
         referrers += _match_kind(reference, "")
-        act = f"DELETE FROM {quote(table.name)}"
+        action = f"DELETE FROM {quote(table.name)}"
         if reference.on_delete == "set_null":
             nulls = ", ".join(f"{quote(column)} = NULL" for column in reference.columns)
-            act = f"UPDATE {quote(table.name)} SET {nulls}"
+            action = f"UPDATE {quote(table.name)} SET {nulls}"
         name = f"{table.name}_{reference.columns[-1]}_{reference.target}_gone"
         yield f"""CREATE TRIGGER "{name}" BEFORE DELETE ON {quote(reference.target)} BEGIN
-  {act} WHERE {referrers};
+  {action} WHERE {referrers};
 END"""
     if special:
-        missing = " OR ".join(f"({_match_broken(reference)})" for reference in special)
+        is_broken = " OR ".join(f"({_match_broken(reference)})" for reference in special)
         kinds = [reference.kind[0] for reference in special if reference.kind]
         columns = [reference.columns[-1] for reference in special]
         watched = ", ".join(dict.fromkeys(map(quote, columns + kinds)))
         for event, suffix in (("INSERT", "put"), (f"UPDATE OF {watched}", "set")):
-            yield f"""CREATE TRIGGER "{table.name}_{suffix}" AFTER {event} ON {quote(table.name)} WHEN {missing} BEGIN
+            yield f"""CREATE TRIGGER "{table.name}_{suffix}" AFTER {event} ON {quote(table.name)} WHEN {is_broken} BEGIN
   SELECT RAISE(ABORT, 'FOREIGN KEY constraint failed');
 END"""
 
@@ -78,7 +81,7 @@ def _match_kind(reference: Reference, row: str) -> str:
 
 
 def _match_broken(reference: Reference) -> str:
-    """Return the condition that the new row refers to a row that does not exist."""
+    """Return the condition under which the new row refers to a missing row."""
     refers = f"NEW.{quote(reference.columns[-1])} IS NOT NULL" + _match_kind(reference, "NEW.")
     is_target = " AND ".join(f"{parent} = NEW.{child}" for child, parent in _pair_columns(reference))
     return f"{refers} AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} WHERE {is_target})"

@@ -1,9 +1,9 @@
 """A pool of reading connections, each borrowed for one query or one stream.
 
-A connection is used by one thread at a time, under its own lock, and is closed under the same lock: never while another
-thread is inside SQLite with it. The pool has only weak references to borrowed connections. So a connection that was
-lost, because an interrupt came between borrowing and returning, is closed when Python collects it. A WeakSet is no
-alternative: its references have callbacks, and Python ignores an interrupt that comes during a callback.
+One thread at a time uses a connection, under its lock. It is closed under the same lock, so never while another thread
+runs a statement on it. The pool has only weak references to borrowed connections. So Python collects
+and closes a connection that was lost because an interrupt came between borrowing and returning. A WeakSet would
+not do: its references have callbacks, and Python ignores an interrupt that comes during a callback.
 """
 
 import sqlite3
@@ -19,9 +19,9 @@ from everhold.interrupts import uninterrupted
 
 T = TypeVar("T")
 MAX_IDLE: Final = 8
-# How long closing waits for running statements before it interrupts them, and how long after.
+# How long closing waits for running statements to end, and again after it has interrupted them.
 CLOSING_SECONDS: Final = 5.0
-_STREAMED_ROWS: Final = 256
+_STREAMED_ROWS: Final = 256  # rows that a stream fetches each time it takes the connection's lock
 
 
 class GuardedConnection(sqlite3.Connection):
@@ -31,10 +31,10 @@ class GuardedConnection(sqlite3.Connection):
         super().__init__(*args, **kwargs)
         self.lock = threading.RLock()
         self.feed_end: tuple[int, int] | None = None
-        """The data version at which this connection has seen the end of the change feed, and the position there."""
+        """The data version when this connection last read the end of the change feed, and the position of the end."""
 
     def close_within(self, seconds: float) -> bool:
-        """Close as soon as no thread runs a statement; return False if one still does after `seconds`."""
+        """Close when no thread runs a statement. Return False if one still does after `seconds`."""
         with uninterrupted:
             if not self.lock.acquire(timeout=max(0.0, seconds)):
                 return False
@@ -48,7 +48,7 @@ class GuardedConnection(sqlite3.Connection):
 def close_all(connections: Sequence[GuardedConnection]) -> None:
     """Close every connection, interrupting statements that take long.
 
-    A statement that cannot be interrupted in time keeps its connection, which is closed when it ends.
+    The connection of a statement that does not stop in time stays open until the statement ends.
     """
     deadline = time.monotonic() + CLOSING_SECONDS
     busy = [connection for connection in connections if not connection.close_within(deadline - time.monotonic())]
@@ -64,7 +64,7 @@ class ReaderPool:
     """Opens a connection for each concurrent reader and keeps a few open between uses."""
 
     def __init__(self, connect: Callable[[], GuardedConnection], closed: str) -> None:
-        """`closed` is the fact of StoreUnavailable once the pool is closed."""
+        """`closed` is the message of the StoreUnavailable that a closed pool raises."""
         self._connect = connect
         self._closed_message = closed
         self._idle: list[GuardedConnection] = []
@@ -123,7 +123,7 @@ class ReaderPool:
             self._give_back(reader)
 
     def close(self) -> None:
-        """Refuse further use, then close every connection. May be called again, and by any thread."""
+        """Refuse further use and close all connections. Any thread may call this, more than once."""
         self._is_closed = True
         with self._registering:
             opened = [reader for reference in self._opened if (reader := reference()) is not None]

@@ -1,7 +1,7 @@
 """A store of record in one SQLite file.
 
-Writers of this process share one connection and a lock; for writers of other processes SQLite waits. Readers borrow a
-connection from a pool and never wait.
+The writers of this process share one connection and a lock; SQLite makes them wait for writers of other processes.
+Readers borrow connections from a pool and never wait for writers.
 """
 
 import itertools
@@ -38,7 +38,7 @@ from everhold.schema.statements import SqlStatement
 T = TypeVar("T")
 _INDEXING = tuple(SqlStatement(sql, ()) for sql in INDEX_CHUNKS)
 _STREAM_CACHE = -2000  # a negative size is in kibibytes
-_CHECKPOINT_MILLISECONDS = 1000
+_CHECKPOINT_MILLISECONDS = 1000  # how long emptying the log file waits for readers
 
 
 class SqliteRecords(SqlRecords):
@@ -91,7 +91,7 @@ class SqliteRecords(SqlRecords):
             return self._readers.fetch(sql, values)
 
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield rows from a pool of their own: a half-read result would keep an ordinary reader on an old snapshot."""
+        """Yield rows on a connection of the stream pool: a half-read result keeps its connection on an old snapshot."""
         with translate_errors(self.options):
             yield from self._streams.stream(sql, values)
 
@@ -128,6 +128,7 @@ class SqliteRecords(SqlRecords):
         self._write(run)
 
     def _run(self, writer: GuardedConnection, statements: Iterable[SqlStatement]) -> None:
+        """Run statements in one transaction. Raise StaleVersion unless each statement with `stale` changes one row."""
         execute = writer.execute
         execute("BEGIN IMMEDIATE")
         for sql, values, stale, check in statements:
@@ -154,7 +155,7 @@ class SqliteRecords(SqlRecords):
         return Feed(lines, lines[-1].sequence if lines else after)
 
     def _read_feed(self, reader: GuardedConnection, after: int, limit: int) -> list[Outbox]:
-        # The version changes when another connection commits. Only values of one connection can be compared.
+        # data_version changes when another connection commits. Values from different connections are not comparable.
         [(version,)] = reader.execute("PRAGMA data_version").fetchall()
         if reader.feed_end == (version, after):
             return []
@@ -203,7 +204,7 @@ class SqliteRecords(SqlRecords):
         return self._write(run)
 
     def _empty_log_file(self, writer: GuardedConnection) -> bool:
-        # Do not wait long: writers wait for this, and a half-read stream of this very thread would never end.
+        # Do not wait long: writers wait meanwhile, and a half-read stream of this same thread would never end.
         writer.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_MILLISECONDS}")
         try:
             [(busy, _, _)] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

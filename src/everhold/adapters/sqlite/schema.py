@@ -14,7 +14,7 @@ from everhold.schema.table import Table
 
 
 def prepare(connection: sqlite3.Connection, options: SqliteOptions) -> None:
-    """Bring the file to the current schema. SchemaTooNew if it was written by a newer version of Everhold."""
+    """Create or migrate the schema. Raise SchemaTooNew if a newer version of Everhold wrote the file."""
     version = read_version(connection)
     if version > CURRENT:
         raise SchemaTooNew(
@@ -29,7 +29,7 @@ def prepare(connection: sqlite3.Connection, options: SqliteOptions) -> None:
 
 
 def read_version(connection: sqlite3.Connection) -> int:
-    """Return the file's schema version, 0 if it is empty. StoreDamaged if it has tables of another program."""
+    """Return the file's schema version, 0 if it is empty. Raise StoreDamaged if another program created its tables."""
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if "schema_versions" in names:
         return int(connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchone()[0])
@@ -41,7 +41,7 @@ def read_version(connection: sqlite3.Connection) -> int:
 
 
 def _set_file_format(connection: sqlite3.Connection) -> None:
-    """Set the journal mode and incremental vacuum. A copy made by another tool may have lost the journal mode."""
+    """Set incremental vacuum and WAL, at every start: a copy made by another tool may have lost the journal mode."""
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
 
@@ -78,7 +78,8 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def upgrade(connection: sqlite3.Connection, since: int, versions: tuple[Version, ...]) -> None:
-    """Apply the versions after `since`."""
+    """Apply the versions after number `since` to the file."""
+    # The schema before each version. Versions up to `since` only build it; they are in the file already.
     tables: dict[str, Table] = {}
     for version in versions:
         if version.number > since:

@@ -1,4 +1,4 @@
-"""All rows of a SQLite file at one moment: a read transaction on a connection of its own."""
+"""A snapshot of all rows of a SQLite file: a read transaction on a separate connection."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ from everhold.schema.plain_values import PlainRow
 from everhold.schema.snapshots import ChangedRows, RowBatch
 from everhold.schema.sql import quote, quote_names
 
-_BATCH = 1000
-# Rows that are fetched at once. More of them do not stay in the processor's cache until they are packed.
-_FETCHED = 200
+_BATCH = 1000  # keys fetched at once, and row numbers bound in one query
+# Rows fetched at once: few enough to stay in the processor's cache until they are packed.
+_FETCH_ROWS = 200
 _drop_last = itemgetter(slice(None, -1))
-_LAST_NUMBER = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'outbox'"
+_LAST_SEQUENCE = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'outbox'"
 
 
 class SqliteSnapshot:
@@ -27,7 +27,7 @@ class SqliteSnapshot:
         self._reader, self._options = reader, options
         with translate_errors(options):
             reader.execute("BEGIN")
-            self.sequence = int(reader.execute(_LAST_NUMBER).fetchone()[0])
+            self.sequence = int(reader.execute(_LAST_SEQUENCE).fetchone()[0])
             self._epoch = read_epoch(reader)
 
     @property
@@ -59,18 +59,19 @@ class SqliteSnapshot:
     def _read_rows(self, entity: type[Row], numbers: Sequence[int]) -> Iterator[RowBatch]:
         column = quote(name_row_number(get_table(entity)))
         for start in range(0, len(numbers), _BATCH):
-            part = numbers[start : start + _BATCH]
-            marks = ", ".join("?" * len(part))
-            yield from self._read_batches(entity, f" WHERE {column} IN ({marks})", part)
+            batch = numbers[start : start + _BATCH]
+            placeholders = ", ".join("?" * len(batch))
+            yield from self._read_batches(entity, f" WHERE {column} IN ({placeholders})", batch)
 
     def _read_batches(self, entity: type[Row], where: str, values: Sequence[Any]) -> Iterator[RowBatch]:
         table = get_table(entity)
         number = name_row_number(table)
+        # Not every table lists its row number among its columns. Then it is read as the last column and removed again.
         names = table.names if number in table.by_name else (*table.names, number)
         sql = f"SELECT {quote_names(names)} FROM {quote(table.name)}{where}"
         get_number = itemgetter(names.index(number))
         with translate_errors(self._options):
             cursor = self._reader.execute(sql, values)
-            while rows := cursor.fetchmany(_FETCHED):
+            while rows := cursor.fetchmany(_FETCH_ROWS):
                 numbers = [*map(get_number, rows)]
                 yield RowBatch(rows if names is table.names else [*map(_drop_last, rows)], numbers)

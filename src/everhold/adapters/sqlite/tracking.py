@@ -1,8 +1,8 @@
-"""Which rows of a SQLite file were changed since a backup, so that the next one reads no others.
+"""Records which rows of a SQLite file changed since a backup, so that the next backup reads only those.
 
-Triggers note the number of each row that is added, changed or deleted, by any program, together with the current epoch.
-Every snapshot begins an epoch. A row that changed since a snapshot has the epoch of the snapshot or a later one. The
-triggers are created with the first snapshot: a store that is never backed up does not pay for them.
+Triggers record the number of each row that any program adds, changes or deletes, together with the current epoch. Every
+snapshot begins an epoch, so a row that changed after a snapshot has the epoch of that snapshot or a later one. The
+first snapshot creates the triggers: a store that is never backed up does not pay for them.
 """
 
 import secrets
@@ -27,11 +27,12 @@ _HAS_TRACKING = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND nam
 _BEGIN_EPOCH = 'UPDATE "row_epoch" SET "epoch" = "epoch" + 1'
 _TRIM = 'DELETE FROM "row_changes" WHERE "epoch" < ?'
 _READ_TOUCHED = 'SELECT "row" FROM "row_changes" WHERE "table_name" = ? AND "epoch" >= ? ORDER BY "row"'
-_EPOCHS_KEPT = 100  # an older snapshot is compared row by row
+# Changes of older epochs are deleted. A backup that follows an older snapshot compares all rows.
+_EPOCHS_KEPT = 100
 
 
 class Epoch(NamedTuple):
-    """The current epoch. `tracking` is a random name: another file has another."""
+    """The current epoch. `tracking` is a random id of the file, which tells its marks from those of other files."""
 
     tracking: str
     number: int
@@ -41,7 +42,7 @@ class Epoch(NamedTuple):
         return f"{self.tracking}/{self.number}"
 
     def find_since(self, mark: str) -> int | None:
-        """Return the epoch that a mark names; None if it names none of this history."""
+        """Return the epoch that `mark` names; None if it is of another file or its changes are no longer recorded."""
         tracking, _, number = mark.partition("/")
         if tracking != self.tracking or not number.isdecimal():
             return None
@@ -50,7 +51,7 @@ class Epoch(NamedTuple):
 
 
 def begin_epoch(writer: sqlite3.Connection) -> None:
-    """Begin an epoch, inside a transaction of the writer; create the triggers if there are none."""
+    """Begin an epoch inside the writer's transaction. The first call creates the tables and triggers."""
     if not writer.execute(_HAS_TRACKING).fetchone()[0]:
         for statement in (*_CREATE, *_create_triggers()):
             writer.execute(statement)
@@ -70,7 +71,7 @@ def read_touched(reader: sqlite3.Connection, table: Table, since: int) -> list[i
 
 
 def name_row_number(table: Table) -> str:
-    """Return the column with the numbers of a table's rows."""
+    """Return the name of the column that contains a table's row numbers."""
     return table.generated or "row"
 
 
@@ -83,6 +84,7 @@ def _create_triggers() -> Iterator[str]:
         table = get_table(entity)
         number = quote(name_row_number(table))
         for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
+            # Without WHERE true, SQLite would read ON CONFLICT as the condition of a join.
             yield f"""CREATE TRIGGER "{table.name}_{event.lower()}_noted" AFTER {event} ON {quote(table.name)} BEGIN
   INSERT INTO "row_changes" SELECT '{table.name}', {row}.{number}, "epoch" FROM "row_epoch" WHERE true
   ON CONFLICT DO UPDATE SET "epoch" = excluded."epoch" WHERE "epoch" < excluded."epoch";

@@ -12,19 +12,21 @@ from everhold.schema.statements import SqlStatement
 from everhold.schema.table import Kind
 
 _MAIN = "main"
-# A view's SQL is stored as it was written, so the note is a comment in it.
+# SQLite has no COMMENT ON VIEW, but stores a view's SQL as written, so the note is a comment in the SQL.
 _NOTE = re.compile(rf"/\* ({NOTE_START}.*?) \*/", re.DOTALL)
 _MICROS = 1_000_000
 
 DIALECT = ViewDialect(
     types={**SQLITE.types, Kind.VECTOR: "BLOB"},
     values={},
-    # Text as CURRENT_TIMESTAMP writes it, with microseconds. Rounded down: a time before 1970 is negative.
+    # Text in the format of CURRENT_TIMESTAMP, with microseconds. The sum inside rounds times before 1970 down:
+    # SQLite's % is negative for a negative number.
     local_time=(
         f"strftime('%Y-%m-%d %H:%M:%S', ({{value}} - (({{value}} % {_MICROS} + {_MICROS}) % {_MICROS})) / {_MICROS}, "
         f"'unixepoch', '{{hours}} hours') || printf('.%06d', ({{value}} % {_MICROS} + {_MICROS}) % {_MICROS})"
     ),
     hex_digest="lower(hex({value}))",
+    # 2440587.5 is the Julian day of 1970-01-01; julianday() is exact to the millisecond.
     now="CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000",
     row_number='t."row"',
     words={

@@ -1,12 +1,12 @@
 """The full-text index over the engine's terms, which is filled in batches.
 
-FTS5 indexes two hundred chunks in one statement as fast as ten in single statements. So a chunk is not indexed by the
-commit that adds it; the commit that completes a batch adds the whole batch. The column `folded` is the last row in the
-index. There are few rows after it, and a search reads their terms from the chunks themselves. All of this is
-transactional SQL, so the index and the rows always agree, even after a crash.
+FTS5 indexes 200 chunks in one statement in the time of ten single statements. So a commit does not index the chunks it
+adds; the commit that completes a batch indexes the whole batch. The column `folded` is the number of the last row in
+the index. A search reads the terms of the few rows after it from the table `chunks`. All of this is transactional SQL,
+so the index and the rows always agree, even after a crash.
 
 The index contains the current chunks of live owners, of every kind and namespace. Triggers update it when an indexed
-chunk is closed, opened or deleted, or its owner is deleted or restored.
+chunk is closed (`known_to` is set), reopened or deleted, or its owner is deleted or restored.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ LAST_INDEXED = """(SELECT "folded" FROM "chunk_words_state")"""
 
 
 def _select_words(row: str) -> str:
-    """Return the SQL for a chunk's words in the index: those of its spaces (see `list_space_words`), and its terms."""
+    """Return the SQL for a chunk's words in the index: its search spaces (see `list_space_words`) and its terms."""
     columns = ("organization_id", "model", "owner_kind", "namespace")
     tail = " || 'x' || ".join(f"lower(hex({row}.{column}))" for column in columns)
     return f"'s' || lower(hex({row}.user_id)) || 'x' || {tail} || ' o' || {tail} || ' ' || {row}.terms"
@@ -41,7 +41,7 @@ def _is_current(row: str) -> str:
 def _is_live(row: str) -> str:
     """Return the condition that a chunk's owner is not deleted.
 
-    CASE and not OR, because SQLite then runs only the subquery of the owner's kind.
+    With CASE, SQLite runs only the subquery of the owner's kind; with OR, it could run all of them.
     """
     branches = " ".join(
         f"""WHEN '{kind}' THEN EXISTS (SELECT 1 FROM {quote(table)} AS m
@@ -51,7 +51,8 @@ def _is_live(row: str) -> str:
     return f"""CASE {row}."owner_kind" {branches} END"""
 
 
-# NOT INDEXED makes SQLite read by row number from the end of the index. An index over columns would read more rows.
+# NOT INDEXED makes SQLite read `chunks` by row number, only the rows after the last indexed one. With an index over
+# other columns it would read more rows.
 UNINDEXED = (
     f"""FROM "chunks" AS c NOT INDEXED WHERE c."row" > {LAST_INDEXED} AND {_is_current("c")} AND {_is_live("c")}"""
 )
@@ -70,22 +71,22 @@ COUNT_UNINDEXED = f"""SELECT coalesce(max("row"), 0) - {LAST_INDEXED} FROM "chun
 
 
 def create_triggers() -> Iterator[str]:
-    """Yield the triggers that keep the index equal to the rows."""
+    """Yield the triggers that update the index when indexed chunks or their owners change."""
     add = f"""INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {_select_words("NEW")});"""
     old_words = _select_words("OLD")
     drop = f"""INSERT INTO "chunk_words" ("chunk_words", rowid, "words") VALUES ('delete', OLD."row", {old_words});"""
-    was, becomes = _is_current("OLD"), _is_current("NEW")
-    # One trigger for both steps, because SQLite does not define the order of two triggers. The second step must come
-    # last: it lowers `folded`, so that a new chunk with the freed row number does not count as indexed already.
+    was_current, is_current = _is_current("OLD"), _is_current("NEW")
+    # One trigger for both statements, because SQLite does not define the order of two triggers, and the second must run
+    # last: it lowers `folded`, so that a new chunk with the freed row number does not count as indexed.
     yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks" WHEN OLD."row" <= {LAST_INDEXED} BEGIN
   INSERT INTO "chunk_words" ("chunk_words", rowid, "words")
-    SELECT 'delete', OLD."row", {_select_words("OLD")} WHERE {was} AND {_is_live("OLD")};
+    SELECT 'delete', OLD."row", {_select_words("OLD")} WHERE {was_current} AND {_is_live("OLD")};
   UPDATE "chunk_words_state" SET "folded" = min("folded", (SELECT coalesce(max("row"), 0) FROM "chunks"));
 END"""
     yield f"""CREATE TRIGGER "chunks_words_closed" AFTER UPDATE OF "known_to" ON "chunks"
-WHEN OLD."row" <= {LAST_INDEXED} AND {was} AND NOT ({becomes}) AND {_is_live("OLD")} BEGIN {drop} END"""
+WHEN OLD."row" <= {LAST_INDEXED} AND {was_current} AND NOT ({is_current}) AND {_is_live("OLD")} BEGIN {drop} END"""
     yield f"""CREATE TRIGGER "chunks_words_opened" AFTER UPDATE OF "known_to" ON "chunks"
-WHEN NEW."row" <= {LAST_INDEXED} AND {becomes} AND NOT ({was}) AND {_is_live("NEW")} BEGIN {add} END"""
+WHEN NEW."row" <= {LAST_INDEXED} AND {is_current} AND NOT ({was_current}) AND {_is_live("NEW")} BEGIN {add} END"""
     for kind, table in OWNER_TABLES.items():
         yield from _create_owner_triggers(kind, table)
 

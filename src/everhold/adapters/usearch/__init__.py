@@ -1,4 +1,4 @@
-"""Nearest vectors from index files beside a store that has none of its own."""
+"""Nearest vectors from index files, for stores without a vector index."""
 
 from everhold.adapters.usearch.vectors import UsearchVectors
 

@@ -1,7 +1,7 @@
 """The vectors of one search space in a usearch index, in memory or mapped from a file.
 
-An index is built for one of two kinds of search. An exact search compares all vectors, so its graph is minimal and the
-index is written as fast as its vectors are copied. An approximate search uses an HNSW graph, which takes about a
+An index is built for one of two kinds of search. An exact search compares all vectors, so its graph is minimal and
+building takes little longer than copying the vectors. An approximate search uses an HNSW graph, which takes about a
 millisecond per vector to build and answers in a few milliseconds.
 """
 
@@ -19,7 +19,7 @@ from everhold.adapters.usearch.recent import NearChunk
 from everhold.adapters.usearch.rows import VectorRow, split_into_blocks
 from everhold.ports.embedder import Vector
 
-_READ_BATCH = 2048
+_READ_BATCH = 2048  # rows in one matrix
 _THREADS = max(1, (os.cpu_count() or 2) // 2)
 
 
@@ -27,7 +27,7 @@ _THREADS = max(1, (os.cpu_count() or 2) // 2)
 class Shape:
     """How an index is searched, and usearch's parameters for it.
 
-    Each call adds `batch` vectors and holds the GIL for about ten milliseconds, so that recalls can run between calls.
+    A call adds `batch` vectors and has the GIL for about ten milliseconds; recalls can run between calls.
     """
 
     exact: bool
@@ -91,7 +91,7 @@ class Base:
         return len(self.owners)
 
     def find_nearest(self, vector: Vector, limit: int, without: set[str]) -> list[NearChunk]:
-        """Return the chunks nearest to a vector, except those of some owners. Search for more until enough are left."""
+        """Return the nearest chunks, except those of the owners `without`. Search for more until enough remain."""
         searched = min(self.size, limit)
         while True:
             matches = self.index.search(vector, searched, exact=self.shape.exact, threads=1)

@@ -1,8 +1,8 @@
 """The files of a vector index: two data files and a manifest.
 
 Each save writes data files with new names (a generation) and then replaces the manifest, a JSON file, atomically. The
-manifest has the sizes and digests of the data files and the position in the change feed. Data files that differ from it
-in any byte are not read, because usearch checks nothing: a damaged graph makes it read arbitrary memory. All files can
+manifest has the sizes and digests of the data files and the position in the change feed. Data files that do not match
+their digests are not read: usearch checks nothing, and a damaged graph makes it read arbitrary memory. All files can
 be deleted at any time; the index is then built again from the records.
 """
 
@@ -29,7 +29,7 @@ _ORPHAN_SECONDS = 3600
 class Position:
     """How far an index has followed the change feed: the number of its last line, and the entity of that line.
 
-    The entity tells stores apart. In the feed of another store, the line with this number is about another entity.
+    The entity identifies the store: in the feed of another store, the line with this number has another entity.
     """
 
     sequence: int
@@ -107,7 +107,7 @@ class IndexFiles:
     def save(self, base: Base, position: Position) -> Base:
         """Save an index and return it mapped from its files.
 
-        If it cannot be saved, return it as it is: it is derived data and still answers from memory.
+        If it cannot be saved, return it unchanged: it is derived data and still answers from memory.
         """
         previous = self._read_manifest()
         generation = clock.make_id("idx")
@@ -155,7 +155,7 @@ class IndexFiles:
         write_private(self.manifest_path, json.dumps(asdict(manifest)).encode(), overwrite=True)
 
     def _delete_old_files(self, replaced: set[str], current: str) -> None:
-        """Delete the data files of replaced generations, and those that killed processes have left."""
+        """Delete the data files of replaced generations, and old files that killed processes left behind."""
         for path in self._folder.glob(f"{self._name}.*.*"):
             generation = path.name.split(".")[1]
             with suppress(OSError):  # another process may have deleted the file already

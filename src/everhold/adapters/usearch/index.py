@@ -1,9 +1,9 @@
 """The vectors of one search space, always up to date: a mapped index file, and the changes since it was written.
 
 Every query first reads the new lines of the change feed. A line about an owner of the space's kind replaces that
-owner's rows; a line about another kind changes nothing; a line about a user, a session or anything else above the
-owners rebuilds the index, which is rare. Slow work runs in a background thread, while the file and the changes answer:
-building a graph when the space has grown large, and writing many changes to the file.
+owner's rows; a line about another kind changes nothing; a line about a user, a session or another ancestor of owners
+rebuilds the index, which is rare. Slow work runs in a background thread while the file and the changes answer:
+building a graph for a large space, and writing many changes to the file.
 """
 
 import logging
@@ -24,7 +24,7 @@ from everhold.ports.embedder import Vector
 from everhold.ports.feed_follower import FeedFollower
 from everhold.ports.records import Records
 
-# Changes are written to the file when there are more of them than this share of the index, within these bounds.
+# Changes are written to the file when they exceed this share of the index, within these bounds.
 _RECENT_SHARE = 0.1
 _MIN_RECENT = 2_000
 _MAX_RECENT = 20_000
@@ -33,7 +33,7 @@ _MAX_DELETED_SHARE = 0.25
 
 
 class _AncestorChanged(Exception):
-    """The feed names something that many owners belong to. It is always caught in this module."""
+    """A line of the feed is about an ancestor of many owners. It is always caught in this module."""
 
 
 logger = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class SpaceIndex:
         return lines[0] if lines and lines[0].sequence == sequence else None
 
     def _continues_from(self, position: Position) -> bool:
-        """Return whether the feed continues from a position: it is of this store, and nothing after it was trimmed."""
+        """Return whether the feed continues from a position of this store, with no later lines trimmed."""
         line = self._read_line(position.sequence)
         return line is not None and line.entity_id == position.entity_id
 
@@ -134,13 +134,13 @@ class SpaceIndex:
 
     def _apply(self, lines: Sequence[Outbox]) -> None:
         organization_id, table = self._space.space.organization_id, self._space.space.owner.table
-        mine = [line for line in lines if line.organization_id == organization_id]
-        if any(map(affects_descendants, mine)):
+        own_lines = [line for line in lines if line.organization_id == organization_id]
+        if any(map(affects_descendants, own_lines)):
             raise _AncestorChanged
-        changed = {line.entity_id for line in mine if line.entity == table}
+        changed = {line.entity_id for line in own_lines if line.entity == table}
         if changed:
             rows = list(read_rows(self._records, self._space, changed))
-            with uninterrupted:  # half a replacement would assign rows to the wrong owners
+            with uninterrupted:  # an interrupted replacement would assign rows to the wrong owners
                 self._recent.replace(changed, rows)
 
     # background work

@@ -8,11 +8,11 @@ import numpy as np
 from everhold.adapters.usearch.rows import VectorRow
 from everhold.ports.embedder import Vector
 
-_FIRST_CAPACITY = 256
+_FIRST_CAPACITY = 256  # rows; the capacity doubles when they are full
 
 
 class NearChunk(NamedTuple):
-    """A chunk's owner, and its similarity to the query, higher is nearer."""
+    """A chunk's owner and its similarity to the query; higher is nearer."""
 
     score: float
     owner_id: str

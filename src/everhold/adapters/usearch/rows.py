@@ -1,4 +1,4 @@
-"""The rows an index is made of, read from the records."""
+"""Reads the rows of an index from the records."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,23 +42,23 @@ def read_all_rows(records: Records, index_space: IndexSpace) -> Iterator[VectorR
     """Yield the current chunks of the live owners in the space."""
     space = index_space.space
     owners = records.columns(space.owner.entity, space.organization_id, ("id",), space.owners())
-    return _chunks(records, index_space, [owner_id for (owner_id,) in owners])
+    return _read_chunks(records, index_space, [owner_id for (owner_id,) in owners])
 
 
 def read_rows(records: Records, index_space: IndexSpace, owner_ids: Iterable[str]) -> Iterator[VectorRow]:
-    """Yield the current chunks of those of these owners that belong to the space."""
+    """Yield the current chunks of the owners in `owner_ids` that belong to the space."""
     space = index_space.space
     for batch in split_into_batches(list(owner_ids), _BATCH):
         where = [Where("id", Op.IN, batch), *space.owners()]
         owners = records.columns(space.owner.entity, space.organization_id, ("id",), where)
-        yield from _chunks(records, index_space, [owner_id for (owner_id,) in owners])
+        yield from _read_chunks(records, index_space, [owner_id for (owner_id,) in owners])
 
 
-def _chunks(records: Records, index_space: IndexSpace, owner_ids: Sequence[str]) -> Iterator[VectorRow]:
+def _read_chunks(records: Records, index_space: IndexSpace, owner_ids: Sequence[str]) -> Iterator[VectorRow]:
     size = 2 * index_space.dimensions  # a vector of another length is damaged; doctor reports it
-    fitting = [*index_space.space.chunks(), Where("dimensions", Op.EQ, index_space.dimensions)]
+    conditions = [*index_space.space.chunks(), Where("dimensions", Op.EQ, index_space.dimensions)]
     for batch in split_into_batches(owner_ids, _BATCH):
-        where = [Where("owner_id", Op.IN, batch), *fitting]
+        where = [Where("owner_id", Op.IN, batch), *conditions]
         chunks = records.columns(Chunk, index_space.space.organization_id, ("owner_id", "vector"), where)
         yield from (
             VectorRow(owner_id, vector) for owner_id, vector in chunks if vector is not None and len(vector) == size

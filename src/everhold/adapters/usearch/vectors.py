@@ -1,4 +1,4 @@
-"""Nearest vectors for stores that have none: one index file per search space of one user or a whole organization."""
+"""Nearest vectors for stores without a vector index: one index per search space of a user or an organization."""
 
 import threading
 from contextlib import suppress
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class UsearchVectors:
-    """Proposes by usearch: exactly up to a number of chunks, by an HNSW graph above it."""
+    """Finds candidates with usearch: exactly up to `exact_up_to` chunks, with an HNSW graph above."""
 
     def __init__(self, records: Records, folder: Path, *, exact_up_to: int = 100_000) -> None:
         self._records = records
@@ -35,8 +35,8 @@ class UsearchVectors:
         return list(dict.fromkeys(match.owner_id for match in best))
 
     def index(self, index_space: IndexSpace) -> "SpaceIndex":
-        """The index of one place, built when first asked something."""
-        # Most scopes are small enough for a search in memory, which needs no index.
+        """Return the index of one space. It is built at its first search."""
+        # Imported here, because most scopes are small enough for a search in memory and need no index.
         from everhold.adapters.usearch.files import IndexFiles
         from everhold.adapters.usearch.index import SpaceIndex
 
@@ -53,7 +53,7 @@ class UsearchVectors:
         return [f"the vector index could not be built: {error!r}; recall uses the previous one" for error in failed]
 
     def settle(self) -> None:
-        """Waits until nothing goes on in the background."""
+        """Wait until no work is running in the background."""
         for index in list(self._indexes.values()):
             index.settle()
 
@@ -68,6 +68,6 @@ class UsearchVectors:
                 path.unlink()
 
     def close(self) -> None:
-        """Ends what goes on in the background. What was not finished begins again when next opened."""
+        """Stop the work in the background. Unfinished work starts again when the store is next opened."""
         for index in list(self._indexes.values()):
             index.close()
