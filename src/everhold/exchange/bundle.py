@@ -203,13 +203,18 @@ def _read_row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, st
 
 
 def _skip_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
-    blank: list[tuple[int, str]] = []
+    """Yield the lines with their numbers, without blank lines at the end.
+
+    Of other blank lines only the first is yielded: it is no row, so the bundle is refused there.
+    """
+    blank: tuple[int, str] | None = None
     for numbered in enumerate(file, 1):
         if not numbered[1].strip():
-            blank.append(numbered)
+            blank = blank or numbered
             continue
-        yield from blank
-        blank.clear()
+        if blank is not None:
+            yield blank
+            blank = None
         yield numbered
 
 

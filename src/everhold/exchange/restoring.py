@@ -114,7 +114,10 @@ def _check_rows(records: Records, source: BackupRows, counter: StepCounter) -> i
             if number % _BATCH == 0:
                 counter.add(_BATCH)
     for organization_checks in checks.values():
-        organization_checks.finish()
+        try:
+            organization_checks.finish()
+        except InvalidInput as error:
+            raise _make_damage_error(error.fact) from error
     return counter.done
 
 
@@ -123,9 +126,11 @@ def _check_row(checks: BundleChecks, number: int, row: Row, table: Table) -> Non
         checks.check(number, row)
     except (InvalidInput, KeyError) as error:
         fact = error.fact if isinstance(error, InvalidInput) else f"line {number}: a row that it belongs to is missing"
-        raise StoreDamaged(
-            f"the backup is not one that Everhold wrote: {table.name}, {fact}", remedy="use another backup"
-        ) from error
+        raise _make_damage_error(f"{table.name}, {fact}") from error
+
+
+def _make_damage_error(fact: str) -> StoreDamaged:
+    return StoreDamaged(f"the backup is not one that Everhold wrote: {fact}", remedy="use another backup")
 
 
 def _order_rows(rows: Iterator[Row], table: Table) -> Iterable[Row]:

@@ -4,6 +4,8 @@ In addition to the catalog's tables, one table stores the last generated numbers
 its row was deleted.
 """
 
+from contextlib import suppress
+
 import duckdb
 
 from everhold import clock
@@ -53,7 +55,8 @@ def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:
             upgrade(connection, version, VERSIONS)
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        with suppress(duckdb.Error):  # a commit that fails may have ended the transaction
+            connection.execute("ROLLBACK")
         raise
 
 
