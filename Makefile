@@ -25,9 +25,9 @@ PEERS_READY := $(PEERS)/.ready
 
 BENCHMARKS := start remember recall ask sessions agents crash interrupts merges stores voice encryption backup
 
-# How many processes share the tests: two more than there are processors, for some tests wait. TESTS=tests/unit narrows
+# How many processes share the tests: three more than there are processors, for some tests wait. TESTS=tests/unit narrows
 # what is run.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 3 )))
 TESTS ?=
 
 # The tests that `make test` shortens: those that ask tests/exhaustive.py how much to do. `make contract` runs them part by
