@@ -154,4 +154,14 @@ def _find_time(line: ChatLine, is_day_first: bool) -> datetime:
         raise ValueError(f"{first}{line.separator}{second}{line.separator}{third} is not a date") from None
 
 
-SOURCE = ImportSource("whatsapp", "WhatsApp's export of a chat, as text, folder or zip archive", detect, read)
+def _find_members(sample: Sample) -> list[str]:
+    return [member for member in sample.members if PurePath(member).suffix == ".txt"]
+
+
+SOURCE = ImportSource(
+    "whatsapp",
+    "WhatsApp's export of a chat, as text, folder or zip archive",
+    detect,
+    read,
+    find_members=_find_members,
+)
