@@ -23,17 +23,15 @@ HALF = r"[AaPp]\. ?[Mm]\.?|[AaPp][Mm]|[πμ]\.? ?μ\.?|[صم](?!\w)"
 # What stands between a date and a time in French, Finnish, Portuguese, Italian, Danish and German.
 BEFORE_TIME = r"(?:à|klo|às|ore|kl\.?|um|at|a las)"
 HALF_BEFORE = r"[上下]午|午[前後]|오[전후]"
-_CLOCK = (
+CLOCK = (
     rf"(?:(?P<before>{HALF_BEFORE}) ?)?(?P<hour>\d{{1,2}})[:.](?P<minute>\d{{2}})"
     rf"(?:[:.](?P<second>\d{{2}})(?:[.,](?P<fraction>\d{{1,9}}))?)? ?(?P<half>{HALF})?"
 )
 _ZONE = r"(?: ?(?P<zone>(?:GMT|UTC)?[+-]\d{2}:?\d{2}|[A-Z]{1,5}(?![a-z])))?"
-_NUMBERS = re.compile(
-    r"(?P<first>\d{1,4})(?P<separator>[./-]) ?(?P<second_part>\d{1,2})(?P=separator) ?(?P<third>\d{1,4})"
-)
-_LOCAL = re.compile(rf"{_NUMBERS.pattern}\.?(?:(?:,| |T)+(?:{BEFORE_TIME} )?{_CLOCK}{_ZONE})?")
-_TIME_FIRST = re.compile(rf"{_CLOCK}(?:,| )+{_NUMBERS.pattern}")
-_WORD_CLOCK = re.compile(rf"(?<![\d:]){_CLOCK.replace('[:.]', ':', 1)}{_ZONE}(?![\d:])")
+NUMBERS = r"(?P<first>\d{1,4})(?P<separator>[./-]) ?(?P<second_part>\d{1,2})(?P=separator) ?(?P<third>\d{1,4})"
+_LOCAL = re.compile(rf"{NUMBERS}\.?(?:(?:,| |T)+(?:{BEFORE_TIME} )?{CLOCK}{_ZONE})?")
+_TIME_FIRST = re.compile(rf"{CLOCK}(?:,| )+{NUMBERS}")
+_WORD_CLOCK = re.compile(rf"(?<![\d:]){CLOCK.replace('[:.]', ':', 1)}{_ZONE}(?![\d:])")
 _IN_BRACKETS = re.compile(r" ?\([^()]*\)$")
 _ZONE_HOURS = {"Z": 0, "UTC": 0, "GMT": 0, "UT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6,
                "PST": -8, "PDT": -7, "WET": 0, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9,
@@ -100,13 +98,8 @@ def clean_text(text: str) -> str:
     return _BULGARIAN.sub("", _EAST_ASIAN.sub(r"\1-\2-\3", text))
 
 
-def read_numbers(text: str) -> DateNumbers | None:
-    """Return the numbers of a date such as 31.12.23; None if the text is none."""
-    match = _NUMBERS.fullmatch(text)
-    return None if match is None else _get_numbers(match)
-
-
-def _get_numbers(match: re.Match[str]) -> DateNumbers:
+def get_numbers(match: re.Match[str]) -> DateNumbers:
+    """Return what a pattern with `NUMBERS` has matched."""
     return DateNumbers(int(match["first"]), int(match["second_part"]), int(match["third"]), match["separator"])
 
 
@@ -120,27 +113,28 @@ def parse_local(text: str, order: DateOrder | None = None) -> tuple[datetime, Da
         return datetime.strptime(text, "%Y%m%d%H%M%S"), None  # noqa: DTZ007 — the caller knows the zone
     match = _LOCAL.fullmatch(text) or _TIME_FIRST.fullmatch(text)
     if match is not None:
-        numbers = _get_numbers(match)
-        return _make_moment(numbers.make_day(order), match), numbers
+        numbers = get_numbers(match)
+        return make_moment(numbers.make_day(order), match), numbers
     moment = _parse_words(text)
     return None if moment is None else (moment, None)
 
 
-def find_half(text: str | None) -> str:
+def _find_half(text: str | None) -> str:
     """Return "am" or "pm" for the mark of a half day in any of the known languages; "" for none."""
     mark = (text or "").lower().replace(".", "").replace(" ", "")
     return "" if not mark else "pm" if mark in _PM else "am"
 
 
-def make_hour(hour: int, half: str) -> int:
+def _make_hour(hour: int, half: str) -> int:
     """Return the hour of the day, from 0 to 23."""
     return hour % 12 + (12 if half == "pm" else 0) if half else hour
 
 
-def _make_moment(day: tuple[int, int, int], clock: re.Match[str] | None) -> datetime:
+def make_moment(day: tuple[int, int, int], clock: re.Match[str] | None) -> datetime:
+    """Return the moment of a day and of what a pattern with `CLOCK` has matched."""
     if clock is None or clock["hour"] is None:
         return datetime(*day)  # noqa: DTZ001 — the caller knows the zone
-    hour = make_hour(int(clock["hour"]), find_half(clock["half"] or clock["before"]))
+    hour = _make_hour(int(clock["hour"]), _find_half(clock["half"] or clock["before"]))
     fraction = int((clock["fraction"] or "")[:6].ljust(6, "0"))
     moment = datetime(*day, hour, int(clock["minute"]), int(clock["second"] or 0), fraction)  # noqa: DTZ001 — as above
     zone = clock.groupdict().get("zone")
@@ -177,7 +171,7 @@ def _parse_words(text: str) -> datetime | None:
         days, years = days[:1], [str(2000 + int(days[1]))]
     if len(years) != 1 or len(days) != 1:
         return None
-    return _make_moment((int(years[0]), months[-1], int(days[0])), clock)
+    return make_moment((int(years[0]), months[-1], int(days[0])), clock)
 
 
 def _find_month(word: str) -> int | None:
