@@ -161,6 +161,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         user: Identifier | None = None,
         source: str | None = None,
         timezone: str | None = None,
+        date_order: str | None = None,
         users: Mapping[str, str] | None = None,
         dry_run: bool = False,
         quarantine: PathText | Path | None = None,
@@ -174,17 +175,17 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         the steps "checking", "importing" and "embedding".
 
         The other arguments are for data of other systems, which docs/import.md lists. `source` names the system;
-        without it, the content tells. `timezone` is that of times without one. `users` renames users:
-        {"default": "alice"}. With `dry_run`, the result says what would be imported, and nothing is stored. Rows that
-        cannot be imported are written to the file `quarantine`, which can be corrected and imported; `overwrite`
-        replaces it if it exists.
+        without it, the content tells. `timezone` is that of times without one, and `date_order` (dmy, mdy) that of
+        dates such as 03/04/2024. `users` renames users: {"default": "alice"}. With `dry_run`, the result says what
+        would be imported, and nothing is stored. Rows that cannot be imported are written to the file `quarantine`,
+        which can be corrected and imported; `overwrite` replaces it if it exists.
         """
         from everhold.exchange import bundle, loading
         from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user
 
         place, report = Path(path), progress or ignore_progress
         options = ForeignOptions(
-            source, timezone, users or {}, dry_run, Path(quarantine) if quarantine else None, overwrite
+            source, timezone, date_order, users or {}, dry_run, Path(quarantine) if quarantine else None, overwrite
         )
         is_folder = place.is_dir()
         header = None if is_folder else bundle.header_of(loading.read_first_line(place))

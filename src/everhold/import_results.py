@@ -47,8 +47,8 @@ class ImportResult:
 
     If the file is of another system, `source` is its name, `mapped` says what its rows became, `left_out` what has no
     place here, `quarantined` how many rows are faulty, and `faults` describes the first of these. `vectors_kept` counts
-    embeddings that were kept; those of other models (`vectors_replaced`) were computed again. With `is_dry_run`,
-    nothing was stored.
+    embeddings that were kept; those of other models (`vectors_replaced`) were computed again. `assumed_zone` is the
+    zone in which times without one were read, if there were any. With `is_dry_run`, nothing was stored.
     """
 
     added: int
@@ -64,6 +64,7 @@ class ImportResult:
     faults: tuple[RowFault, ...] = ()
     vectors_kept: int = 0
     vectors_replaced: int = 0
+    assumed_zone: str | None = None
     is_dry_run: bool = False
 
     @property

@@ -12,8 +12,9 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.adapters.sqlite_files.foreign_tables import open_foreign_tables
-from everhold.importers.detection import find_source, take_sample
+from everhold.importers.detection import find_parts
 from everhold.importers.files import ForeignFiles
+from everhold.importers.samples import take_sample
 from everhold.model import AccessLog, Outbox
 from tests import import_samples as samples
 from tests.engines import Store, read_all_rows
@@ -269,7 +270,7 @@ def test_a_list_of_memories_and_a_text_are_no_other_system(folder: Path) -> None
     (folder / "notes.json").write_text(json.dumps([{"text": "Alice has a cat"}]))
     (folder / "handbook.md").write_text("The office opens at 8:00 - on Mondays.\n")
     for file in folder.iterdir():
-        assert find_source(ForeignFiles(file, open_foreign_tables)) is None
+        assert find_parts(ForeignFiles(file, open_foreign_tables)).parts == []
 
 
 def enlarge(value: Any) -> Any:
@@ -302,8 +303,7 @@ def test_a_large_file_is_recognised_by_its_beginning(folder: Path, make: Make, s
     path = make(folder)
     samples.make_json(path, enlarge(json.loads(path.read_text("utf-8"))))
     assert path.stat().st_size > 262_144
-    found = find_source(ForeignFiles(path, open_foreign_tables))
-    assert found is not None
+    [(found, _)] = find_parts(ForeignFiles(path, open_foreign_tables)).parts
     assert found.name == source
 
 

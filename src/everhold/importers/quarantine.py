@@ -23,21 +23,20 @@ _SPOOL_BYTES = 1_000_000
 class Quarantine:
     """Collects bad rows in a temporary file, and writes them to their file at the end."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self) -> None:
         self.count = 0
         self.faults: list[RowFault] = []
-        self._source = source
         self._spool: IO[str] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8")  # noqa: SIM115
 
     def close(self) -> None:
         self._spool.close()
 
-    def add(self, bad: BadRow) -> None:
-        """Add a row."""
+    def add(self, bad: BadRow, source: str) -> None:
+        """Add a row of a source."""
         self.count += 1
         if len(self.faults) < _MAX_SHOWN:
             self.faults.append(RowFault(bad.origin, bad.place, bad.reason))
-        document: dict[str, Any] = {MARK: VERSION, "source": self._source, "origin": bad.origin, "place": bad.place}
+        document: dict[str, Any] = {MARK: VERSION, "source": source, "origin": bad.origin, "place": bad.place}
         document |= {"reason": bad.reason, "kind": bad.kind, "row": bad.row}
         try:
             line = json.dumps(document, ensure_ascii=True, default=_spell)

@@ -4,12 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Any
 
 from everhold.importers.ids import encode_id, hash_texts, name_memory
 from everhold.importers.source import BadRow, RecordKind, RowDraft
-from everhold.importers.times import parse_time
+from everhold.importers.times import TimeReader
 from everhold.importers.values import describe, read_number, read_object, read_tags, read_vector
 
 _TIMES = ("created_at", "updated_at", "ended_at", "expires_at", "occurred_at")
@@ -40,7 +40,7 @@ class RecordReader:
     """Makes records of the drafts of one input, in their order."""
 
     source: str
-    zone: tzinfo
+    times: TimeReader
     undated: datetime
     """The time of messages without one, in a session that has no earlier message."""
     renamed_users: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class RecordReader:
         if isinstance(user, str) and user in self.renamed_users:
             values["user"] = self.renamed_users[user]
         for name in _TIMES:
-            if name in values and (moment := parse_time(values.pop(name), self.zone)) is not None:
+            if name in values and (moment := self.times.read(values.pop(name))) is not None:
                 values[name] = moment
         for name in _NUMBERS:
             if isinstance(values.get(name), str):

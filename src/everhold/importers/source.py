@@ -6,6 +6,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Literal, NamedTuple
 
 from everhold.importers.files import ForeignFiles
+from everhold.importers.local_dates import DateOrder
 from everhold.ports.foreign_tables import ForeignTables
 
 RecordKind = Literal["user", "session", "message", "memory", "relationship", "state", "agent"]
@@ -67,6 +68,8 @@ class Sample:
     """The columns of each table, if the input is a database."""
     members: Sequence[str] = ()
     """The names of the files, if the input is a folder or a zip archive."""
+    databases: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """The tables of each database in the folder, with their columns."""
 
     def has_tables(self, **columns: str) -> bool:
         """Return whether each table has these columns, which are separated by blanks."""
@@ -84,6 +87,8 @@ class ImportInput:
     """When the input was last changed: the time of messages that have none."""
     known_users: Collection[str] = ()
     """Users that the caller names. Some systems have ids that begin with a user of unknown length."""
+    date_order: DateOrder | None = None
+    """The order of day and month in dates that do not tell it."""
 
 
 @dataclass(frozen=True)
@@ -98,3 +103,5 @@ class ImportSource:
     """Yields the rows of the input: users and sessions before messages, and memories before their relationships."""
     naive_zone: tzinfo | None = None
     """The zone of times without one, if the system always writes the same."""
+    find_members: Callable[[Sample], Collection[str]] | None = None
+    """Returns which files of a folder or archive it reads together; None if it reads single files only."""

@@ -1,7 +1,7 @@
 """Values as other systems write them: JSON in text columns, lists in one text, vectors as bytes."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,12 @@ def read_object(value: Any) -> dict[str, Any]:
     return loaded if isinstance(loaded, dict) else {"value": loaded}
 
 
+def add_others(metadata: Any, row: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Return metadata with the fields of a row that are read nowhere else, so that nothing of it is lost."""
+    others = {name: value for name, value in row.items() if name not in known and value not in (None, "")}
+    return {**others, **read_object(metadata)}
+
+
 def read_number(name: str, text: str) -> int | float | None:
     """Return the number that a text of a CSV file or a loosely typed column spells; None for a blank one."""
     try:
@@ -47,7 +53,9 @@ def read_tags(value: Any) -> tuple[list[str], list[str]]:
     """Return the tags of a list, of a JSON text or of words separated by commas, and those that are too long."""
     loaded = load_json(value)
     if isinstance(loaded, str):
-        loaded = loaded.split(",")
+        # PostgreSQL writes an array as {a,"b c"}.
+        is_array = loaded.startswith("{") and loaded.endswith("}")
+        loaded = [word.strip().strip('"') for word in loaded[1:-1].split(",")] if is_array else loaded.split(",")
     if isinstance(loaded, Mapping):
         loaded = list(loaded)
     items = loaded if isinstance(loaded, list | tuple | set) else [] if loaded is None else [loaded]

@@ -31,6 +31,7 @@ from everhold.views.agent_files import AgentFileVerbs
 from everhold.views.agents import make_agent_deps
 from everhold.views.import_vectors import VectorChoice
 from everhold.views.imported_users import draft_user, import_user
+from everhold.views.session_starts import SessionStarts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,9 +56,10 @@ _REFUSALS = (InvalidInput, NotFound, Conflict)
 class ImportWriter:
     """Stores the records of one import in one organization, or for one user of it."""
 
-    def __init__(self, parts: "Parts", scope: Scope, path: "Path", source: str) -> None:
-        self._parts, self._scope, self._path, self._source = parts, scope, path, source
+    def __init__(self, parts: "Parts", scope: Scope, path: "Path") -> None:
+        self._parts, self._scope, self._path = parts, scope, path
         self._vectors = VectorChoice(parts.write_deps.chunking)
+        self._starts = SessionStarts()
         self._owners: dict[str, str | None] = {}
         """The user of each session: its messages and memories belong to the same one."""
         self._months: set[datetime] = set()
@@ -74,9 +76,18 @@ class ImportWriter:
     def vectors_replaced(self) -> int:
         return self._vectors.replaced
 
+    @property
+    def has_late_sessions(self) -> bool:
+        return self._starts.has_late_sessions
+
+    def restart(self) -> None:
+        self._vectors, self._starts = VectorChoice(self._parts.write_deps.chunking), SessionStarts()
+        self._months.clear()
+
     def find_fault(self, record: Record) -> str | None:
         try:
             _DRAFTS[record.kind](self, record)
+            self._starts.note(record)
         except _REFUSALS as error:
             return str(error)
         return None
@@ -92,6 +103,8 @@ class ImportWriter:
                 if isinstance(scope, str):
                     outcomes += [Outcome("quarantined", scope)] * len(same)
                 else:
+                    if kind in ("message", "memory"):
+                        self._starts.begin_session(self._parts.session_deps, scope)
                     outcomes += _WRITES[kind](self, scope, same)
         return outcomes
 
@@ -193,8 +206,9 @@ class ImportWriter:
     def _write_sessions(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
         outcomes = []
         for record in records:
+            values = self._starts.complete(_choose_session_values(record), record.values["id"])
             try:
-                is_added = import_session(self._parts.session_deps, scope, _choose_session_values(record))
+                is_added = import_session(self._parts.session_deps, scope, values)
             except _REFUSALS as error:
                 outcomes.append(Outcome("quarantined", str(error)))
                 continue

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
-from everhold.importers.sources.exports import find_first_conversation, iterate_conversations
+from everhold.importers.sources.exports import find_export_files, find_first_conversation, iterate_conversations
 
 _ORIGIN = "conversations"
 
@@ -109,4 +109,10 @@ def _find_object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-SOURCE = ImportSource("chatgpt", "ChatGPT's export: conversations.json, its folder or zip archive", detect, read)
+SOURCE = ImportSource(
+    "chatgpt",
+    "ChatGPT's export: conversations.json, its folder or zip archive",
+    detect,
+    read,
+    find_members=find_export_files,
+)

@@ -6,11 +6,12 @@ from typing import Any
 
 from everhold.importers.files import ForeignFiles
 from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
-from everhold.importers.sources.exports import find_first_conversation, iterate_conversations
+from everhold.importers.sources.exports import find_export_files, find_first_conversation, iterate_conversations
 from everhold.importers.values import list_objects
 
 _ORIGIN = "conversations"
 _MEMORIES = "memories.json"
+_UNREAD = ("projects.json", "users.json")
 _ROLES = {"human": "user"}
 
 
@@ -51,7 +52,7 @@ def _read_memories(files: ForeignFiles) -> Iterator[SourceItem]:
                 for index in stream.iterate_items():
                     yield from _describe_memories(f"{member}[{index}]", stream.read_value())
                 stream.require_end()
-        elif name in ("projects.json", "users.json"):
+        elif name in _UNREAD:
             yield LeftOut("files", f"{name} is not a conversation")
 
 
@@ -89,4 +90,11 @@ def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-SOURCE = ImportSource("claude", "Claude's export: conversations.json, its folder or zip archive", detect, read)
+def _find_members(sample: Sample) -> list[str]:
+    others = [member for member in sample.members if PurePath(member).name in (_MEMORIES, *_UNREAD)]
+    return [*find_export_files(sample), *others]
+
+
+SOURCE = ImportSource(
+    "claude", "Claude's export: conversations.json, its folder or zip archive", detect, read, find_members=_find_members
+)

@@ -50,7 +50,9 @@ def _collect_tags(tables: ForeignTables) -> dict[str, list[str]]:
         for row in tables.read_rows("episode_tags"):
             tags[str(row.get("episode_id"))].append(str(row.get("tag")))
     if {"context_groups", "episode_context_groups"} <= tables.columns.keys():
-        names = {_find_group_id(row): row.get("name") for row in tables.read_rows("context_groups")}
+        names = {
+            _find_group_id(row): row.get("name") or row.get("group_name") for row in tables.read_rows("context_groups")
+        }
         for row in tables.read_rows("episode_context_groups"):
             name = names.get(_find_group_id(row))
             if name:

@@ -3,19 +3,34 @@
 from collections.abc import Iterator
 from typing import Any
 
-from everhold.importers.rows import FileRow, iterate_json_lines
+from everhold.importers.rows import FileRow, iterate_json_lines, iterate_rows
 from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.values import describe
 
 _TYPES = ("entity", "relation")
 
 
 def detect(sample: Sample) -> float:
+    outline = sample.outline
+    if (
+        isinstance(outline, dict)
+        and isinstance(outline.get("entities"), list)
+        and isinstance(outline.get("relations"), list)
+    ):
+        # The graph as the server's tool `read_graph` replies it.
+        named = [row for row in outline["entities"] if isinstance(row, dict) and {"name", "observations"} <= row.keys()]
+        return 0.95 if named else 0.0
     rows = [line for line in sample.lines if isinstance(line, dict)]
     is_known = all(row.get("type") in _TYPES and ("name" in row or "from" in row) for row in rows)
     return 0.95 if rows and is_known else 0.0
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
+    head = opened.files.read_head().removeprefix(b"\xef\xbb\xbf").lstrip()
+    first = next(iterate_json_lines(opened.files), None)
+    if head[:1] == b"{" and (first is None or first.fields is None or "entities" in first.fields):
+        yield from _read_graph(opened)
+        return
     # Relations may stand before the entities that they name, so the file is read twice.
     for row in iterate_json_lines(opened.files):
         if row.fields is None or row.fields.get("type") not in _TYPES:
@@ -28,10 +43,24 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
             yield _describe_relation(row, row.fields)
 
 
+def _read_graph(opened: ImportInput) -> Iterator[SourceItem]:
+    """Yield the entities and relations of one JSON object."""
+    for wanted in ("entities", "relations"):
+        for row in iterate_rows(opened.files):
+            if row.table != wanted:
+                continue
+            if row.fields is None:
+                yield BadRow(wanted, row.place, row.reason, row.value)
+            elif wanted == "entities":
+                yield from _read_entity(row, row.fields)
+            else:
+                yield _describe_relation(row, row.fields)
+
+
 def _read_entity(row: FileRow, fields: dict[str, Any]) -> Iterator[SourceItem]:
     """Yield an entity, with all that is observed of it, as one memory."""
     name, observed = fields.get("name"), fields.get("observations")
-    observations = [str(item) for item in observed] if isinstance(observed, list) else []
+    observations = [describe(item) for item in observed] if isinstance(observed, list) else []
     kind = fields.get("entityType")
     text = f"{name} ({kind})" if kind else str(name)
     values = {

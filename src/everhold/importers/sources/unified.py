@@ -83,7 +83,7 @@ def read_twins(opened: ImportInput) -> Iterator[SourceItem]:
 
 def detect_memories(sample: Sample) -> float:
     items = _find_memories(sample.outline)
-    typical_fields = {"strength", "forgotten", "freshness_score"}
+    typical_fields = {"strength", "forgotten", "freshness_score", "last_accessed"}
     is_known = bool(items) and all(
         isinstance(item, dict) and "content" in item and typical_fields & item.keys() for item in items[:3]
     )
