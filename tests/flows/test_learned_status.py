@@ -56,7 +56,8 @@ def test_a_statement_that_defines_a_table_waits_for_its_columns(engine: Everhold
     records_of(engine).commit([Patch(QueryPattern, key, {"fingerprint": ""})])
     assert shop.ask("amount of good orders").table.rows == ((35,),)
     upload(shop, tmp_path, ORDERS.replace("amount", "total"))
-    shop.ask("amount of good orders")
+    answer = shop.ask("amount of good orders")
+    assert "the answer that was confirmed is not used: orders.amount is gone" in answer.assumptions
     pattern = find_pattern(shop)
     assert (pattern.status, pattern.why) == ("quarantined", "orders.amount is gone")
     upload(shop, tmp_path, ORDERS)

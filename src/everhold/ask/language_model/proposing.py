@@ -222,7 +222,7 @@ def add_proposal(candidates: RankedCandidates, proposal: ModelProposal) -> Ranke
         noted = [replace(each, assumptions=(*each.assumptions, proposal.note)) for each in readings.readings]
         return candidates._replace(readings=replace(readings, readings=tuple(noted))) if proposal.note else candidates
     known = () if candidates.problems else readings.readings
-    return RankedCandidates(replace(readings, readings=rank_together(known, [proposal.reading])), ())
+    return RankedCandidates(replace(readings, readings=rank_together(known, [proposal.reading])), (), candidates.notes)
 
 
 def read_offered(sql: str, scoped: ScopedReadings, readings: Readings) -> QuestionReading:

@@ -77,13 +77,18 @@ class _Changes:
 
 
 def require_query(records: Records, scope: Scope, query_id: str) -> QueryRun:
-    """Return a query of a scope; NotFound if the scope has none with this id."""
+    """Return a query of a scope; NotFound if the scope has none with this id, or if another user asked it."""
     row = records.get(QueryRun, scope.organization, [query_id]).get(query_id)
     is_own = row is not None and row.project_id == find_project(scope)
-    if row is None or not is_own or (scope.session is not None and row.session_id not in (None, scope.session)):
+    if row is None or not is_own or not _may_judge(row, scope):
         remedy = Remedy("pass the query of an answer of {}", Verb("ask"))
         raise NotFound(f"no query {query_id!r} in this scope", value=query_id, remedy=remedy)
     return row
+
+
+def _may_judge(row: QueryRun, scope: Scope) -> bool:
+    is_of_session = scope.session is None or row.session_id in (None, scope.session)
+    return is_of_session and (scope.user is None or row.metadata.get("user") in (None, scope.user))
 
 
 def find_choice(query: QueryRun, choice: int) -> str:

@@ -158,7 +158,7 @@ def _write_cell(cell: Any, column: AnswerColumn) -> str:
     if _is_figure(column) and isinstance(cell, int | float | Decimal):
         if isinstance(cell, int) or not column.function:
             return f"{cell:,}"
-        return f"{cell:,.2f}" if abs(cell) >= _SMALL or not cell else f"{cell:.3g}"
+        return f"{cell:,.2f}" if abs(float(cell)) >= _SMALL or not cell else f"{cell:.3g}"
     is_midnight = isinstance(cell, datetime) and cell.time() == time()
     return str(cell.date() if is_midnight else cell)
 
