@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import everhold
 from everhold import clock, settings
-from everhold.arguments.checks import Body, Identifier, JobName, PageSize, PathText
+from everhold.arguments.checks import Body, Identifier, JobName, ListLength, PathText
 from everhold.arguments.verbs import check_verbs, make_check
 from everhold.errors import InvalidInput, InvalidSettings
 from everhold.exchange import places
@@ -262,7 +262,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         report, stop = progress or ignore_progress, should_stop or (lambda: False)
         return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, report=report, should_stop=stop)
 
-    def runs(self, *, limit: PageSize = 20) -> "Sequence[everhold.MaintenanceRun]":
+    def runs(self, *, limit: ListLength = 20) -> "Sequence[everhold.MaintenanceRun]":
         """Return the latest runs of maintenance, latest first, with the report on each job."""
         from everhold.maintenance.pipeline import read_runs
 

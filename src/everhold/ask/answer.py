@@ -140,10 +140,10 @@ def make_answer(
     )
 
 
-def make_refusal(question: str, not_understood: Sequence[NotUnderstood], note: str = "") -> Answer:
+def make_refusal(question: str, not_understood: Sequence[NotUnderstood], notes: Sequence[str] = ()) -> Answer:
     """Return the answer to a question that was not understood: it says what, and has no rows.
 
-    `note` is a further line for `assumptions`.
+    `notes` are its `assumptions`.
     """
     return Answer(
         question=question,
@@ -151,7 +151,7 @@ def make_refusal(question: str, not_understood: Sequence[NotUnderstood], note: s
         table=ResultTable((), ()),
         sql="",
         restatement="",
-        assumptions=(note,) if note else (),
+        assumptions=tuple(notes),
         confidence=0.0,
         status=AnswerStatus.CANNOT,
         not_understood=tuple(not_understood),

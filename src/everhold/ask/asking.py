@@ -126,9 +126,10 @@ def ask_question(
         proposal = model.propose(question, scoped, candidates, after, lambda reading: run(reading).result)
         proposal = drop_rejected(proposal, find_rejected(question, scoped) if find_rejected is not None else ())
         candidates = add_proposal(candidates, proposal)
-    readings, problems = candidates
-    if problems or readings.best is None:
-        return finish(make_refusal(question, problems, proposal.note), None, model_use=proposal.use)
+    readings = candidates.readings
+    if candidates.problems or readings.best is None:
+        notes = [*candidates.notes, *filter(None, [proposal.note])]
+        return finish(make_refusal(question, candidates.problems, notes), None, model_use=proposal.use)
     rivals = _run_rivals(readings, run)
     rivals = rivals if choice is None else [_pick(rivals, choice)]
     answer = _make_answer(question, scoped.reader.schema, readings, rivals)

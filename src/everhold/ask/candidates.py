@@ -64,6 +64,10 @@ class CandidateSource(Protocol):
         """
         ...
 
+    def explain_silence(self, question: str, scoped: ScopedReadings) -> Sequence[str]:
+        """Return why the source does not propose what a user expects of it, a sentence for each reason."""
+        ...
+
 
 class FindRejected(Protocol):
     """Returns statements that users rejected as answers to a question."""
@@ -72,16 +76,17 @@ class FindRejected(Protocol):
 
 
 class RankedCandidates(NamedTuple):
-    """The readings of a question, best first, or why none of them may be run."""
+    """The readings of a question, best first, or why none of them may be run. `notes` are for the answer."""
 
     readings: Readings
     problems: Sequence[NotUnderstood]
+    notes: Sequence[str] = ()
 
 
 def gather_candidates(
     question: str,
     scoped: ScopedReadings,
-    sources: Iterable[CandidateSource],
+    sources: Sequence[CandidateSource],
     find_rejected: FindRejected | None = None,
 ) -> RankedCandidates:
     """Return the readings of all sources in one order.
@@ -98,14 +103,17 @@ def gather_candidates(
     problems = find_problems(scoped.reader.schema, scoped.reader.values, question, scoped.readings)
     if scoped.place is not None:
         problems = explain_problems(question, problems, scoped.place, scoped.others)
+    is_confirmed = any(proposal.is_confirmed for proposal in proposals)
+    notes = [] if is_confirmed else [note for source in sources for note in source.explain_silence(question, scoped)]
     if problems and not proposals:
-        return RankedCandidates(scoped.readings, problems)
+        return RankedCandidates(scoped.readings, problems, notes)
     by_rules = () if problems else scoped.readings.readings
     ranked = rank_together(by_rules, proposals)
     if find_rejected is not None:
         rejected = find_rejected(question, scoped)
         ranked = demote_rejected(_drop_misread(question, scoped, ranked, rejected), rejected)
-    return RankedCandidates(replace(scoped.readings, readings=ranked), ())
+    noted = [replace(reading, assumptions=(*reading.assumptions, *notes)) for reading in ranked] if notes else ranked
+    return RankedCandidates(replace(scoped.readings, readings=tuple(noted)), (), notes)
 
 
 def _drop_misread(

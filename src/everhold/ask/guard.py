@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.tokenizer_core import Token, TokenType
 
-from everhold.ask.guard_columns import check_columns
+from everhold.ask.guard_columns import check_columns, suggest_spelling
 from everhold.ask.guard_lists import (
     CASE_SENSITIVE_COLUMNS,
     CASE_SENSITIVE_TABLES,
@@ -42,6 +42,7 @@ _NAMING: Final = frozenset({TokenType.ALIAS, TokenType.DOT})  # what follows is 
 _UNCERTAIN_ESCAPES: Final = frozenset({"mysql", "postgres", "redshift"})
 _ODD_BACKSLASHES: Final = re.compile(r"""(?<!\\)(?:\\\\)*\\['"`]""")
 _WORD: Final = re.compile(r"[A-Za-z_]{1,30}")
+_UNCLOSED: Final = re.compile(r"Missing \S+ from (\d+):(\d+)")  # a line and an offset from the start of the text
 _JOIN_KINDS: Final = frozenset({"", "INNER", "OUTER", "CROSS"})
 _JOIN_METHODS: Final = frozenset({"", "NATURAL"})
 # What the parser raises for text that it cannot read; some of it by accident.
@@ -114,6 +115,22 @@ def _refuse(fact: str, value: object = None, remedy: str = "ask with a plain SEL
     return StatementRefused(fact, value=value, remedy=remedy)
 
 
+def _refuse_malformed(sql: str, dialect: str, error: BaseException) -> StatementRefused:
+    """Return the refusal of a text that cannot be parsed, with the place where parsing stopped if it is known."""
+    fact, remedy = f"the statement is not valid {dialect} SQL", "check its spelling"
+    details = getattr(error, "errors", None) or [{}]
+    line, end, text = (details[0].get(name) for name in ("line", "col", "highlight"))
+    if line and end:
+        start = max(1, end - len(text or "") + 1)  # the parser gives the last character of what it did not expect
+        return _refuse(f"{fact} at line {line}, character {start}", remedy="check what stands there, and before it")
+    if unclosed := _UNCLOSED.fullmatch(str(error.__cause__)):
+        before = sql[: int(unclosed[2])]
+        character = len(before) - before.rfind("\n")
+        place = f"line {unclosed[1]}, character {character}"
+        return _refuse(f"{fact}: a quote at {place} is not closed", remedy="close it; a quote in a text is doubled")
+    return _refuse(fact, remedy=remedy)
+
+
 def _parse(sql: str, dialect: str, limits: StatementLimits, *, grown: bool = False) -> exp.Query:
     """Return the tree of one query. A generated text may be longer than the text it comes from."""
     _check_text(sql, dialect, limits, 4 if grown else 1)
@@ -123,7 +140,7 @@ def _parse(sql: str, dialect: str, limits: StatementLimits, *, grown: bool = Fal
         if dialect == "postgres":  # its names without quotes are those in lower case
             trees = [tree and normalize_identifiers(tree, dialect=dialect) for tree in trees]
     except _PARSE_ERRORS as error:
-        raise _refuse(f"the statement is not valid {dialect} SQL", remedy="check its spelling") from error
+        raise _refuse_malformed(sql, dialect, error) from error
     finally:
         _is_parsing.reset(token)
     statements = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
@@ -150,7 +167,7 @@ def _check_text(sql: str, dialect: str, limits: StatementLimits, factor: int) ->
     try:
         tokens = sqlglot.tokenize(sql, read=dialect)
     except _PARSE_ERRORS as error:
-        raise _refuse(f"the statement is not valid {dialect} SQL", remedy="check its spelling") from error
+        raise _refuse_malformed(sql, dialect, error) from error
     if not tokens or tokens[0].token_type not in _FIRST_TOKENS:
         raise _refuse("only queries are allowed", tokens[0].text if tokens else "", "begin with SELECT or WITH")
     nesting = 0
@@ -298,7 +315,7 @@ class _Check:
             return
         is_reserved = folded.startswith(RESERVED_PREFIXES.get(self._dialect, ()))
         if folded not in self._tables or is_reserved:
-            raise _refuse(f"no table {name!r} may be read", name, "use a table of this data set")
+            raise _refuse(f"no table {name!r} may be read", name, suggest_spelling(name, self._tables.values()))
         self.used.add(self._tables[folded])
 
     def _fold(self, name: str) -> str:

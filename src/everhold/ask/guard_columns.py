@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from sqlglot import exp
 
 from everhold.errors import StatementRefused
 
+_LONGEST: Final = 100  # characters of a name that are compared with known names
 _SPELLING: Final = "check its name; a text stands in single quotes"
 # Characters by which a name could end early if a database quoted names in another way than the parser.
 _UNUSUAL: Final = re.compile(r"""[\x00-\x1f\x7f'"`\\\[\]]""")
@@ -37,9 +39,16 @@ def check_columns(
             allowed = sources.get(fold(column.table), ()) if column.table else known
             if fold_column(column.name) not in allowed:
                 fact = f"no column {column.name!r} in the tables of this statement"
-                raise StatementRefused(fact, value=column.name, remedy=_SPELLING)
+                raise StatementRefused(fact, value=column.name, remedy=suggest_spelling(column.name, known, _SPELLING))
     known_names = {*map(fold_column, columns), *(name for names in columns.values() for name in names)}
     _check_own_names(root, known_names, fold_column)
+
+
+def suggest_spelling(name: str, known: Collection[str], otherwise: str = "use a table of this data set") -> str:
+    """Return the remedy for an unknown name: the known name with nearly the same spelling, or else `otherwise`."""
+    names = sorted(known)
+    close = get_close_matches(name[:_LONGEST].lower(), [each.lower() for each in names], n=1)
+    return next((f"did you mean {each!r}?" for each in names if [each.lower()] == close), otherwise)
 
 
 def _list_sources(

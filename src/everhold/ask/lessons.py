@@ -1,6 +1,6 @@
 """What a reader of questions was taught: names for tables, columns and values, metrics, named conditions, and joins."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from everhold.ask.formulas import Formula
@@ -88,6 +88,15 @@ class Lessons:
 
     def __bool__(self) -> bool:
         return bool(self.names or self.conditions or self.joins or self.metrics)
+
+    def drop(self, lesson_ids: Collection[str]) -> "Lessons":
+        """Return the lessons without those with these ids."""
+        return Lessons(
+            tuple(name for name in self.names if name.lesson_id not in lesson_ids),
+            tuple(condition for condition in self.conditions if condition.lesson_id not in lesson_ids),
+            tuple(join for join in self.joins if join.lesson_id not in lesson_ids),
+            tuple(metric for metric in self.metrics if metric.lesson_id not in lesson_ids),
+        )
 
     def choose_known(self, schema: AskSchema) -> "Lessons":
         """Return the lessons about tables and columns that a schema has."""

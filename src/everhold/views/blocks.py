@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
-from everhold.arguments.checks import BlockName, Body, Identifier, LineNumber, PageSize
+from everhold.arguments.checks import BlockName, Body, Identifier, LineNumber, ListLength
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.blocks import history
 from everhold.blocks.deps import BlockDeps
@@ -72,7 +72,7 @@ class BlockVerbs(ScopedView):
         return block if as_of is None else history.read_block_at(records, block, as_of)
 
     @log_as("read")
-    def blocks(self, *, label: str | None = None, templates: bool = False, limit: PageSize = 50) -> list[Block]:
+    def blocks(self, *, label: str | None = None, templates: bool = False, limit: ListLength = 50) -> list[Block]:
         """Return the blocks that the scope sees, by label; with `templates`, the templates instead."""
         rows = list_blocks(self._parts.records, self.scope, label=label, templates=templates, limit=limit)
         self._log_call("read", {"blocks": len(rows)})

@@ -1,6 +1,6 @@
 """The verbs on memories that contradict each other."""
 
-from everhold.arguments.checks import Identifier, MemoryId, PageSize
+from everhold.arguments.checks import Identifier, ListLength, MemoryId
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.remember.contradictions import MemoryConflict, list_conflicts, resolve_conflict
 from everhold.views.awaited import AsyncFacade, Awaited
@@ -12,7 +12,7 @@ class ConflictVerbs(ScopedView):
     """The conflicts that maintenance has listed for a person."""
 
     @log_as("read")
-    def conflicts(self, *, limit: PageSize = 50) -> list[MemoryConflict]:
+    def conflicts(self, *, limit: ListLength = 50) -> list[MemoryConflict]:
         """Return the listed conflicts between current memories of the scope, latest first."""
         conflicts = list_conflicts(self._parts.records, self.scope, limit)
         self._log_call("read", {"conflicts": len(conflicts)})

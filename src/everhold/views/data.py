@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import everhold
 from everhold import clock
-from everhold.arguments.checks import Body, ChoiceNumber, HitCount, PageSize, PathText, Question
+from everhold.arguments.checks import Body, ChoiceNumber, HitCount, ListLength, PathText, Question
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.ask.earlier import EarlierQuestion
 from everhold.model import FieldMetadata, Scope, Source, TableMetadata
@@ -56,7 +56,7 @@ class DataVerbs(ScopedView):
         return uploaded
 
     @log_as("read")
-    def sources(self, *, every_version: bool = False, limit: PageSize = 1000) -> Sequence[Source]:
+    def sources(self, *, every_version: bool = False, limit: ListLength = 1000) -> Sequence[Source]:
         """Return the uploaded files, the latest first; with `every_version` also versions that were replaced."""
         from everhold.ask.sources.lookup import list_sources
 
@@ -65,7 +65,7 @@ class DataVerbs(ScopedView):
         return rows
 
     @log_as("read")
-    def tables(self, *, source: str | None = None, limit: PageSize = 10_000) -> Sequence[TableMetadata]:
+    def tables(self, *, source: str | None = None, limit: ListLength = 10_000) -> Sequence[TableMetadata]:
         """Return the tables of uploaded files and connected databases, or of one `source` of either kind, by name."""
         from everhold.ask.connections.lookup import require_owner
         from everhold.ask.sources.lookup import list_tables

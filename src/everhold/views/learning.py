@@ -1,12 +1,12 @@
 """The verbs by which users teach: verdicts on answers about data, and what was learned from them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import everhold
-from everhold.arguments.checks import ChoiceNumber, Identifier, PageSize, Question
+from everhold.arguments.checks import ChoiceNumber, Identifier, ListLength, Question
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import Argument, InvalidInput, Remedy, Verb
 from everhold.views.awaited import AsyncFacade, Awaited
@@ -15,6 +15,7 @@ from everhold.views.data import DataVerbs
 if TYPE_CHECKING:
     from everhold.ask.candidates import ScopedReadings
     from everhold.ask.learning.verdicts import AnswerVerdict
+    from everhold.ask.schema import AskSchema
     from everhold.model import QueryRun
 
 
@@ -56,11 +57,13 @@ class LearningVerbs(DataVerbs):
         return self._judge(query, AnswerVerdict.REJECTED)
 
     @log_as("read")
-    def learned(self, *, limit: PageSize = 1000) -> "Sequence[everhold.LearnedItem]":
+    def learned(self, *, limit: ListLength = 1000) -> "Sequence[everhold.LearnedItem]":
         """Return what the scope has learned from verdicts, the latest first, and why each of it is used or not."""
         from everhold.ask.learning.verdicts import list_learned
+        from everhold.views.data_deps import require_extra
 
-        items = list_learned(self._parts.records, self.scope)[:limit]
+        require_extra()
+        items = list_learned(self._parts.records, self.scope, self._load_schemas)[:limit]
         self._log_call("read", {"learned": len(items)})
         return items
 
@@ -76,7 +79,13 @@ class LearningVerbs(DataVerbs):
         self, query_id: str, verdict: "AnswerVerdict", sql: str | None = None, choice: int | None = None
     ) -> "everhold.VerdictResult":
         from everhold.ask.asking import run_checked
-        from everhold.ask.learning.verdicts import AnswerVerdict, find_choice, give_verdict, require_query
+        from everhold.ask.learning.verdicts import (
+            AnswerVerdict,
+            find_choice,
+            give_verdict,
+            require_figures,
+            require_query,
+        )
         from everhold.views.candidates import make_learned_source
         from everhold.views.data_deps import require_extra
 
@@ -90,9 +99,23 @@ class LearningVerbs(DataVerbs):
             sql = find_choice(query, choice)
         if sql is not None:
             run_checked(source.deps, source.engine, scoped, sql)  # what does not run teaches nothing
+            require_figures(sql, scoped.reader.dialect)
         right = query.sql if verdict is AnswerVerdict.CONFIRMED else sql
         line = self._make_line("update", {"query": query.id, "verdict": verdict.value})
         return give_verdict(source, scoped, query, verdict, right, line)
+
+    def _load_schemas(self, names: Collection[str]) -> "Sequence[tuple[str, AskSchema]]":
+        """Return the tables with some names in each place of the scope, with the dialect of the place."""
+        from everhold.ask.connections.places import split_places
+        from everhold.ask.sources.content import load_reader, load_scope
+        from everhold.views.data_deps import make_data_deps
+
+        deps = make_data_deps(self._parts)
+        schemas = []
+        for place in split_places(load_scope(deps, self.scope)):
+            tables = [table for table in place.tables.tables if table.table_name.lower() in names]
+            schemas.append((place.dialect, load_reader(deps, place.tables, tables, place.dialect).schema))
+        return schemas
 
     def _read_again(self, query: "QueryRun") -> "ScopedReadings":
         """Return the readings of a query's question as of the day on which it was asked."""

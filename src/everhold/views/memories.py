@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Unpack
 
 from everhold.access.reading import read_log
-from everhold.arguments.checks import Body, Cursor, MemoryId, Only, PageSize, WalkDepth
+from everhold.arguments.checks import Body, Cursor, ListLength, MemoryId, Only, PageSize, WalkDepth
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import Argument, InvalidInput, NotFound, Remedy
 from everhold.model import AccessLog, Change, Memory, Relationship, Revision
@@ -281,7 +281,7 @@ class MemoryVerbs(ScopedView):
         memory_id: MemoryId | None = None,
         after: datetime | None = None,
         before: datetime | None = None,
-        limit: PageSize = 100,
+        limit: ListLength = 100,
     ) -> Sequence[AccessLog]:
         """Return lines of the access log about this scope, newest first. Pass `before` to read older lines."""
         self._parts.access.flush()

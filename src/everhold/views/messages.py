@@ -10,6 +10,7 @@ from everhold.arguments.checks import (
     Cursor,
     HitCount,
     Identifier,
+    ListLength,
     MinimumScore,
     NeighbourCount,
     Only,
@@ -189,7 +190,7 @@ class MessageVerbs(ScopedView):
         return add_neighbours(hits, lambda message: read_neighbours(self._parts.records, scope, message, neighbours))
 
     @log_as("read")
-    def recent_messages(self, agent: Identifier | None = None, n: PageSize = 10) -> list[Message]:
+    def recent_messages(self, agent: Identifier | None = None, n: ListLength = 10) -> list[Message]:
         """Return the last `n` messages of all sessions that the scope reads, newest first.
 
         `agent` limits them to the sessions of one agent. A view with a session and no user reads only that session.

@@ -10,8 +10,8 @@ from everhold.arguments.checks import (
     Body,
     HitCount,
     Identifier,
+    ListLength,
     MinimumScore,
-    PageSize,
     Question,
     ResultCount,
     StatusOfRun,
@@ -90,7 +90,7 @@ class RunVerbs(ScopedView):
         return self._open(execution)
 
     @log_as("read")
-    def runs(self, *, status: StatusOfRun | None = None, limit: PageSize = 50) -> "list[everhold.Execution]":
+    def runs(self, *, status: StatusOfRun | None = None, limit: ListLength = 50) -> "list[everhold.Execution]":
         """Return the scope's runs, latest first; with `status` only those that are running, paused, succeeded, …"""
         from everhold.runs.lifecycle import list_runs
         from everhold.views.run import make_run_deps

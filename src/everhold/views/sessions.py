@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
-from everhold.arguments.checks import Body, Identifier, PageSize
+from everhold.arguments.checks import Body, Identifier, ListLength
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.model import Conversation, Session
 from everhold.ports.session_cache import WorkingMemory
@@ -57,14 +57,14 @@ class SessionVerbs(ScopedView):
         return working
 
     @log_as("read")
-    def sessions(self, *, limit: PageSize = 50) -> list[Session]:
+    def sessions(self, *, limit: ListLength = 50) -> list[Session]:
         """Return the scope's sessions, most recently active first."""
         rows = list_sessions(self._parts.session_deps, self.scope, limit=limit)
         self._log_call("read", {"sessions": len(rows)})
         return rows
 
     @log_as("read")
-    def conversations(self, *, limit: PageSize = 50) -> list[Conversation]:
+    def conversations(self, *, limit: ListLength = 50) -> list[Conversation]:
         """Return the conversations of the scope's session, most recently started first."""
         rows = list_conversations(self._parts.session_deps, self.scope, limit=limit)
         self._log_call("read", {"conversations": len(rows)})

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import everhold
-from everhold.arguments.checks import FileContent, FileKind, FilePath, Identifier, PageSize, PathText
+from everhold.arguments.checks import FileContent, FileKind, FilePath, Identifier, ListLength, PathText
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.model import Scope, Snapshot, Workspace, WorkspaceFile
 from everhold.views.awaited import AsyncFacade, Awaited
@@ -88,7 +88,7 @@ class WorkspaceFolder(ScopedView):
         return content
 
     @log_as("read")
-    def files(self, *, under: FilePath | None = None, limit: PageSize = 1000) -> list[WorkspaceFile]:
+    def files(self, *, under: FilePath | None = None, limit: ListLength = 1000) -> list[WorkspaceFile]:
         """Return the rows of the files, ordered by path; with `under`, those of a folder."""
         from everhold.workspaces.files import list_files
 
@@ -142,7 +142,7 @@ class WorkspaceFolder(ScopedView):
             return take_snapshot(area, cycle)[0]
 
     @log_as("read")
-    def snapshots(self, *, limit: PageSize = 50) -> list[Snapshot]:
+    def snapshots(self, *, limit: ListLength = 50) -> list[Snapshot]:
         """Return the snapshots, newest first."""
         from everhold.workspaces.snapshots import list_snapshots
 

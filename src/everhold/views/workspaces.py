@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from everhold.arguments.checks import FileLimit, Identifier, PageSize
+from everhold.arguments.checks import FileLimit, Identifier, ListLength
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.model import Workspace
 from everhold.sessions.deletion import require_own_deletion
@@ -43,7 +43,7 @@ class WorkspaceVerbs(ScopedView):
         return WorkspaceFolder(self._parts, self.scope, row)
 
     @log_as("read")
-    def workspaces(self, *, limit: PageSize = 50) -> list[Workspace]:
+    def workspaces(self, *, limit: ListLength = 50) -> list[Workspace]:
         """Return the workspaces that the scope may use, newest first."""
         from everhold.workspaces.lifecycle import list_workspaces
 

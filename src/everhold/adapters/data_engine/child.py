@@ -39,7 +39,8 @@ DATABASES: Final[Mapping[str, str]] = {
 
 
 class QueryFailure(Exception):
-    """A query that failed: `kind` is failed, time, memory, size, unavailable, unreachable, host, role or driver."""
+    """A query that failed: `kind` is failed, time, memory, size, unavailable, unreachable, format, host, role or
+    driver."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(kind, message)

@@ -31,7 +31,9 @@ def open_session(request: Mapping[str, Any]) -> "SqlalchemySession":
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
     confinement.MemoryLimit(limits["megabytes"]).apply()
     try:
-        url = _pin_host(sqlalchemy.make_url(data["url"]), data["hosts"])
+        url = sqlalchemy.make_url(data["url"])
+        url.get_dialect().import_dbapi()  # first: without its driver, no host need be found
+        url = _pin_host(url, data["hosts"])
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
         connection = engine.connect().execution_options(**_READ_ONLY_OPTIONS.get(engine.dialect.name, {}))
         session = SqlalchemySession(connection, data["schema"])

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from everhold.adapters.data_engine import confinement
 from everhold.adapters.data_engine.child import QueryFailure, RowStream
+from everhold.adapters.data_engine.file_formats import SQLITE, require_format
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 from everhold.adapters.data_engine.sqlite_reader import (
     execute,
@@ -28,6 +29,7 @@ def open_session(request: Mapping[str, Any]) -> "SqliteSession":
     memory = confinement.MemoryLimit(limits["megabytes"])
     try:
         confinement.restrict_files(list_parts(path))
+        require_format(path, SQLITE)
         connection = open_file(path, limits, is_immutable=has_no_log(path))
         session = SqliteSession(connection, limits["seconds"])
     except (sqlite3.Error, OSError) as error:

@@ -30,7 +30,7 @@ class ChatModel:
             # What it says about the request is not shown: it may quote the messages.
             raise ModelError(
                 f"{self._endpoint} refused the model {self._model!r} or the prompt (status {response.status_code})",
-                value=self._model,
+                value=response.status_code,
                 remedy="check `llm.url` and `llm.model`, or lower `llm.batch`",
             )
         try:

@@ -54,21 +54,25 @@ class Endpoint:
     def post(self, body: dict[str, Any], wanted: str) -> httpx.Response:
         """The response, whatever its status; a refused key and a status that invites a retry raise.
 
-        A request that fails for a passing reason is sent up to `retries` times more.
+        A request that fails for a passing reason is sent up to `retries` times more. The value of ModelUnavailable is
+        the last status, or without one the name of the error of the connection.
         """
         failure, attempts = "", 0
+        value: str | int = ""
 
         def send(attempt: int) -> httpx.Response:
-            nonlocal failure, attempts
+            nonlocal failure, attempts, value
             attempts = attempt + 1
             try:
                 response = self._send(body)
             except httpx.RequestError as lost:
-                failure = f"{type(lost).__name__}: {lost}"
+                value = type(lost).__name__
+                failure = f"{value}: {lost}"
                 raise TryAgain(f"no response from {self}") from lost
             if not _is_passing(response.status_code):
                 return self._require_accepted(response)
-            failure = f"status {response.status_code}"
+            value = response.status_code
+            failure = f"status {value}"
             pause = _read_requested_pause(response) or None
             if pause is not None and pause > MAX_PAUSE:
                 raise explain()
@@ -78,6 +82,7 @@ class Endpoint:
             return ModelUnavailable(
                 f"no {wanted} from {self} after {attempts} attempts, the last of which ended with"
                 f" {self.without_key(failure)}",
+                value=value,
                 remedy="check that the endpoint is up, then try again",
             )
 

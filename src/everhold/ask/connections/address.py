@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, Remedy, Verb
 from everhold.ports.databases import DatabaseAddress
 
 # The driver of each scheme, and the name of its SQL.
@@ -43,7 +43,8 @@ def parse_address(url: str, drivers: Collection[str] = ()) -> DatabaseAddress:
     """
     match = _SCHEME.match(url)
     if match is None:
-        raise InvalidInput("the address of the database is not a URL", remedy=_EXAMPLE)
+        remedy = Remedy(f"{_EXAMPLE}; files such as CSV are added with {{}}", Verb("upload"))
+        raise InvalidInput("the address of the database is not a URL", remedy=remedy)
     scheme = match[1].lower()
     if scheme in drivers or scheme.partition("+")[0] in drivers:
         is_adbc = scheme.startswith(_ADBC)

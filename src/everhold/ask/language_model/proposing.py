@@ -193,9 +193,19 @@ def _follows_statement(scoped: ScopedReadings, earlier: Sequence[EarlierQuestion
 
 def _describe_error(error: EverholdError) -> str:
     """Return what a model did, in words that name neither its address nor what was sent."""
-    if isinstance(error, ModelUnavailable):
-        return "did not answer in time"
-    return "refused the key" if isinstance(error, InvalidSettings) else "refused the request"
+    match error:
+        case InvalidSettings():
+            return "refused the key"
+        case EverholdError(value=int() as status):
+            return f"answered with status {status}"
+        case ModelUnavailable(value="ConnectError"):
+            return "could not be reached"
+        case ModelUnavailable(value="ReadError" | "RemoteProtocolError" | "WriteError"):
+            return "broke off the connection"
+        case ModelUnavailable():
+            return "did not answer in time"
+        case _:
+            return "answered something other than a chat completion"
 
 
 def drop_rejected(proposal: ModelProposal, rejected: Collection[str]) -> ModelProposal:
@@ -212,7 +222,7 @@ def add_proposal(candidates: RankedCandidates, proposal: ModelProposal) -> Ranke
         noted = [replace(each, assumptions=(*each.assumptions, proposal.note)) for each in readings.readings]
         return candidates._replace(readings=replace(readings, readings=tuple(noted))) if proposal.note else candidates
     known = () if candidates.problems else readings.readings
-    return RankedCandidates(replace(readings, readings=rank_together(known, [proposal.reading])), ())
+    return RankedCandidates(replace(readings, readings=rank_together(known, [proposal.reading])), (), candidates.notes)
 
 
 def read_offered(sql: str, scoped: ScopedReadings, readings: Readings) -> QuestionReading:

@@ -41,9 +41,9 @@ class GateReport:
     def describe(self) -> str:
         """Return the report in words."""
         if self.broken:
-            return f"held back: it would break {self.broken[0]!r}"
+            return f"it would break {self.broken[0]!r}"
         if not self.gained:
-            return "held back: it answers no confirmed question that was not answered before"
+            return "it answers no confirmed question that was not answered before"
         return f"answers {self.gained[0]!r}, breaks none of {self.replayed} replayed"
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from everhold import clock
 from everhold.ask.language_model.record import ModelRecord
 from everhold.ask.learning.loading import list_lessons, list_patterns
+from everhold.ask.learning.teaching import LearnedStatus
 from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import QueryLesson, QueryPattern, Scope
 from everhold.model.announcement import make_announcement
@@ -20,8 +21,9 @@ PATTERN, MODEL = "pattern", "model"
 class LearnedItem:
     """A query pattern, an alias, a metric or a join that was learned, or how far a language model is believed.
 
-    `text` is the masked question or the phrase, `meaning` the statement or what the phrase means. `why` says what the
-    replay gate decided, `query` is the query whose verdict taught it. With a `user`, it is used for that user only.
+    `text` is the masked question or the phrase, `meaning` the statement or what the phrase means. `why` says why it is
+    used or not: what the replay gate decided, or what has changed since. `query` is the query whose verdict taught it.
+    With a `user`, it is used for that user only.
     """
 
     id: str
@@ -40,14 +42,14 @@ class LearnedItem:
     last_used: datetime | None = None
 
 
-def describe_pattern_row(row: QueryPattern) -> LearnedItem:
-    """Return the row of a pattern as a user sees it."""
-    return _describe(row, PATTERN, row.masked_question, row.sql)
+def describe_pattern_row(row: QueryPattern, disuse: str = "") -> LearnedItem:
+    """Return the row of a pattern as a user sees it. `disuse` says why the tables of now do not allow its use."""
+    return _describe(row, PATTERN, row.masked_question, row.sql, disuse)
 
 
-def describe_lesson_row(row: QueryLesson) -> LearnedItem:
-    """Return the row of a lesson as a user sees it."""
-    return _describe(row, row.kind, row.phrase, _word_meaning(row))
+def describe_lesson_row(row: QueryLesson, disuse: str = "") -> LearnedItem:
+    """Return the row of a lesson as a user sees it. `disuse` says why the tables of now do not allow its use."""
+    return _describe(row, row.kind, row.phrase, _word_meaning(row), disuse)
 
 
 def describe_records(models: Mapping[str, ModelRecord]) -> list[LearnedItem]:
@@ -62,17 +64,19 @@ def describe_records(models: Mapping[str, ModelRecord]) -> list[LearnedItem]:
     ]  # fmt: skip
 
 
-def _describe(row: QueryPattern | QueryLesson, kind: str, text: str, meaning: str) -> LearnedItem:
+def _describe(row: QueryPattern | QueryLesson, kind: str, text: str, meaning: str, disuse: str) -> LearnedItem:
+    is_retired = row.status == LearnedStatus.RETIRED
+    why = "wrong at least as often as right" if is_retired else disuse or str(row.metadata.get("why") or "")
     return LearnedItem(
         row.id,
         kind,
         text,
         meaning,
-        row.status,
+        LearnedStatus.QUARANTINED.value if disuse and not is_retired else row.status,
         row.origin,
         row.wins,
         row.losses,
-        str(row.metadata.get("why") or ""),
+        why,
         row.metadata.get("query"),
         row.created_by_id,
         row.user_id,

@@ -11,6 +11,7 @@ from everhold.ask.learning.rows import (
     list_lesson_tables,
     list_used_tables,
     make_fingerprint,
+    name_type,
     read_meaning,
 )
 from everhold.ask.learning.teaching import LearnedStatus
@@ -45,6 +46,41 @@ def revalidate(
     """
     checks = [*_check_patterns(schema, run, patterns), *_check_lessons(schema, lessons)]
     return [_make_patch(check, now) for check in checks]
+
+
+def explain_disuse(schemas: Sequence[AskSchema], row: QueryPattern | QueryLesson) -> str:
+    """Return why a row is not used on the tables as they are now; empty if these did not change.
+
+    `schemas` are those of the places in which the row may be used, with all tables that it uses.
+    """
+    tables = _list_tables(row)
+    current = [fingerprint for schema in schemas if (fingerprint := make_fingerprint(schema, tables))]
+    is_quarantined = row.status == LearnedStatus.QUARANTINED
+    if not tables or (row.fingerprint in current and not is_quarantined):
+        return ""
+    names = {table.name.lower() for schema in schemas for table in schema.tables}
+    missing = [table for table in tables if table.lower() not in names]
+    if missing:
+        return f"there is no table {missing[0]!r} any more"
+    types = {f"{each.table}.{each.name}": name_type(each) for schema in schemas for each in schema.columns()}
+    for name, before in (row.metadata.get("columns") or {}).items():
+        if types.get(name) != before:
+            return f"{name} was a {before} and is a {types[name]}" if name in types else f"{name} is gone"
+    if is_quarantined and row.metadata.get("tried") in current:
+        return "its statement does not run on the changed tables"
+    return "its tables have changed; the next question tries it again"
+
+
+def _list_tables(row: QueryPattern | QueryLesson) -> list[str]:
+    if isinstance(row, QueryPattern):
+        return list_used_tables(row.sql, row.dialect)
+    lesson = read_meaning(row)
+    return [] if lesson is None else list_lesson_tables(lesson)
+
+
+def list_needed_tables(rows: Sequence[QueryPattern | QueryLesson]) -> frozenset[str]:
+    """Return the names of the tables that rows are about, in lower case."""
+    return frozenset(table.lower() for row in rows for table in _list_tables(row))
 
 
 def _check_patterns(schema: AskSchema, run: RunStatement, rows: Sequence[QueryPattern]) -> Iterator[_RowCheck]:

@@ -25,12 +25,16 @@ ALIAS, METRIC, JOIN = "alias", "metric", "join"
 
 
 def list_used_tables(sql: str, dialect: str) -> list[str]:
-    """Return the tables of a statement in lower case; none if it cannot be parsed."""
+    """Return the tables of a statement in lower case, without those that it defines; none if it cannot be parsed.
+
+    The guard lets no statement define a table with the name of another one.
+    """
     try:
         tree = sqlglot.parse_one(sql, read=dialect)
     except (SqlglotError, ValueError, RecursionError):
         return []
-    return sorted({table.name.lower() for table in tree.find_all(exp.Table)})
+    defined = {expression.alias.lower() for expression in tree.find_all(exp.CTE)}
+    return sorted({table.name.lower() for table in tree.find_all(exp.Table)} - defined)
 
 
 def make_fingerprint(schema: AskSchema, tables: Iterable[str]) -> str:

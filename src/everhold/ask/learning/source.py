@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from everhold import clock
 from everhold.ask.asking import run_checked
 from everhold.ask.candidates import ScopedReadings
+from everhold.ask.language.tokens import fold_text
 from everhold.ask.learning.answering import find_rejected, propose_readings, read_fragment
 from everhold.ask.learning.gate import RunStatement
 from everhold.ask.learning.loading import LoadedMemory, MemoryCache
 from everhold.ask.learning.patterns import QuestionContext
-from everhold.ask.learning.quarantine import revalidate
+from everhold.ask.learning.quarantine import explain_disuse, list_needed_tables, revalidate
 from everhold.ask.reading import QuestionReading
 from everhold.ask.results import Rows
 from everhold.ask.sources.deps import DataDeps
@@ -46,6 +47,20 @@ class LearnedSource:
             if fragment:
                 return fragment
         return propose_readings(context, memory, question, scoped.readings, meanings=meanings, previous=scoped.previous)
+
+    def explain_silence(self, question: str, scoped: ScopedReadings) -> Sequence[str]:
+        """Return why what was confirmed for this very question is not used, if its tables have changed since."""
+        text, schema = fold_text(question), scoped.reader.schema
+        known = {table.name.lower() for table in schema.tables}
+        reasons = [
+            explain_disuse([schema], row)
+            for row in self.load(scoped).patterns.values()
+            if row.dialect == scoped.reader.dialect and row.wins > row.losses and fold_text(row.question) == text
+            if known.issuperset(list_needed_tables([row]))
+        ]
+        return [
+            f"the answer that was confirmed is not used: {reason}" for reason in dict.fromkeys(filter(None, reasons))
+        ]
 
     def find_rejected(self, question: str, scoped: ScopedReadings) -> Collection[str]:
         """Return the statements that users of the scope rejected for a question."""

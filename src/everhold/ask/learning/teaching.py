@@ -1,8 +1,9 @@
 """What a verdict on an answer changes in the memory of a scope. Nothing here knows a store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from everhold.ask.language.tokens import fold_text
 from everhold.ask.learning.answering import LearnedMemory, rank_readings
@@ -46,24 +47,35 @@ class TaughtLesson:
 
 @dataclass(frozen=True)
 class Teaching:
-    """The memory after a verdict, and what changed in it."""
+    """The memory after a verdict, and what changed in it. `contradicted` are the ids of patterns that lost."""
 
     memory: LearnedMemory
     patterns: tuple[TaughtPattern, ...] = ()
     lessons: tuple[TaughtLesson, ...] = ()
+    contradicted: tuple[str, ...] = ()
 
 
 def teach_pair(
-    gate: ReplayGate, memory: LearnedMemory, question: str, sql: str, dialect: str, make_id: Callable[[str], str]
+    gate: ReplayGate,
+    memory: LearnedMemory,
+    question: str,
+    sql: str,
+    dialect: str,
+    make_id: Callable[[str], str],
+    doubtful: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Teaching:
     """Return what a confirmed question and its statement teach.
 
-    A pattern for the same question with another result is contradicted and loses. A pattern of the same shape wins
+    A pattern for the same question with another result is contradicted and loses, and the lessons that `doubtful` has
+    for its id are dropped; they are learned again if they still help. A pattern of the same shape wins
     instead of being learned twice, but only if it answers this question: otherwise the question is learned as well, so
     that a correction always holds for the question that it corrects.
     """
     pattern = make_pattern(gate.context, make_id("qpt"), question, sql, dialect)
     changed = list(_contradict(gate, memory, pattern))
+    contradicted = tuple(item.pattern.id for item in changed)
+    dropped = {lesson for name in contradicted for lesson in doubtful.get(name, ())}
+    memory = replace(memory, lessons=memory.lessons.drop(dropped))
     patterns = memory.patterns
     for item in changed:
         patterns = patterns.put(item.pattern)
@@ -82,7 +94,7 @@ def teach_pair(
         patterns = patterns.put(item.pattern)
     memory = replace(memory, patterns=patterns)
     lessons, taught = _teach_lessons(gate, memory, pattern, make_id)
-    return Teaching(replace(memory, lessons=lessons), (*changed, *added, *freed), tuple(taught))
+    return Teaching(replace(memory, lessons=lessons), (*changed, *added, *freed), tuple(taught), contradicted)
 
 
 def answers_question(gate: ReplayGate, memory: LearnedMemory, question: str, sql: str) -> bool:
@@ -92,10 +104,11 @@ def answers_question(gate: ReplayGate, memory: LearnedMemory, question: str, sql
 
 
 def _contradict(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> Iterator[TaughtPattern]:
-    """Yield the patterns of the same question with another result, after their loss."""
+    """Yield the patterns of the same question with another result, after their loss; retired ones lose no more."""
     text = fold_text(pattern.question)
     for other in memory.patterns.patterns:
-        if fold_text(other.question) == text and not gate.is_right(pattern.template.sql, other.template.sql):
+        is_same = fold_text(other.question) == text and other.wins > other.losses
+        if is_same and not gate.is_right(pattern.template.sql, other.template.sql):
             yield lose(other)
 
 

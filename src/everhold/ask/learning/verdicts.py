@@ -1,18 +1,22 @@
 """Verdicts on answers: confirm, correct or reject a query, and keep what that teaches as rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from sqlglot import exp
+
 from everhold import clock
 from everhold.ask.candidates import ScopedReadings
+from everhold.ask.guard import find_read_tables, parse_query
 from everhold.ask.language_model.record import read_records
 from everhold.ask.learning.frames import read_frame
 from everhold.ask.learning.gate import ReplayGate
 from everhold.ask.learning.items import LearnedItem, describe_lesson_row, describe_pattern_row, describe_records
 from everhold.ask.learning.loading import REJECTED, LoadedMemory, list_lessons, list_patterns
+from everhold.ask.learning.quarantine import explain_disuse, list_needed_tables
 from everhold.ask.learning.rows import (
     describe_meaning,
     describe_slots,
@@ -32,15 +36,19 @@ from everhold.ask.learning.teaching import (
     lose,
     teach_pair,
 )  # fmt: skip
+from everhold.ask.schema import AskSchema
 from everhold.ask.sources.lookup import find_project
 from everhold.ask.wording.frames import describe_frame
-from everhold.errors import Argument, InvalidInput, NotFound, Remedy, StaleVersion, Verb
+from everhold.errors import Argument, InvalidInput, NotFound, Remedy, StaleVersion, StatementRefused, Verb
 from everhold.model import QueryLesson, QueryPattern, QueryRun, Scope
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.operations import Operation, Patch, Put
+
+LoadSchemas = Callable[[Collection[str]], Sequence[tuple[str, AskSchema]]]
+"""Returns the tables with these names in all places of a scope, with the dialect of each place."""
 
 
 class AnswerVerdict(StrEnum):
@@ -69,13 +77,18 @@ class _Changes:
 
 
 def require_query(records: Records, scope: Scope, query_id: str) -> QueryRun:
-    """Return a query of a scope; NotFound if the scope has none with this id."""
+    """Return a query of a scope; NotFound if the scope has none with this id, or if another user asked it."""
     row = records.get(QueryRun, scope.organization, [query_id]).get(query_id)
     is_own = row is not None and row.project_id == find_project(scope)
-    if row is None or not is_own or (scope.session is not None and row.session_id not in (None, scope.session)):
+    if row is None or not is_own or not _may_judge(row, scope):
         remedy = Remedy("pass the query of an answer of {}", Verb("ask"))
         raise NotFound(f"no query {query_id!r} in this scope", value=query_id, remedy=remedy)
     return row
+
+
+def _may_judge(row: QueryRun, scope: Scope) -> bool:
+    is_of_session = scope.session is None or row.session_id in (None, scope.session)
+    return is_of_session and (scope.user is None or row.metadata.get("user") in (None, scope.user))
 
 
 def find_choice(query: QueryRun, choice: int) -> str:
@@ -86,6 +99,17 @@ def find_choice(query: QueryRun, choice: int) -> str:
         remedy = offered if choices else Remedy("the answer has no choices; pass {}", Argument("sql"))
         raise InvalidInput(f"there is no choice {choice}", value=choice, remedy=remedy)
     return str(choices[choice - 1]["sql"])
+
+
+def require_figures(sql: str, dialect: str) -> None:
+    """Raise StatementRefused for a statement whose result does not come from the data, such as SELECT 65.
+
+    The statement has passed the guard.
+    """
+    if not find_read_tables(sql, dialect):
+        raise StatementRefused("the statement reads no table", remedy="select from the tables that have the answer")
+    if parse_query(sql, dialect).find(exp.Column, exp.Star, exp.AggFunc) is None:
+        raise StatementRefused("the statement selects only constants", remedy="select columns, or count the rows")
 
 
 def give_verdict(
@@ -111,7 +135,8 @@ def give_verdict(
         writer = _VerdictWriter(source, scoped, loaded, query, verdict, now)
         changes = _Changes()
         if sql is not None and not query.metadata.get("follows"):
-            teaching = teach_pair(gate, loaded.memory, query.question, sql, scoped.reader.dialect, clock.make_id)
+            dialect, doubtful = scoped.reader.dialect, writer.find_doubtful_lessons()
+            teaching = teach_pair(gate, loaded.memory, query.question, sql, dialect, clock.make_id, doubtful)
             writer.add_teaching(changes, teaching)
         writer.add_record(changes)
         metadata = {**query.metadata, "right_sql": sql}
@@ -157,8 +182,22 @@ class _VerdictWriter:
                 self._put_pattern(changes, taught)
             else:
                 self._patch_pattern(changes, row, taught)
-        for lesson in teaching.lessons:
-            self._put_lesson(changes, lesson)
+        queries = {self.loaded.patterns[name].metadata.get("query") for name in teaching.contradicted}
+        for lesson in self.loaded.lessons.values():
+            if lesson.metadata.get("query") in queries and lesson.status != LearnedStatus.RETIRED:
+                self._patch_lesson(changes, lesson, is_right=False)
+        for learned in teaching.lessons:
+            self._put_lesson(changes, learned)
+
+    def find_doubtful_lessons(self) -> dict[str, frozenset[str]]:
+        """Return the lessons that one more loss retires, by the id of the pattern that the same query taught."""
+        doubtful = [row for row in self.loaded.lessons.values() if row.wins <= row.losses + 1]
+        return {
+            pattern.id: frozenset(
+                row.id for row in doubtful if row.metadata.get("query") == pattern.metadata.get("query")
+            )
+            for pattern in self.loaded.patterns.values()
+        }
 
     def add_record(self, changes: _Changes) -> None:
         """Count a win or a loss for the pattern and the lessons that made the answer or that it taught."""
@@ -176,8 +215,8 @@ class _VerdictWriter:
 
     def _find_patterns(self) -> Iterator[QueryPattern]:
         for row in self.loaded.patterns.values():
-            made_it = row.id == self.query.pattern_id
-            if made_it or (self.verdict is not AnswerVerdict.CONFIRMED and row.metadata.get("query") == self.query.id):
+            is_taught = row.metadata.get("query") == self.query.id and row.status != LearnedStatus.RETIRED
+            if row.id == self.query.pattern_id or (is_taught and self.verdict is not AnswerVerdict.CONFIRMED):
                 yield row
 
     def _find_lessons(self) -> Iterator[QueryLesson]:
@@ -237,13 +276,15 @@ class _VerdictWriter:
 
     def _patch_pattern(self, changes: _Changes, row: QueryPattern, taught: TaughtPattern) -> None:
         pattern = taught.pattern
-        values = {
+        values: dict[str, Any] = {
             "wins": pattern.wins,
             "losses": pattern.losses,
             "status": taught.status.value,
             "last_used": self.now,
             "updated_at": self.now,
         }
+        if taught.report is not None:
+            values["metadata"] = {**row.metadata, "why": taught.report.describe()}
         changes.operations.append(Patch(QueryPattern, (row.organization_id, row.id), values, version=row.version))
         changes.items.append(describe_pattern_row(row.evolve(**values)))
 
@@ -278,11 +319,19 @@ class _VerdictWriter:
         changes.items.append(describe_lesson_row(row.evolve(**values)))
 
 
-def list_learned(records: Records, scope: Scope) -> list[LearnedItem]:
-    """Return what a scope has learned, the latest first."""
+def list_learned(records: Records, scope: Scope, load_schemas: LoadSchemas) -> list[LearnedItem]:
+    """Return what a scope has learned, the latest first. What cannot be used on the tables of now says why."""
+    patterns, lessons = list_patterns(records, scope), list_lessons(records, scope)
+    schemas = load_schemas(list_needed_tables([*patterns, *lessons])) if patterns or lessons else []
+    every = [schema for _, schema in schemas]
+
+    def describe_pattern(row: QueryPattern) -> LearnedItem:
+        usable = [schema for dialect, schema in schemas if dialect == row.dialect]
+        return describe_pattern_row(row, explain_disuse(usable, row))
+
     items = [
-        *map(describe_pattern_row, list_patterns(records, scope)),
-        *map(describe_lesson_row, list_lessons(records, scope)),
+        *map(describe_pattern, patterns),
+        *(describe_lesson_row(row, explain_disuse(every, row)) for row in lessons),
         *describe_records(read_records(records, scope)),
     ]
     return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
