@@ -7,6 +7,7 @@ the old objects are deleted. An erasure that was interrupted is complete when it
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from everhold.backups.deps import BackupDeps
 from everhold.backups.history import History, StoredManifest, merge_erasures
 from everhold.backups.index import TableIndex
 from everhold.backups.manifest import Layer, Manifest, ObjectEntry, TableEntry
-from everhold.backups.objects import Objects
+from everhold.backups.objects import Frame, Objects
 from everhold.backups.owners import RowOwners
 from everhold.backups.retention import sweep
-from everhold.backups.sealing import EVERYONE, RowOwner
+from everhold.backups.sealing import EVERYONE
 from everhold.errors import StoreDamaged
 from everhold.ports.row_packing import RowShape
 from everhold.schema.catalog import TABLES
@@ -99,20 +100,22 @@ class _Eraser:
                         self._rewritten[part.sha256] = self._rewrite_object(part, table, entry.columns)
 
     def _rewrite_object(self, part: ObjectEntry, table: Table, columns: tuple[str, ...]) -> _Rewritten:
-        kept: list[tuple[RowOwner, bytes, int]] = []
+        kept: list[Frame] = []
         removed: dict[int, int] = {}
-        shape = RowShape.of_columns(table, columns)
+        packer = self._objects.packing.make_packer(RowShape.of_columns(table, columns))
         for frame in self._objects.read_pack(part, table.name):
             if frame.content is None:
                 continue
-            rows = list(self._objects.packing.unpack(frame.content, frame.size))
-            is_kept = [not self._is_of_user(table, dict(zip(columns, row, strict=True))) for row in rows]
-            packed = self._objects.packing.pack(rows, shape)
+            is_kept: list[bool] = []
+            for row in self._objects.packing.unpack(frame.content, frame.size):
+                is_kept.append(not self._is_of_user(table, dict(zip(columns, row, strict=True))))
+                packer.add(row)
+            packed = packer.take()
             digests = zip(is_kept, packed.keys.tolist(), packed.hashes.tolist(), strict=True)
             removed |= {key: digest for keep, key, digest in digests if not keep}
-            items = [item for item, keep in zip(packed.items, is_kept, strict=True) if keep]
+            items = [*compress(packed.items, is_kept)]
             if items:
-                kept.append((frame.owner, b"".join(items), len(items)))
+                kept.append(Frame(frame.owner, items))
         if not removed:
             return _Rewritten(part)
         self.written += 1

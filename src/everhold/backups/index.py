@@ -87,7 +87,7 @@ class IndexBuilder:
 
     def build(self) -> TableIndex:
         keys = np.concatenate([_NONE, *(part.keys for part in self._parts)])
-        order = np.argsort(keys, kind="stable")
+        order = np.argsort(keys)
         hashes = np.concatenate([_NONE, *(part.hashes for part in self._parts)])[order]
         if not self._is_tracked:
             return TableIndex(keys[order], hashes)

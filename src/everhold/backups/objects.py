@@ -43,6 +43,13 @@ class FrameEntry(NamedTuple):
 _DIRECTORY = TypeAdapter(list[FrameEntry], config={"defer_build": True})
 
 
+class Frame(NamedTuple):
+    """Packed rows of one owner."""
+
+    owner: RowOwner
+    items: Sequence[bytes]
+
+
 class OpenedFrame(NamedTuple):
     """A frame whose content is still compressed. The content is None if the owner's key was destroyed."""
 
@@ -100,21 +107,22 @@ class Objects:
 
     # packs of rows
 
-    def put_pack(self, frames: Sequence[tuple[RowOwner, bytes, int]], table: str) -> ObjectEntry:
-        """Store frames of rows: for each its owner, its uncompressed bytes and the number of rows."""
+    def put_pack(self, frames: Sequence[Frame], table: str) -> ObjectEntry:
+        """Store frames of rows."""
         directory: list[FrameEntry] = []
         bodies: list[bytes] = []
         start = 0
-        for owner, content, rows in frames:
+        for owner, items in frames:
+            content = b"".join(items)
             body = self.sealing.seal(owner, self.packing.compress(content), f"rows/{table}")
-            directory.append(FrameEntry(owner.organization, owner.user_id, start, len(body), len(content), rows))
+            directory.append(FrameEntry(owner.organization, owner.user_id, start, len(body), len(content), len(items)))
             bodies.append(body)
             start += len(body)
-        organization = frames[0][0].organization
+        organization = frames[0].owner.organization
         text = json.dumps(directory).encode()
         sealed = self.sealing.seal(RowOwner(organization), self.packing.compress(text), f"directory/{table}")
         head = _MAGIC + _LENGTHS.pack(len(sealed), len(text)) + sealed
-        return self.put(b"".join((head, *bodies)), sum(rows for *_, rows in frames), organization)
+        return self.put(b"".join((head, *bodies)), sum(len(frame.items) for frame in frames), organization)
 
     def read_pack(self, entry: ObjectEntry, table: str) -> Iterator[OpenedFrame]:
         """Yield the frames of a pack of rows."""

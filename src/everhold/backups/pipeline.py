@@ -115,10 +115,11 @@ def _require_lease(lease: HeldLease) -> None:
 
 def _find_earlier(deps: BackupDeps, history: History) -> _Earlier | None:
     """Return the latest backup of this store at the place that can be read."""
-    stored = [entry for entry in history.read_all() if entry.manifest is not None]
-    if not stored or stored[-1].manifest is None:
+    stored = map(history.read, reversed(history.list_ids()))
+    latest = next((entry for entry in stored if entry.manifest is not None), None)
+    if latest is None or latest.manifest is None:
         return None
-    latest, manifest = stored[-1], stored[-1].manifest
+    manifest = latest.manifest
     targets = deps.records.scan(BackupTarget, None, [Where("id", Op.EQ, _make_target_id(history.place))])
     if manifest.store != deps.store and not targets:
         raise InvalidInput(

@@ -67,12 +67,11 @@ def compare_with_store(manifest: Manifest, snapshot: StoreSnapshot, objects: Obj
     for name, entry in manifest.tables.items():
         if name not in TABLES or name in left_out:
             continue
-        shape = RowShape.of(TABLES[name])
+        packer = objects.packing.make_packer(RowShape.of(TABLES[name]))
         rows, total = 0, 0
-        for batch in snapshot.read(ENTITIES[name]):
-            packed = objects.packing.pack(batch.rows, shape)
-            rows += len(batch.rows)
-            total += int(packed.hashes.sum())
+        for batch in snapshot.read(ENTITIES[name], packer.add):
+            rows += batch.size
+            total += int(packer.take().hashes.sum())
         if (rows, total % 2**64) != (entry.rows, entry.hash):
             problems.append(
                 f"{name}: {rows:,} rows were restored, with another hash than the {entry.rows:,} of the backup"

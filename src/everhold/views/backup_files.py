@@ -1,6 +1,5 @@
 """The files of a store outside its records, for backups: archived messages, contents of workspaces, uploaded data."""
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.ports.stored_files import StoredFile
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Ensure
-from everhold.schema.plain_values import make_plain_decoder
+from everhold.schema.plain_values import PlainRow, make_plain_decoder
 from everhold.sessions.archive_files import ArchiveFiles
 from everhold.settings import Settings
 from everhold.stores import find_blob_place
@@ -125,9 +124,11 @@ def _find_content_owners(snapshot: StoreSnapshot) -> dict[_ContentOwner, str]:
 
 def _read_rows(snapshot: StoreSnapshot, entity: type[Row]) -> Iterator[Mapping[str, Any]]:
     names, decode = get_table(entity).names, make_plain_decoder(entity)
-    for batch in snapshot.read(entity):
-        for row in itertools.starmap(decode, batch.rows):
-            yield dict(zip(names, row, strict=True))
+    rows: list[PlainRow] = []
+    for _ in snapshot.read(entity, rows.append):
+        for row in rows:
+            yield dict(zip(names, decode(*row), strict=True))
+        rows.clear()
 
 
 def _split(content: bytes) -> Iterator[bytes]:
