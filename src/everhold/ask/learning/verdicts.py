@@ -1,4 +1,4 @@
-"""Verdicts on answers: confirm, correct or reject a query, and keep what that teaches as rows."""
+"""Store verdicts on answers (confirmed, corrected, rejected), and what is learned from them as rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -44,7 +44,7 @@ from everhold.schema.operations import Operation, Patch, Put
 
 
 class AnswerVerdict(StrEnum):
-    """What a user said about an answer."""
+    """The verdict of a user on an answer."""
 
     CONFIRMED = "confirmed"
     CORRECTED = "corrected"
@@ -54,7 +54,7 @@ class AnswerVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class VerdictResult:
-    """The query after a verdict, and what was learned from it or changed by it."""
+    """The query after a verdict, and the learned items that the verdict added or changed."""
 
     query: QueryRun
     learned: tuple[LearnedItem, ...] = ()
@@ -96,10 +96,10 @@ def give_verdict(
     sql: str | None,
     log_line: Put,
 ) -> VerdictResult:
-    """Store a verdict on a query and what it teaches. `sql` is the statement that is right, if one is.
+    """Store a verdict on a query and what is learned from it. `sql` is the right statement, if it is known.
 
-    A question that changed the one before it teaches nothing new: its words do not say all that was asked. A verdict
-    that is given again counts once.
+    Nothing is learned from a fragment that changed the previous question, because its words do not say all that was
+    asked. Repeating a verdict has no effect.
     """
     gate = ReplayGate(make_context(scoped), make_runner(source.deps, source.engine, scoped))
 
@@ -132,7 +132,7 @@ def give_verdict(
 def _is_repeated(
     gate: ReplayGate, loaded: LoadedMemory, query: QueryRun, verdict: AnswerVerdict, sql: str | None
 ) -> bool:
-    """Say whether a query has this verdict already, and what it taught was not revoked since."""
+    """Return whether a query already has this verdict, and what was learned from it was not revoked later."""
     if query.feedback != verdict.value or query.metadata.get("right_sql") != sql:
         return False
     is_fragment = bool(query.metadata.get("follows"))
@@ -141,7 +141,7 @@ def _is_repeated(
 
 @dataclass(frozen=True)
 class _VerdictWriter:
-    """Turns what a verdict changes into operations on rows."""
+    """Converts the changes of a verdict into operations on rows."""
 
     source: LearnedSource
     scoped: ScopedReadings
@@ -161,7 +161,7 @@ class _VerdictWriter:
             self._put_lesson(changes, lesson)
 
     def add_record(self, changes: _Changes) -> None:
-        """Count a win or a loss for the pattern and the lessons that made the answer or that it taught."""
+        """Add a win or a loss to the patterns and lessons that made the answer, or that were learned from it."""
         is_right = self.verdict is AnswerVerdict.CONFIRMED
         known = {item.id for item in changes.items}
         for row in self._find_patterns():
@@ -176,8 +176,10 @@ class _VerdictWriter:
 
     def _find_patterns(self) -> Iterator[QueryPattern]:
         for row in self.loaded.patterns.values():
-            made_it = row.id == self.query.pattern_id
-            if made_it or (self.verdict is not AnswerVerdict.CONFIRMED and row.metadata.get("query") == self.query.id):
+            made_answer = row.id == self.query.pattern_id
+            if made_answer or (
+                self.verdict is not AnswerVerdict.CONFIRMED and row.metadata.get("query") == self.query.id
+            ):
                 yield row
 
     def _find_lessons(self) -> Iterator[QueryLesson]:
@@ -230,7 +232,7 @@ class _VerdictWriter:
         changes.items.append(describe_pattern_row(row))
 
     def _describe_frame(self, sql: str, dialect: str) -> dict[str, Any]:
-        """Return what the row keeps of the statement's frame, if it has one; the frame is read again at each use."""
+        """Return a description of the statement's frame for the row; the frame is read again at each use."""
         schema = self.scoped.reader.schema
         frame = read_frame(schema, sql, dialect)
         return {} if frame is None else {"entity": frame.entity, "words": describe_frame(schema, frame)}
@@ -279,7 +281,7 @@ class _VerdictWriter:
 
 
 def list_learned(records: Records, scope: Scope) -> list[LearnedItem]:
-    """Return what a scope has learned, the latest first."""
+    """Return all that a scope has learned, latest first."""
     items = [
         *map(describe_pattern_row, list_patterns(records, scope)),
         *map(describe_lesson_row, list_lessons(records, scope)),
