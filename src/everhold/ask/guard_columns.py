@@ -1,4 +1,4 @@
-"""Which names a statement may use for columns, and of which characters its own names may consist."""
+"""Check the names of columns in a statement, and the characters of names that the statement defines."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -22,11 +22,11 @@ def check_columns(
     fold: Callable[[str], str],
     fold_column: Callable[[str], str],
 ) -> None:
-    """Raise StatementRefused for a name that is neither a column of a table that is read nor defined here.
+    """Raise StatementRefused for a name that is neither a column of a used table nor defined by the statement.
 
-    `columns` has the columns of each table and `used` the tables that are read; all names are folded, those of columns
-    by `fold_column`. A column with a table's name before it must be a column of that table: in PostgreSQL, `orders.f`
-    calls the function `f` if the table has no such column.
+    `columns` has the columns of each table, and `used` the tables that the statement reads. Names of tables are folded
+    by `fold`, and names of columns by `fold_column`. A column with a table's name before it must be a column of that
+    table: in PostgreSQL, `orders.f` calls the function `f` if the table has no such column.
     """
     known = {name for table in used for name in columns[table]} | {
         fold_column(alias.alias) for alias in root.find_all(exp.Alias)
@@ -58,7 +58,7 @@ def _list_sources(
     fold: Callable[[str], str],
     fold_column: Callable[[str], str],
 ) -> dict[str, Collection[str]]:
-    """Return the columns of everything that a statement reads from, by its name or alias."""
+    """Return the columns of each table and subquery that a statement reads from, by its name or alias."""
     tables: dict[str, set[str]] = {}
     for table in root.find_all(exp.Table):
         name = fold(table.name)
@@ -73,7 +73,7 @@ def _list_sources(
 
 
 def _check_own_names(root: exp.Query, names: Collection[str], fold: Callable[[str], str]) -> None:
-    """Raise StatementRefused for names with quotes, brackets, backslashes or line breaks, unless the data has them."""
+    """Raise StatementRefused for a name with a quote, bracket, backslash or line break that the data does not have."""
     for identifier in root.find_all(exp.Identifier):
         name = identifier.name
         if _UNUSUAL.search(name) and fold(name) not in names:

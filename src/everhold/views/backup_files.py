@@ -30,7 +30,10 @@ class _ContentOwner(NamedTuple):
 
 
 class EngineFiles:
-    """The files of one store. `contents` replaces where the contents of its workspaces are."""
+    """The files of one store.
+
+    By default, the settings say where the contents of its workspaces are; else `contents`.
+    """
 
     def __init__(self, settings: Settings, records: Records, contents: Contents | None = None) -> None:
         self._settings, self._records = settings, records
@@ -61,7 +64,8 @@ class EngineFiles:
 
     def read(self, file: StoredFile) -> Iterator[bytes]:
         if file.kind == _ARCHIVE:
-            return _split(self._require_archives().blobs.get(file.organization, file.address))  # encrypted if it is
+            # An encrypted archive is not decrypted.
+            return _split(self._require_archives().blobs.get(file.organization, file.address))
         if file.kind == _CONTENT:
             return _split(self._contents.blobs.read(file.organization, file.address))
         return self._read_source(file)
@@ -113,7 +117,7 @@ class EngineFiles:
 
 
 def _find_content_owners(snapshot: StoreSnapshot) -> dict[_ContentOwner, str]:
-    """Return the user of each content that only workspaces of one user name."""
+    """Return the user of each content that is in workspaces of only one user."""
     workspaces = {(row["organization_id"], row["id"]): row["user_id"] for row in _read_rows(snapshot, Workspace)}
     users: dict[_ContentOwner, set[str | None]] = {}
     for row in _read_rows(snapshot, WorkspaceFile):
@@ -142,5 +146,5 @@ def _name_folder(organization: str, source_id: str) -> str:
 
 def _refuse(file: StoredFile) -> NotFound:
     return NotFound(
-        f"the backup has another content under {file.address} than its SHA-256", remedy="use another backup"
+        f"the SHA-256 of a file in the backup is not its address {file.address}", remedy="use another backup"
     )

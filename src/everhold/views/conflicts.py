@@ -9,7 +9,7 @@ from everhold.views.base import ScopedView
 
 @check_verbs
 class ConflictVerbs(ScopedView):
-    """The conflicts that maintenance has listed for a person."""
+    """The verbs on conflicts. Maintenance lists the conflicts that it cannot resolve, so that a person decides."""
 
     @log_as("read")
     def conflicts(self, *, limit: ListLength = 50) -> list[MemoryConflict]:
@@ -20,7 +20,7 @@ class ConflictVerbs(ScopedView):
 
     @log_as("update")
     def resolve_conflict(self, conflict_id: Identifier, *, keep: MemoryId | None = None) -> MemoryConflict:
-        """End a conflict: the memory `keep` supersedes the other one; without it, both stay and are listed no more."""
+        """Resolve a conflict: the memory `keep` supersedes the other one. Without `keep`, both memories are kept."""
         return resolve_conflict(self._parts.write_deps, self.scope, conflict_id, keep)
 
 

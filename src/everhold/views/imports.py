@@ -1,4 +1,4 @@
-"""Imports the data of another system into one scope."""
+"""Import a bundle, or data of another system into one scope."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from everhold.exchange.bundle import Header
     from everhold.parts import Parts
 
-# What the sources are, for those who look for a file that is none of them.
+# The kinds of files that can be imported, for error messages.
 KNOWN_FILES = "a bundle, .jsonl or .json of memories, .txt, .md, or a file of a system that docs/import.md lists"
 
 
@@ -69,8 +69,8 @@ def refuse_user(path: Path, user: str | None) -> None:
 def load_bundle(
     parts: "Parts", path: Path, header: "Header", organization: str, report: ReportProgress
 ) -> ImportResult:
-    """Import a bundle into an organization, and embed what has no vectors of this engine's models."""
-    put_back_archives(parts.session_deps, organization)  # so that the bundle's rows are compared with them
+    """Import a bundle into an organization, and embed the texts that have no vectors of this engine's models."""
+    put_back_archives(parts.session_deps, organization)  # so that the bundle's rows are compared with archived rows too
     prepare = partial(add_partitions, parts.settings)
     loaded = import_bundle(parts.records, path, header, organization, report, prepare)
     drop_all(parts.session_deps, organization)
@@ -80,7 +80,7 @@ def load_bundle(
 def import_foreign(
     parts: "Parts", scope: Scope, path: Path, options: ForeignOptions, report: ReportProgress
 ) -> ImportResult | None:
-    """Import a file or folder of another system; return None if no source knows it."""
+    """Import a file or folder of another system; return None if no source recognises it."""
     require_input(path)
     date_order = _read_order(options.date_order)
     files = ForeignFiles(path, open_foreign_tables)
@@ -98,7 +98,7 @@ def import_foreign(
         raise InvalidInput(
             f"{path.name} holds nothing that {options.source} writes",
             value=options.source,
-            remedy="import it without naming a source; its content tells what it is",
+            remedy="import it without a source; the source is then recognised by the content",
         )
     return result if zone is None else replace(result, assumed_zone=None)
 

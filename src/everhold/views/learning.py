@@ -1,4 +1,4 @@
-"""The verbs by which users teach: verdicts on answers about data, and what was learned from them."""
+"""The verbs with which users judge answers about data, and list what was learned from these verdicts."""
 
 from collections.abc import Collection, Sequence
 from datetime import date
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 @check_verbs
 class LearningVerbs(DataVerbs):
-    """What users teach about the data of a scope."""
+    """The verbs for verdicts on answers and for the lessons learned from them."""
 
     @log_as("update")
     def confirm(self, query: Identifier) -> "everhold.VerdictResult":
-        """Say that an answer is right. `query` is the answer's. Similar questions are then answered in the same way.
+        """Say that an answer is right. `query` is `query` of the answer. Similar questions are then answered in the
+        same way.
 
-        What is learned belongs to the scope's project, and in a scope with a user to that user. It is used only if it
-        gains a confirmed question and breaks none. NotFound if the scope has no such query.
+        The lesson belongs to the scope's project, and if the scope has a user only to that user. It is used only if it
+        makes at least one more confirmed question right and no other one wrong. NotFound if the scope has no such
+        query.
         """
         from everhold.ask.learning.verdicts import AnswerVerdict
 
@@ -38,9 +40,9 @@ class LearningVerbs(DataVerbs):
     def correct(
         self, query: Identifier, *, sql: Question | None = None, choice: ChoiceNumber | None = None
     ) -> "everhold.VerdictResult":
-        """Say what the right answer is: a SELECT on the scope's tables, or the number of one of the answer's choices.
+        """Say which answer is right, by a SELECT on the scope's tables or the number of one of the answer's choices.
 
-        StatementRefused for a statement that the guard does not let pass, QueryError for one that does not run.
+        StatementRefused if the guard does not allow the statement, QueryError if it fails.
         """
         from everhold.ask.learning.verdicts import AnswerVerdict
 
@@ -69,7 +71,7 @@ class LearningVerbs(DataVerbs):
 
     @log_as("delete")
     def forget_learned(self, item: Identifier) -> "everhold.LearnedItem":
-        """Revoke something that was learned, by its id; it is not used any more."""
+        """Revoke a lesson by its id, so that it is no longer used."""
         from everhold.ask.learning.items import forget_learned
 
         line = self._make_line("delete", {"learned": item})
@@ -118,7 +120,7 @@ class LearningVerbs(DataVerbs):
         return schemas
 
     def _read_again(self, query: "QueryRun") -> "ScopedReadings":
-        """Return the readings of a query's question as of the day on which it was asked."""
+        """Read the question of a query again, as of the day on which it was asked, and return the readings."""
         from everhold.ask.asking import read_in_scope
         from everhold.views.data_deps import make_data_deps
 

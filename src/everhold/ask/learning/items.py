@@ -1,4 +1,4 @@
-"""What was learned, as a user sees it, and how it is revoked."""
+"""List learned items for users, and revoke them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PATTERN, MODEL = "pattern", "model"
 
 @dataclass(frozen=True)
 class LearnedItem:
-    """A query pattern, an alias, a metric or a join that was learned, or how far a language model is believed.
+    """A learned query pattern, alias, metric or join, or the confidence in a language model.
 
     `text` is the masked question or the phrase, `meaning` the statement or what the phrase means. `why` says why it is
     used or not: what the replay gate decided, or what has changed since. `query` is the query whose verdict taught it.
@@ -53,7 +53,7 @@ def describe_lesson_row(row: QueryLesson, disuse: str = "") -> LearnedItem:
 
 
 def describe_records(models: Mapping[str, ModelRecord]) -> list[LearnedItem]:
-    """Return how far each language model is believed. That follows from verdicts: it changes with them only."""
+    """Return an item with the confidence in each language model. It is computed from verdicts and cannot be revoked."""
     return [
         LearnedItem(
             name, MODEL, name, f"its statements are right with a chance of {record.confidence:.2f}",
@@ -98,7 +98,7 @@ def _word_meaning(row: QueryLesson) -> str:
 
 
 def forget_learned(records: Records, scope: Scope, item_id: str, log_line: Put) -> LearnedItem:
-    """Delete what was learned, so that it is not used any more; NotFound if the scope has no such row."""
+    """Delete a learned item, so that it is no longer used; NotFound if the scope has no such item."""
     patterns = [row for row in list_patterns(records, scope) if row.id == item_id]
     lessons = [row for row in list_lessons(records, scope) if row.id == item_id]
     if not patterns and not lessons:

@@ -1,4 +1,4 @@
-"""What was learned on tables that have changed since is not used until its statement runs on them again."""
+"""Check learned rows again after their tables have changed. Rows that no longer fit are quarantined."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from everhold.ask.schema import AskSchema
 from everhold.model import QueryLesson, QueryPattern
 from everhold.schema.operations import Patch
 
-_MOST_RUN = 50  # statements that are run after one change of the schema; the others wait for the next question
+_MOST_RUN = 50  # the maximum number of statements to run at once; the others are checked at the next question
 _USABLE = (LearnedStatus.ACTIVE, LearnedStatus.QUARANTINED)
 
 
 @dataclass(frozen=True)
 class _RowCheck:
-    """A row, the fingerprint of its tables now, and whether all that it uses is as it was."""
+    """A row, the present fingerprint of its tables, and whether the columns that it uses are unchanged."""
 
     row: QueryPattern | QueryLesson
     fingerprint: str
@@ -39,10 +39,10 @@ def revalidate(
     lessons: Sequence[QueryLesson],
     now: datetime,
 ) -> list[Patch]:
-    """Return the changes of rows whose tables have changed: used again if they still work, quarantined otherwise.
+    """Return the changes of rows whose tables have changed. Rows that still fit become active, others quarantined.
 
-    A pattern must use columns of the same types, and its statement must pass the guard and run. A lesson must be about
-    columns that exist with the same types. Rows whose tables are not here are left as they are, and are not used.
+    A pattern fits if its columns have the same types and its statement passes the guard and runs. A lesson fits if its
+    columns exist with the same types. Rows whose tables do not exist are not changed; they are not used anyway.
     """
     checks = [*_check_patterns(schema, run, patterns), *_check_lessons(schema, lessons)]
     return [_make_patch(check, now) for check in checks]

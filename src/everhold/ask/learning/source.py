@@ -1,4 +1,4 @@
-"""The memory of a scope as a source of candidates for its questions."""
+"""A source of candidate readings that uses what a scope has learned."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -21,12 +21,12 @@ from everhold.model import Scope
 from everhold.ports.data_engine import DataEngine
 
 FindMeanings = Callable[[str], Mapping[str, float]]
-"""Returns how similar query patterns are to a question by their embedding, by their ids."""
+"""Returns the ids of query patterns, each with its similarity to a question by embedding."""
 
 
 @dataclass(frozen=True)
 class LearnedSource:
-    """What a scope has learned, as candidates for its questions."""
+    """Proposes readings of a scope's questions from what the scope has learned."""
 
     deps: DataDeps
     engine: DataEngine
@@ -35,7 +35,10 @@ class LearnedSource:
     find_meanings: FindMeanings
 
     def propose(self, question: str, scoped: ScopedReadings) -> Sequence[QuestionReading]:
-        """Return readings by patterns and lessons. Those learned on tables that have changed are tried first."""
+        """Return readings by patterns and lessons.
+
+        Rows that were learned on changed tables are checked again before.
+        """
         loaded = self.load(scoped)
         memory = loaded.memory
         if not memory.patterns.patterns and not memory.lessons:
@@ -67,14 +70,14 @@ class LearnedSource:
         return find_rejected(make_context(scoped), self.load(scoped).memory, question)
 
     def load(self, scoped: ScopedReadings) -> LoadedMemory:
-        """Return the memory of the scope, after what was learned on changed tables was tried again."""
+        """Return what the scope has learned. Rows that were learned on changed tables are checked again before."""
 
         def try_again(loaded: LoadedMemory) -> bool:
             run = make_runner(self.deps, self.engine, scoped)
             rows = list(loaded.patterns.values()), list(loaded.lessons.values())
             patches = revalidate(scoped.reader.schema, run, *rows, clock.now())
             if patches:
-                with suppress(StaleVersion):  # another caller tried them at the same time
+                with suppress(StaleVersion):  # another caller checked them at the same time
                     self.deps.records.commit(patches)
             return bool(patches)
 
@@ -82,12 +85,12 @@ class LearnedSource:
 
 
 def make_context(scoped: ScopedReadings) -> QuestionContext:
-    """Return what questions are masked with in a scope."""
+    """Return the context with which a scope's questions are masked."""
     return QuestionContext(scoped.reader, scoped.today)
 
 
 def make_runner(deps: DataDeps, engine: DataEngine, scoped: ScopedReadings) -> RunStatement:
-    """Return a function that runs a statement on the tables of a scope after the guard."""
+    """Return a function that checks a statement and runs it on the tables of a scope."""
 
     def run(sql: str) -> Rows | None:
         try:

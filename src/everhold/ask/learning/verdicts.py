@@ -1,4 +1,4 @@
-"""Verdicts on answers: confirm, correct or reject a query, and keep what that teaches as rows."""
+"""Store verdicts on answers (confirmed, corrected, rejected), and what is learned from them as rows."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -52,7 +52,7 @@ LoadSchemas = Callable[[Collection[str]], Sequence[tuple[str, AskSchema]]]
 
 
 class AnswerVerdict(StrEnum):
-    """What a user said about an answer."""
+    """The verdict of a user on an answer."""
 
     CONFIRMED = "confirmed"
     CORRECTED = "corrected"
@@ -62,7 +62,7 @@ class AnswerVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class VerdictResult:
-    """The query after a verdict, and what was learned from it or changed by it."""
+    """The query after a verdict, and the learned items that the verdict added or changed."""
 
     query: QueryRun
     learned: tuple[LearnedItem, ...] = ()
@@ -120,10 +120,10 @@ def give_verdict(
     sql: str | None,
     log_line: Put,
 ) -> VerdictResult:
-    """Store a verdict on a query and what it teaches. `sql` is the statement that is right, if one is.
+    """Store a verdict on a query and what is learned from it. `sql` is the right statement, if it is known.
 
-    A question that changed the one before it teaches nothing new: its words do not say all that was asked. A verdict
-    that is given again counts once.
+    Nothing is learned from a fragment that changed the previous question, because its words do not say all that was
+    asked. Repeating a verdict has no effect.
     """
     gate = ReplayGate(make_context(scoped), make_runner(source.deps, source.engine, scoped))
 
@@ -157,7 +157,7 @@ def give_verdict(
 def _is_repeated(
     gate: ReplayGate, loaded: LoadedMemory, query: QueryRun, verdict: AnswerVerdict, sql: str | None
 ) -> bool:
-    """Say whether a query has this verdict already, and what it taught was not revoked since."""
+    """Return whether a query already has this verdict, and what was learned from it was not revoked later."""
     if query.feedback != verdict.value or query.metadata.get("right_sql") != sql:
         return False
     is_fragment = bool(query.metadata.get("follows"))
@@ -166,7 +166,7 @@ def _is_repeated(
 
 @dataclass(frozen=True)
 class _VerdictWriter:
-    """Turns what a verdict changes into operations on rows."""
+    """Converts the changes of a verdict into operations on rows."""
 
     source: LearnedSource
     scoped: ScopedReadings
@@ -200,7 +200,7 @@ class _VerdictWriter:
         }
 
     def add_record(self, changes: _Changes) -> None:
-        """Count a win or a loss for the pattern and the lessons that made the answer or that it taught."""
+        """Add a win or a loss to the patterns and lessons that made the answer, or that were learned from it."""
         is_right = self.verdict is AnswerVerdict.CONFIRMED
         known = {item.id for item in changes.items}
         for row in self._find_patterns():
@@ -269,7 +269,7 @@ class _VerdictWriter:
         changes.items.append(describe_pattern_row(row))
 
     def _describe_frame(self, sql: str, dialect: str) -> dict[str, Any]:
-        """Return what the row keeps of the statement's frame, if it has one; the frame is read again at each use."""
+        """Return a description of the statement's frame for the row; the frame is read again at each use."""
         schema = self.scoped.reader.schema
         frame = read_frame(schema, sql, dialect)
         return {} if frame is None else {"entity": frame.entity, "words": describe_frame(schema, frame)}

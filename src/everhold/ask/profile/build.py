@@ -1,4 +1,4 @@
-"""Builds what questions can be about from the content of tables."""
+"""Build the schema that questions are read with from the content of tables."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,10 +9,10 @@ from everhold.ask.profile.names import split_name, stem_name
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef, ForeignKey
 from everhold.ports.table_content import ColumnContent, TableContent
 
-# Words of a table's name that say only that it is a table.
+# Words in the names of tables that say only that it is a table.
 _GENERIC = frozenset(map(stem, ("data", "list", "information", "info", "table", "names", "record", "records", "details",
                                 "detail", "ref", "reference", "tbl", "master", "all")))  # fmt: skip
-# The names of columns that show a row to a person, the best first.
+# Names of columns that identify a row for people, the best first.
 _DISPLAY_NAMES = (("name",), ("title",), ("full", "name"), ("first", "name"), ("last", "name"), ("description",))
 
 _DATE_ENDINGS = frozenset(map(stem, ("on", "at")))
@@ -23,7 +23,7 @@ _LAST_NAMES = ({stem("last"), stem("name")}, {stem("surname")}, {stem("family"),
 def build_schema(tables: Sequence[TableContent], foreign_keys: Sequence[ForeignKey] | None = None) -> AskSchema:
     """Return the schema of tables: words of names, kinds of columns, display columns, declared and inferred keys.
 
-    `foreign_keys` are those of the tables, if they have been found before.
+    Pass `foreign_keys` if the keys of the tables are already known.
     """
     vocabulary = {word for table in tables for word in split_name(table.name)}
     keys = find_foreign_keys(tables) if foreign_keys is None else tuple(foreign_keys)
@@ -42,7 +42,7 @@ def _build_table(table: TableContent, vocabulary: Collection[str], referring: Co
 
 
 def _find_last_name(columns: Sequence[AskColumn], display: str) -> str | None:
-    """Return the column of last names, if the display column is that of first names."""
+    """Return the column of last names if the display column has first names; else None."""
     first = next(column for column in columns if column.name == display)
     if set(first.core) != _FIRST_NAME:
         return None
@@ -89,7 +89,7 @@ def _build_column(
 def _choose_display(
     columns: Sequence[AskColumn], table_words: Sequence[str], table_core: Sequence[str], key: str | None
 ) -> str:
-    """Return the column that names a row: a name or a title, else the first text, else the key."""
+    """Return the name of the column that shows a row to people: a name or title, else the first text, else the key."""
     for wanted in _DISPLAY_NAMES:
         stems = {stem(word) for word in wanted}
         for column in columns:
