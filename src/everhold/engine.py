@@ -184,11 +184,9 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user
 
         place, report = Path(path), progress or ignore_progress
-        options = ForeignOptions(
-            source, timezone, date_order, users or {}, dry_run, Path(quarantine) if quarantine else None, overwrite
-        )
-        is_folder = place.is_dir()
-        header = None if is_folder else bundle.header_of(loading.read_first_line(place))
+        rejected = Path(quarantine) if quarantine else None
+        options = ForeignOptions(source, timezone, date_order, users or {}, dry_run, rejected, overwrite)
+        header = None if place.is_dir() else bundle.header_of(loading.read_first_line(place))
         if header is not None:
             options.refuse_for("a bundle")
             refuse_user(place, user)
