@@ -87,9 +87,11 @@ def test_what_was_learned_on_a_deleted_table_is_not_active(shop: View) -> None:
 
 
 def test_a_second_correction_retires_all_that_the_first_one_taught(shop: View) -> None:
-    query = teach(shop, sql="SELECT sum(amount) FROM orders WHERE country = 'Sapin'")
-    wrong = {item.id for item in shop.learned()}
-    assert {item.kind for item in shop.learned()} == {"pattern", "metric"}
+    query = shop.ask(QUESTION).query
+    result = shop.correct(query, sql="SELECT sum(amount) FROM orders WHERE country = 'Sapin'")
+    assert result.notes == ("no row has 'Sapin' as orders.country",)
+    wrong = {item.id for item in result.learned}
+    assert {item.kind for item in result.learned} == {"pattern", "metric"}
     shop.correct(query, sql=RIGHT)
     items = shop.learned()
     assert {(item.status, item.why) for item in items if item.id in wrong} == {
@@ -99,6 +101,14 @@ def test_a_second_correction_retires_all_that_the_first_one_taught(shop: View) -
     assert shop.ask("moolah per channel").table.rows != ()
     shop.correct(query, sql="SELECT count(*) FROM orders WHERE country = 'Spain'")
     assert {item.losses for item in shop.learned() if item.id in wrong} == {1}, "what is retired loses no more"
+
+
+def test_a_lesson_that_a_second_correction_confirms_stays(shop: View) -> None:
+    query = shop.ask(QUESTION).query
+    result = shop.correct(query, sql="SELECT sum(amount) FROM orders WHERE country IN ('Frence', 'France')")
+    assert result.notes == ("no row has 'Frence' as orders.country; did you mean 'France'?",)
+    shop.correct(query, sql=RIGHT)
+    assert [(item.text, item.status) for item in shop.learned() if item.kind == "alias"] == [("moolah", "active")]
 
 
 @pytest.mark.parametrize("sql", ["SELECT 65", "SELECT 65 FROM orders", "WITH t AS (SELECT 65 AS n) SELECT n FROM t"])

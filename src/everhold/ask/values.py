@@ -71,7 +71,7 @@ class TableValues:
 
     def _add(self, value: StoredValue) -> None:
         words = tuple(split_words(str(value.raw)))
-        if words and len(words) <= _MAX_VALUE_WORDS and not all(word.isdigit() for word in words):
+        if _is_indexed(words):
             self.exact[words].append(value)
             self.stemmed[tuple(map(stem, words))].append(value)
 
@@ -148,6 +148,14 @@ class ValueIndex:
                         return [ValueMatch(value, _ADJECTIVE, "derived") for value in values]
         return []
 
+    def may_hold(self, ref: ColumnRef, text: str, *, ignores_case: bool = False) -> bool:
+        """Say whether a column holds a text, apart from spaces at its end; True if such texts are not indexed."""
+        words = tuple(split_words(text))
+        fold = str.casefold if ignores_case else str
+        sought = fold(text.rstrip())
+        stored = (str(value.raw).rstrip() for value in self._get_exact(words) if value.ref == ref)
+        return not _is_indexed(words) or any(fold(raw) == sought for raw in stored)
+
     def find_similar(self, words: Sequence[str]) -> list[ValueMatch]:
         """Return the values within a small edit distance of these words, nearest first."""
         text = " ".join(words)
@@ -164,6 +172,10 @@ class ValueIndex:
                 similarity = _MISSPELLED - _PER_EDIT * distance
                 matches.extend(ValueMatch(value, similarity, "similar") for value in self._get_exact(candidate))
         return sorted(matches, key=lambda match: -match.similarity)
+
+
+def _is_indexed(words: Sequence[str]) -> bool:
+    return 0 < len(words) <= _MAX_VALUE_WORDS and not all(word.isdigit() for word in words)
 
 
 def _is_padded(value: StoredValue) -> bool:

@@ -1,6 +1,7 @@
 """The verbs with which users judge answers about data, and list what was learned from these verdicts."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -81,6 +82,7 @@ class LearningVerbs(DataVerbs):
         self, query_id: str, verdict: "AnswerVerdict", sql: str | None = None, choice: int | None = None
     ) -> "everhold.VerdictResult":
         from everhold.ask.asking import run_checked
+        from everhold.ask.learning.unknown_values import note_unknown_values
         from everhold.ask.learning.verdicts import (
             AnswerVerdict,
             find_choice,
@@ -97,14 +99,17 @@ class LearningVerbs(DataVerbs):
             remedy = Remedy("say what is right with {} and {}", Verb("correct"), Argument("sql"))
             raise InvalidInput("this question was not answered", value=query_id, remedy=remedy)
         source, scoped = make_learned_source(self._parts, self.scope), self._read_again(query)
+        reader = scoped.reader
         if choice is not None:
             sql = find_choice(query, choice)
         if sql is not None:
             run_checked(source.deps, source.engine, scoped, sql)  # what does not run teaches nothing
-            require_figures(sql, scoped.reader.dialect)
+            require_figures(sql, reader.dialect)
+        notes = [] if sql is None else note_unknown_values(reader.schema, reader.values, sql, reader.dialect)
         right = query.sql if verdict is AnswerVerdict.CONFIRMED else sql
         line = self._make_line("update", {"query": query.id, "verdict": verdict.value})
-        return give_verdict(source, scoped, query, verdict, right, line)
+        result = give_verdict(source, scoped, query, verdict, right, line)
+        return replace(result, notes=tuple(notes))
 
     def _load_schemas(self, names: Collection[str]) -> "Sequence[tuple[str, AskSchema]]":
         """Return the tables with some names in each place of the scope, with the dialect of the place."""

@@ -71,7 +71,7 @@ def explain_disuse(schemas: Sequence[AskSchema], row: QueryPattern | QueryLesson
     return "its tables have changed; the next question tries it again"
 
 
-def _list_tables(row: QueryPattern | QueryLesson) -> list[str]:
+def _list_tables(row: QueryPattern | QueryLesson) -> Sequence[str]:
     if isinstance(row, QueryPattern):
         return list_used_tables(row.sql, row.dialect)
     lesson = read_meaning(row)

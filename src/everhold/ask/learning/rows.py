@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import sqlglot
@@ -21,10 +22,12 @@ from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef
 from everhold.errors import InvalidInput
 from everhold.model import QueryLesson, QueryPattern
 
+_MOST_PARSED = 10_000  # statements whose tables are kept: all rows of a scope are looked at again after each change
 ALIAS, METRIC, JOIN = "alias", "metric", "join"
 
 
-def list_used_tables(sql: str, dialect: str) -> list[str]:
+@lru_cache(_MOST_PARSED)
+def list_used_tables(sql: str, dialect: str) -> tuple[str, ...]:
     """Return the tables of a statement in lower case, without those that it defines; none if it cannot be parsed.
 
     The guard lets no statement define a table with the name of another one.
@@ -32,9 +35,9 @@ def list_used_tables(sql: str, dialect: str) -> list[str]:
     try:
         tree = sqlglot.parse_one(sql, read=dialect)
     except (SqlglotError, ValueError, RecursionError):
-        return []
+        return ()
     defined = {expression.alias.lower() for expression in tree.find_all(exp.CTE)}
-    return sorted({table.name.lower() for table in tree.find_all(exp.Table)} - defined)
+    return tuple(sorted({table.name.lower() for table in tree.find_all(exp.Table)} - defined))
 
 
 def make_fingerprint(schema: AskSchema, tables: Iterable[str]) -> str:

@@ -62,10 +62,14 @@ class AnswerVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class VerdictResult:
-    """The query after a verdict, and the learned items that the verdict added or changed."""
+    """The query after a verdict, and what was learned from it or changed by it.
+
+    `notes` are about the statement, such as a value in it that no row has.
+    """
 
     query: QueryRun
     learned: tuple[LearnedItem, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,12 +186,24 @@ class _VerdictWriter:
                 self._put_pattern(changes, taught)
             else:
                 self._patch_pattern(changes, row, taught)
+        self._replace_lessons(changes, teaching)
+
+    def _replace_lessons(self, changes: _Changes, teaching: Teaching) -> None:
+        """Count a loss for what contradicted patterns had taught, unless it was learned again; add what is new."""
         queries = {self.loaded.patterns[name].metadata.get("query") for name in teaching.contradicted}
-        for lesson in self.loaded.lessons.values():
-            if lesson.metadata.get("query") in queries and lesson.status != LearnedStatus.RETIRED:
-                self._patch_lesson(changes, lesson, is_right=False)
-        for learned in teaching.lessons:
-            self._put_lesson(changes, learned)
+        doubtful = [row for row in self.loaded.lessons.values() if row.metadata.get("query") in queries]
+        taught = [(lesson, describe_meaning(lesson.lesson)) for lesson in teaching.lessons]
+        meanings = [meaning for _, meaning in taught]
+        kept = []
+        for row in doubtful:
+            known = (row.kind, row.phrase, row.meaning)
+            if row.status == LearnedStatus.ACTIVE and known in meanings:
+                kept.append(known)
+            elif row.status != LearnedStatus.RETIRED:
+                self._patch_lesson(changes, row, is_right=False)
+        for lesson, meaning in taught:
+            if meaning not in kept:
+                self._put_lesson(changes, lesson)
 
     def find_doubtful_lessons(self) -> dict[str, frozenset[str]]:
         """Return the lessons that one more loss retires, by the id of the pattern that the same query taught."""
