@@ -1,7 +1,8 @@
-"""What changed in a table since the previous backup, and how it is stored.
+"""Find the rows of a table that changed since the previous backup, and store them.
 
-A table is a list of layers. The first one has all rows of a moment; each later one has the rows that were added or
-changed, and the digests of the keys of rows that were deleted. The index of the previous backup tells unchanged rows.
+A table is a list of layers. The first layer has all rows at one moment. Each later layer has the rows that were added
+or changed, and the digests of the keys of deleted rows. Unchanged rows are recognised by the index of the previous
+backup.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,9 +44,9 @@ class TableBackup:
     report: Count
 
     def store(self, previous: TableEntry | None, mark: str) -> Pending:
-        """Store what changed since the previous backup; without one, all rows. `mark` names the previous moment.
+        """Store the changes since the previous backup; without one, all rows. `mark` identifies the previous moment.
 
-        Objects are stored in threads: the function that is returned waits for them and returns the table.
+        Objects are stored in threads. The returned function waits for them and returns the table.
         """
         index = None if previous is None or self._should_start_anew(previous) else self._load_index(previous)
         if previous is not None and index is not None:
@@ -80,7 +81,7 @@ class TableBackup:
         return self._finish(index, (), table_writer.finish(), _NONE)
 
     def _store_changes(self, previous: TableEntry, index: TableIndex, mark: str) -> Pending | None:
-        """Store a layer of changes; return None if the store's own count shows that changes were missed."""
+        """Store a layer of changes; return None if the number of rows shows that changes were missed."""
         changes = self.snapshot.read_changes(self.entity, mark) if mark else None
         touched = None if changes is None or changes.touched is None else np.array(changes.touched, np.uint64)
         if changes is None or (touched is not None and index.numbers is None):
@@ -106,7 +107,7 @@ class TableBackup:
     def _compare_some(
         self, index: TableIndex, batches: Iterator[RowBatch]
     ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
-        """Compare the rows that may have changed; if rows are missing then, find out which were deleted."""
+        """Compare the rows that may have changed. If the number of rows then differs, find the deleted rows."""
         builder, table_writer = IndexBuilder(is_tracked=False), self._make_writer()
         for batch in batches:
             self._add_changed(batch, index, builder, table_writer)
@@ -123,13 +124,13 @@ class TableBackup:
     def _compare_touched(
         self, index: TableIndex, batches: Iterator[RowBatch], touched: Digests
     ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
-        """Compare the rows with these numbers; those that are gone were deleted."""
+        """Compare the rows with these numbers. Rows that no longer exist were deleted."""
         builder, table_writer = IndexBuilder(is_tracked=True), self._make_writer()
         for batch in batches:
             self._add_changed(batch, index, builder, table_writer)
         seen = builder.build()
         mask = index.find_by_numbers(touched)
-        # A row that was deleted and added again has another number and the same key.
+        # A row that was deleted and added again has a new number but the same key.
         deleted = np.setdiff1d(index.keys[mask], seen.keys)
         builder.add(index.without(mask))
         return builder.build(), table_writer.finish(), deleted
@@ -156,7 +157,7 @@ class TableBackup:
     def _finish(
         self, index: TableIndex, layers: tuple[Layer, ...], rows: list[Future[ObjectEntry]], deleted: Digests
     ) -> Pending:
-        """Return a function that waits for the objects of a further layer, and returns the table."""
+        """Return a function that waits until the objects of the new layer are stored, and returns the table."""
         stored = None
         if index.has_unique_keys:
             stored = self.writer.put_bytes(index.encode(), INDEX, len(index))

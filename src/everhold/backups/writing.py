@@ -1,4 +1,4 @@
-"""Writes the rows of a table into objects, in threads: they compress and store while the caller reads on."""
+"""Write the rows of a table into objects. Threads compress and store them while the caller continues to read."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from everhold.schema.plain_values import PlainRow
 
 _PACK_BYTES = 4 * 1024 * 1024
 _THREADS = 4  # they wait for the disk most of the time
-_MAX_WAITING = 8  # objects; more would only take memory
+_MAX_WAITING = 8  # the maximum number of objects that wait for a thread; more would only take memory
 
 
 class ObjectWriter:
@@ -45,7 +45,7 @@ class ObjectWriter:
 
 @contextmanager
 def write_objects(objects: Objects) -> Iterator[ObjectWriter]:
-    """Yield a writer; after the block its threads have ended, and work that has not begun is dropped after an error."""
+    """Yield a writer. At the end of the block, wait for its threads; after an error, drop work that has not begun."""
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="everhold-backup")
     try:
         yield ObjectWriter(objects, pool)
@@ -57,7 +57,7 @@ class TableWriter:
     """Collects rows of one table, by owner, and stores them as packs of limited size."""
 
     def __init__(self, writer: ObjectWriter, table: str, find_owner: OwnerLookup | None) -> None:
-        """`find_owner` tells whose a row is; without it, rows are not separated."""
+        """`find_owner` returns the owner of a row. Without it, rows of different owners are not separated."""
         self._writer, self._table, self._find_owner = writer, table, find_owner
         self._items: dict[RowOwner, list[bytes]] = {}
         self._size = 0
@@ -65,7 +65,7 @@ class TableWriter:
         self.rows = 0
 
     def add(self, rows: Sequence[PlainRow], packed: PackedRows, mask: Mask | None = None) -> None:
-        """Add rows; with a mask, only those that it selects."""
+        """Add rows; with a mask, only the rows that it selects."""
         items: Sequence[bytes] = packed.items if mask is None else [*compress(packed.items, mask)]
         if not items:
             return
@@ -81,7 +81,7 @@ class TableWriter:
             self._flush()
 
     def finish(self) -> "list[Future[ObjectEntry]]":
-        """Begin to store the remaining rows, and return all objects."""
+        """Start to store the remaining rows, and return all objects."""
         self._flush()
         return self._stored
 
