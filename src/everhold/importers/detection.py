@@ -18,15 +18,15 @@ _SURE = 0.5
 
 
 def find_source(files: ForeignFiles, name: str | None = None) -> ImportSource | None:
-    """Return the source with a name, or the one that knows the input best; None if none knows it.
+    """Return the source with this name, or without a name the source that recognises the input best.
 
-    InvalidInput if there is no source of that name.
+    None if no source recognises the input; InvalidInput if there is no source with this name.
     """
     if name is not None:
         by_name = {source.name: source for source in SOURCES}
         if name not in by_name:
             raise InvalidInput(f"no source {name!r}", value=name, remedy=suggest_name(name, by_name))
-        # What a JSON file holds may be ambiguous; which tables or files there are is not.
+        # The content of a JSON file may be ambiguous, but the names of tables or files are not.
         has_names = files.is_folder or files.is_archive or files.is_database()
         if has_names and not by_name[name].detect(take_sample(files)):
             raise InvalidInput(
@@ -74,7 +74,7 @@ def _read_columns(files: ForeignFiles, member: str) -> dict[str, Sequence[str]]:
 
 
 def _decode(head: bytes) -> str | None:
-    """Return the text of a head; None if it is not UTF-8. The last character may be cut off."""
+    """Return the text of a file's first bytes; None if it is not UTF-8. The last character may be incomplete."""
     try:
         return codecs.getincrementaldecoder("utf-8-sig")().decode(head)
     except UnicodeDecodeError:

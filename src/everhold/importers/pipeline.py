@@ -2,9 +2,9 @@
 
     read the input → make records of its rows → check them → write them in batches
 
-The input is read twice. The first pass writes nothing: a file that is damaged is refused as a whole, and rows that
-cannot be imported are counted. The second pass writes. A row that is stored already changes nothing, so an import that
-was interrupted is simply repeated.
+The input is read twice. The first pass writes nothing: a damaged file is refused as a whole, and rows that cannot be
+imported are counted. The second pass writes. Rows that are stored already are skipped, so an interrupted import can be
+repeated.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ RowKey = tuple[str, str]
 
 
 class Outcome(NamedTuple):
-    """What became of a record; `reason` says why it was refused."""
+    """The outcome of a record: added, existing or quarantined. `reason` says why it was quarantined."""
 
     name: Literal["added", "existing", "quarantined"]
     reason: str = ""
@@ -46,21 +46,21 @@ class RecordWriter(Protocol):
     def vectors_replaced(self) -> int: ...
 
     def find_fault(self, record: Record) -> str | None:
-        """Return why a record cannot be stored; None if it can, as far as that is known without writing."""
+        """Return why a record cannot be stored; None if nothing is wrong with it, as far as can be checked before."""
 
     def prepare(self) -> None:
-        """Prepare the store for the records that were checked."""
+        """Prepare the store for the checked records, after the first pass."""
 
     def write(self, records: Sequence[Record]) -> Sequence[Outcome]:
-        """Store records and return what became of each, in their order."""
+        """Store records and return the outcome of each, in their order."""
 
     def finish(self) -> None:
-        """Store what depends on all records, such as the end of sessions."""
+        """Make the changes that must follow all records, such as ending sessions."""
 
 
 @dataclass
 class ImportCounts:
-    """Counts the rows of an import by their origin and by what they become."""
+    """Counts the rows of an import by the table that they come from and by the kind of record that they become."""
 
     rows: Counter[RowKey] = field(default_factory=Counter)
     outcomes: Counter[tuple[RowKey, str]] = field(default_factory=Counter)
@@ -82,7 +82,7 @@ class ImportCounts:
 
 @dataclass(frozen=True)
 class ForeignImport:
-    """One import: the source, its input, and what reads and writes its rows."""
+    """One import: the source, its input, and the reader and the writer of its rows."""
 
     source: ImportSource
     opened: ImportInput
@@ -135,7 +135,7 @@ class ForeignImport:
         return self._make_result(counts, quarantine, None, is_dry_run=True)
 
     def _read(self, counts: ImportCounts, quarantine: Quarantine) -> Iterator[Record]:
-        """Yield the records of the input, and count and collect what is none."""
+        """Yield the records of the input. Bad rows and rows that are left out are counted and collected."""
         reader = self.make_reader()
         for item in self._iterate_items():
             if isinstance(item, LeftOut):
@@ -151,7 +151,7 @@ class ForeignImport:
                 yield record
 
     def _iterate_items(self) -> Iterator[SourceItem]:
-        """Yield what the source reads. A source relies on the tables and columns of its system."""
+        """Yield the items of the source. If tables or columns that it expects are missing, raise InvalidInput."""
         try:
             yield from self.source.read(self.opened)
         except (KeyError, TypeError, AttributeError, IndexError) as error:

@@ -1,4 +1,4 @@
-"""Rows of files that hold one table: JSON, JSON lines, CSV, or a SQLite database."""
+"""Read the rows of files that contain one table: JSON, JSON lines, CSV, or a SQLite database."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +14,13 @@ from everhold.json_streams import open_text, parse_line
 from everhold.ports.foreign_tables import ForeignTables
 
 _DELIMITERS = ",;\t|"
-# The default limit is 128 KB, and texts are longer. A quotation mark that is never closed ends here, too.
+# The default limit of the csv module is 128 KB, and texts may be longer. The limit also stops at an unclosed quotation
+# mark.
 _MAX_CELL = 4_000_000
 
 
 class FileRow(NamedTuple):
-    """One row of a file; `fields` is None if it is not an object, and `reason` says why."""
+    """One row of a file. If it is not an object, `fields` is None and `reason` says why."""
 
     place: str
     fields: dict[str, Any] | None
@@ -43,7 +44,7 @@ def iterate_rows(files: ForeignFiles) -> Iterator[FileRow]:
 
 
 def list_sample_rows(sample: Sample) -> list[Mapping[str, Any]]:
-    """Return the first rows of a file, as far as its beginning shows them."""
+    """Return the first rows of a file that are complete in the sample."""
     outline = sample.outline
     if len(sample.lines) > 1 or (sample.lines and not isinstance(outline, dict)):
         return [line for line in sample.lines if isinstance(line, dict)]
@@ -67,7 +68,7 @@ def _find_delimiter(line: str) -> str:
 
 
 def _has_json_lines(files: ForeignFiles) -> bool:
-    """Return whether the first line is a whole object and something follows it."""
+    """Return whether the first line is a complete JSON object and further lines follow."""
     lines = files.read_head().split(b"\n", 1)
     try:
         return isinstance(parse_line(lines[0].decode("utf-8-sig")), dict) and (
@@ -83,7 +84,7 @@ def _iterate_json(files: ForeignFiles) -> Iterator[FileRow]:
             for index in stream.iterate_items():
                 yield _make_row(f"[{index}]", stream.read_value())
         else:
-            # A single object, or objects by their ids: the first member tells.
+            # The first member shows whether this is a single object, or an object of rows by their ids.
             single: dict[str, Any] = {}
             for name in stream.iterate_members():
                 value = stream.read_value()
@@ -133,7 +134,7 @@ def iterate_csv(files: ForeignFiles, member: str = "") -> Iterator[FileRow]:
 
 
 def _iterate_lines(text: TextIO, name: str) -> Iterator[str]:
-    """Yield the lines of a file without ever reading one that is too long as a whole."""
+    """Yield the lines of a file. A line that is too long raises an error before it is read completely."""
     while line := text.readline(_MAX_CELL + 1):
         if len(line) > _MAX_CELL:
             raise InvalidInput(f"a line of {name} has more than {_MAX_CELL:,} characters", remedy="split the file")

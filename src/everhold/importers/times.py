@@ -1,4 +1,4 @@
-"""Times as other systems write them: seconds or milliseconds since 1970, or ISO 8601, often without a zone."""
+"""Parse the times of other systems: seconds or milliseconds since 1970, or ISO 8601, often without a zone."""
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -14,9 +14,9 @@ _SPACED_ZONE = re.compile(r" (UTC|GMT|Z)$")
 
 
 def parse_time(value: Any, zone: tzinfo) -> datetime | None:
-    """Return the moment that a value names; `zone` is that of times without one. None for an absent value.
+    """Return the time of a value; None for an absent value. `zone` is used for times without a zone.
 
-    Raise ValueError if the value is no time.
+    Raise ValueError if the value is not a time.
     """
     if value is None or value == "":
         return None

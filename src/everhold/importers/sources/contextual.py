@@ -1,7 +1,7 @@
-"""The files of contextual_memory: sessions with summaries, contexts per user, and user profiles.
+"""Read the files of contextual_memory: sessions with summaries, contexts per user, and user profiles.
 
-Two programs wrote a `contextual_memory_store.json`, in different shapes. The archive of the unified agent,
-`memory_store.json`, has the shape of the first.
+Two programs wrote a `contextual_memory_store.json`, in different formats. The archive of the unified agent,
+`memory_store.json`, has the format of the first program.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ FindUser = Callable[[str], str | None]
 
 _MAX_USERS = 100_000
 _ROLES = {"user_query": "user", "query": "user", "system_response": "assistant", "response": "assistant"}
-# The parts of a profile that are not in the user's profile: fields of a user, and memories.
+# The parts of a profile that become fields of the user or memories, and not parts of the user's `profile`.
 _OWN_FIELDS = ("name", "preferences", "reminders")
 _PROFILE_FIELDS = ("name", "preferences", "taught_commands", "reminders")
 
@@ -103,7 +103,7 @@ def _describe_interaction(session_id: str, item: Mapping[str, Any]) -> dict[str,
 
 
 def _read_summaries(stream: JsonStream, find_user: FindUser) -> Iterator[SourceItem]:
-    """Yield a summary as memories: each is about the session, and belongs to the session's user."""
+    """Yield the memories in a summary. They are about the session, and belong to the session's user."""
     for session_id in stream.iterate_members():
         summary = stream.read_value()
         place = f"summaries {session_id!r:.80}"

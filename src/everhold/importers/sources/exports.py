@@ -1,4 +1,4 @@
-"""Finds the file with the conversations in an export: the file itself, or a member of its folder or zip archive."""
+"""Find the files with conversations in an export: the input itself, or members of its folder or zip archive."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -11,7 +11,7 @@ _NAME = "conversations"
 
 
 def is_conversations_file(member: str) -> bool:
-    """Return whether a file has the name of an export's conversations; large exports have several, with numbers."""
+    """Return whether a file name is that of conversations in an export. Large exports have several numbered files."""
     path = PurePath(member)
     return path.suffix == ".json" and path.stem.split("-")[0] == _NAME
 
@@ -22,7 +22,7 @@ def list_conversation_files(files: ForeignFiles) -> list[str]:
 
 
 def iterate_conversations(files: ForeignFiles) -> Iterator[tuple[str, Any]]:
-    """Yield each conversation of an export with its place."""
+    """Yield each conversation of an export with its position, for messages."""
     for member in list_conversation_files(files):
         with files.open_json(member) as stream:
             for index in stream.iterate_items():
@@ -31,7 +31,7 @@ def iterate_conversations(files: ForeignFiles) -> Iterator[tuple[str, Any]]:
 
 
 def find_first_conversation(sample: Sample) -> dict[str, Any] | None:
-    """Return the first conversation of an export, as far as its beginning shows it."""
+    """Return the first conversation of an export, as far as the sample contains it."""
     outline = sample.outline
     first = outline[0] if isinstance(outline, list) and outline else None
     return first if isinstance(first, dict) else None

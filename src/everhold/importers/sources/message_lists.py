@@ -1,4 +1,7 @@
-"""Lists of messages as OpenAI and Anthropic take them: a list, an object with "messages", or one such per line."""
+"""Read lists of messages in the format of OpenAI and Anthropic.
+
+A file is a list of messages, an object with "messages", or JSON lines of either.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -58,7 +61,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_array(opened: ImportInput) -> Iterator[SourceItem]:
-    """Yield a list of messages as one session, or each item of a list of conversations as its own."""
+    """Yield a list of messages as one session, or a list of conversations as one session each."""
     session: str | None = None
     with opened.files.open_json() as stream:
         for index in stream.iterate_items():
@@ -82,7 +85,7 @@ def _read_conversation(opened: ImportInput, place: str, value: Any) -> Iterator[
     if not isinstance(messages, list) or not messages:
         yield BadRow("messages", place, "there is no list of messages", value)
         return
-    system = holder.get("system")  # Anthropic has it beside the messages
+    system = holder.get("system")  # in Anthropic's format, it is beside the messages
     turns: Sequence[Any] = [{"role": "system", "content": system}, *messages] if system else messages
     own = holder.get("session_id") or holder.get("conversation_id") or holder.get("id")
     session = str(own) if own else _make_session_id(opened, turns[0])
@@ -107,7 +110,7 @@ def _begin_session(session: str, place: str, holder: Mapping[str, Any], opened: 
 
 
 def _make_session_id(opened: ImportInput, first: Any) -> str:
-    """Return an id from the file's name and its first message: it stays the same if the file grows."""
+    """Return an id made from the file's name and its first message, so that it stays the same if the file grows."""
     return f"{opened.files.path.stem}-{hash_texts(str(first))[:12]}"
 
 

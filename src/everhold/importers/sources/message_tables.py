@@ -1,4 +1,4 @@
-"""Messages as a table: CSV with a header, or JSON lines, with a column for the speaker and one for the text."""
+"""Read a table of messages: CSV with a header, or JSON lines, with a column for speakers and one for texts."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC
@@ -18,12 +18,12 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "bot": "assistant",
           "agent": "assistant", "system": "system", "tool": "tool", "developer": "system"}  # fmt: skip
-# Files up to this size are sorted by time. A larger one must be in order.
+# Files up to this size are sorted by time. Larger files must be in order already.
 _MAX_SORTED_BYTES = 24_000_000
 
 
 def _find_columns(names: Mapping[str, Any]) -> dict[str, str]:
-    """Return the column of each of our fields, by the names that systems use."""
+    """Return the column for each field of a message, recognised by names that other systems use."""
     by_name = {name.strip().lower().replace(" ", "_"): name for name in names}
     columns = {field: next((name for name in choices if name in by_name), "") for field, choices in _NAMES.items()}
     return {field: by_name[name] for field, name in columns.items() if name}
@@ -62,7 +62,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _sort(rows: Iterator[FileRow]) -> list[FileRow]:
-    """Return the rows by session and time. Rows without a time, or with a wrong one, stay where they are."""
+    """Return the rows sorted by session and time. Rows without a valid time stay after the row before them."""
     listed = list(rows)
     keys: list[tuple[str, str]] = []
     last: dict[str, str] = {}

@@ -1,6 +1,7 @@
-"""The memory orchestrator's tables: a SQLite database, a JSON object with a list per table, or CSV files.
+"""Read the memory orchestrator's tables: a SQLite database, a JSON object with a list per table, or CSV files.
 
-Its database is PostgreSQL, which writes a table to a CSV file with COPY. A folder may hold the files of several tables.
+The orchestrator uses PostgreSQL, whose COPY writes a table to a CSV file. A folder may contain the files of several
+tables.
 """
 
 from collections import defaultdict

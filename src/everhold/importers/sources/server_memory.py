@@ -1,4 +1,4 @@
-"""The memory file of the MCP server "memory": JSON lines of entities and relations."""
+"""Read the memory file of the MCP server "memory": JSON lines of entities and relations."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ def detect(sample: Sample) -> float:
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
-    # Relations may stand before the entities that they name, so the file is read twice.
+    # A relation may come before its entities, so the file is read twice.
     for row in iterate_json_lines(opened.files):
         if row.fields is None or row.fields.get("type") not in _TYPES:
             reason = row.reason or "the line is neither an entity nor a relation"
@@ -29,7 +29,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_entity(row: FileRow, fields: dict[str, Any]) -> Iterator[SourceItem]:
-    """Yield an entity, with all that is observed of it, as one memory."""
+    """Yield an entity with all of its observations as one memory."""
     name, observed = fields.get("name"), fields.get("observations")
     observations = [str(item) for item in observed] if isinstance(observed, list) else []
     kind = fields.get("entityType")
@@ -48,7 +48,7 @@ def _read_entity(row: FileRow, fields: dict[str, Any]) -> Iterator[SourceItem]:
 
 
 def make_entity_id(name: Any) -> str:
-    """Return the id of an entity, which is known by its name only."""
+    """Return the id of an entity, made from its name, which is its only identifier."""
     return f"entity/{name}"
 
 

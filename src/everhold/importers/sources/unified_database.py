@@ -1,4 +1,4 @@
-"""MemoryOrchestratorService's SQLite database, unified_memory.db: one table of memories."""
+"""Read MemoryOrchestratorService's SQLite database, unified_memory.db, with one table of memories."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -72,7 +72,7 @@ def _describe_link(number: int, row: Mapping[str, Any]) -> RowDraft:
 
 
 def _read_type(value: Any) -> Any:
-    """Return the type of a relationship, which may stand alone or in an object."""
+    """Return the type of a relationship, which is either the value itself or in an object."""
     return value.get("relationship_type") or value.get("type") if isinstance(value, Mapping) else value
 
 

@@ -1,4 +1,4 @@
-"""WhatsApp's text export of a chat. Its dates follow the language of the phone that wrote it."""
+"""Read WhatsApp's text export of a chat. The format of its dates depends on the language of the phone."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _LINE = re.compile(
     r"(?P<before>[上下]午|午[前後]|오[전후])? ?(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
     r"\s*(?P<half>[AaPp]\.?\s?[Mm]\.?)?\]?(?: [-–])? (?P<rest>.*)"
 )
-# Marks of direction, and blanks that do not break, which newer versions write around times.
+# Direction marks and non-breaking spaces, which newer versions write around times.
 _INVISIBLE = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202c\ufeff")) | {ord("\u202f"): " ", ord("\xa0"): " "}
 _SENDER = re.compile(r"(?P<sender>[^:]{1,80}?) ?: (?P<text>.*)", re.DOTALL)
 _MEDIA = re.compile(r"<[^<>]*(?:omitted|weggelassen|omis|omitid\w)[^<>]*>|\w+ omitted", re.IGNORECASE)
@@ -53,7 +53,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_chat(files: ForeignFiles, member: str) -> Iterator[SourceItem]:
-    # The text in an archive is always called _chat.txt; the archive has the name of the chat.
+    # The text file in an archive is always called _chat.txt, so the chat's name is taken from the archive.
     title = PurePath(member if member and PurePath(member).name != _CHAT else files.path.name).stem
     is_day_first = _find_day_order(files, member)
     yield RowDraft("session", "chat", title, {"id": f"whatsapp-{title}", "title": title, "session_type": "chat"})
@@ -74,15 +74,15 @@ def _read_chat(files: ForeignFiles, member: str) -> Iterator[SourceItem]:
 def _describe(title: str, text: str, said_at: datetime) -> dict[str, Any]:
     match = _SENDER.match(text)
     values: dict[str, Any] = {"session": f"whatsapp-{title}", "created_at": said_at.isoformat()}
-    if match is None:  # "Ada created the group"
+    if match is None:  # a notice without a sender, such as "Ada created the group"
         return {**values, "role": "system", "text": text}
     media = {"media": True} if _MEDIA.fullmatch(match["text"].strip()) else None
-    sender = match["sender"].strip("~ ")  # iOS marks names that are not among the contacts
+    sender = match["sender"].strip("~ ")  # iOS writes "~" before names that are not in the contacts
     return {**values, "role": "user", "name": sender, "text": match["text"] or "[empty]", "metadata": media}
 
 
 def _group_lines(files: ForeignFiles, member: str) -> Iterator[tuple[ChatLine | None, str]]:
-    """Yield each message: its first line, and its text with the lines that follow."""
+    """Yield the first line of each message, and its whole text, including the following lines."""
     first: ChatLine | None = None
     texts: list[str] = []
     size = 0
@@ -119,7 +119,7 @@ def _parse_line(number: int, line: str) -> ChatLine | None:
 
 
 def _find_day_order(files: ForeignFiles, member: str) -> bool:
-    """Return whether dates have the day first. A number above 12 tells; otherwise the style of the times does."""
+    """Return whether dates begin with the day. A number above 12 shows this; otherwise the style of the times does."""
     style: ChatLine | None = None
     for number, line in files.read_lines(member):
         parsed = _parse_line(number, line)
@@ -133,12 +133,12 @@ def _find_day_order(files: ForeignFiles, member: str) -> bool:
             return True
         if second > 12:
             return False
-    # Only American English has slashes, months first, and half days.
+    # Dates with slashes and times with AM or PM are in American English, which has the month first.
     return style is None or style.separator != "/" or not style.half
 
 
 def _find_time(line: ChatLine, is_day_first: bool) -> datetime:
-    """Return the local time of a message; raise ValueError if there is no such day."""
+    """Return the local time of a message; raise ValueError if the date does not exist."""
     first, second, third = line.date
     if first > 31:
         year, month, day = first, second, third
