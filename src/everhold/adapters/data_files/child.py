@@ -60,6 +60,6 @@ def _limit_resources(limits: Any) -> None:
 
 
 def send(kind: str, text: str, done: int = 0, total: int | None = None) -> None:
-    """Send the parent one message: a refusal, or how far the reading has come."""
+    """Send the parent process one message: that the file is refused, or the progress of the reading."""
     line = json.dumps({"kind": kind, "text": text, "done": done, "total": total})
     os.write(1, line.encode() + b"\n")
