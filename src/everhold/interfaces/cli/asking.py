@@ -27,7 +27,7 @@ questions = typer.Typer(
 _MAX_ROWS = 20
 _MAX_TEXT = 60
 _WIDTH = 80
-_SURE = 0.8  # the other readings are shown if the confidence is lower
+_SURE = 0.8  # below this confidence, the other possible meanings of the question are shown
 
 
 @command(questions, "question")
@@ -66,7 +66,7 @@ def ask(
 
 
 def show_answer(answer: Answer, notes: Sequence[str] = ()) -> CommandResult:
-    """Return an answer as a result. `notes` say which files were written."""
+    """Return the result that shows an answer. `notes` are sentences about the files that were written."""
     is_missing = answer.status is AnswerStatus.CANNOT or any(note.startswith("not written") for note in notes)
     shown = Group(*_render_answer(answer), *(show.render_text(note, style="dim") for note in notes))
     return CommandResult(_make_document(answer), shown, FAILED if is_missing else 0)

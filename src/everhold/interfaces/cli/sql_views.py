@@ -82,6 +82,6 @@ def write_script(call: Call, preset: Preset, organization: Organization = None) 
     """Print the SQL that a report runs first, to find the views under their original names."""
     script = call.engine.write_view_script(preset, organization=organization)
     if not call.as_json:
-        print(script, end="")  # as it is: a table would break its lines
+        print(script, end="")  # not with Rich, which would break long lines
         return CommandResult(None, None)
     return CommandResult({"script": script}, None)
