@@ -23,7 +23,7 @@ class FileAddress(NamedTuple):
 
 
 class TableAddress(NamedTuple):
-    """A table of DynamoDB's, at AWS unless there is an endpoint."""
+    """A table of DynamoDB: in a region of AWS, or on the server whose URL is `endpoint`."""
 
     region: str
     table: str
@@ -31,7 +31,7 @@ class TableAddress(NamedTuple):
 
 
 def scheme_of(storage: str) -> str:
-    """Which store an address means. A path means SQLite."""
+    """Return the kind of store that an address names. An address without a scheme is the path of a SQLite file."""
     return storage.partition("://")[0].lower() if "://" in storage else "sqlite"
 
 
