@@ -219,7 +219,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
     def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> "everhold.Verification":
         """Sign the access log as it is now, for example after restoring a backup; return the check of its chain.
 
-        A log whose chain is broken is not signed. The acceptance is itself a line in the log. InvalidInput if no key is
+        A log whose chain is broken is not signed. The acceptance is written to the log. InvalidInput if no key is
         set.
         """
         from everhold.access import chain
@@ -233,7 +233,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         return verification
 
     def doctor(self) -> "everhold.Report":
-        """Return a report on the engine: its parts, what it holds, and its problems."""
+        """Return a report on the engine: its parts, the amount of stored data, and its problems."""
         from everhold.report import examine
 
         self._parts.access.flush()
@@ -269,8 +269,8 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
     def undo_run(self, run_id: Identifier, *, progress: ReportProgress | None = None) -> "everhold.UndoneRun":
         """Undo everything that a run of maintenance changed in memories, their tags and relationships.
 
-        Purges cannot be undone, nor what the grace period has purged since. A change of a memory that was changed again
-        later is skipped and reported. NotFound if there is no such run.
+        Purges cannot be undone, also those since the run after the grace period. A change of a memory that was changed
+        again later is skipped and reported. NotFound if there is no such run.
         """
         from everhold.remember.undo_run import undo_run
 
@@ -291,7 +291,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         return self._parts.count_tokens(text)
 
     def drop_model(self, name: str) -> None:
-        """Delete the vectors of an embedding model that was kept beside the first one and is no longer named."""
+        """Delete the vectors of an additional embedding model that the settings no longer name."""
         from everhold.maintenance.reembed import drop_model
 
         drop_model(self._parts.records, name, self._parts.write_deps.chunking.models)
@@ -307,7 +307,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         progress: ReportProgress | None = None,
         **fields: Unpack[SettingsFields],
     ) -> "everhold.Moved":
-        """Copy everything of one store into an empty one, and verify that both hold the same.
+        """Copy all data of one store into an empty store, and verify that both have the same content.
 
         Each is a path, a URL or a YAML file of settings. An interrupted move continues when it is called again.
         `progress` is called with the steps "copying" and "comparing".

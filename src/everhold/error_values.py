@@ -13,7 +13,7 @@ _SHOWN_BITS = 128  # Python takes long to write a huge integer, and refuses beyo
 
 
 def shorten_value(value: Any) -> Any:
-    """Return a value as an error keeps it: plain, so that it can be pickled and written as JSON, and short."""
+    """Convert a value for an error: to a short, plain value that can be pickled and written as JSON."""
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):

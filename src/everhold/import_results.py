@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class MappedRows:
-    """Rows of one table or list of another system: what they become here, and how many of them.
+    """A table or list of another system: into what its rows were converted, and the number of rows.
 
     A dry run only counts `rows` and `quarantined`.
     """
@@ -21,7 +21,7 @@ class MappedRows:
 
 @dataclass(frozen=True)
 class RowsLeftOut:
-    """Rows of another system that have no place here, and why."""
+    """Rows of another system that Everhold cannot represent, and the reason."""
 
     origin: str
     reason: str
@@ -30,7 +30,7 @@ class RowsLeftOut:
 
 @dataclass(frozen=True)
 class RowFault:
-    """A row that was not imported: where it stands, and why."""
+    """A row that was not imported: its place in the file, and the reason."""
 
     origin: str
     place: str

@@ -25,8 +25,9 @@ _REJECTED = 0.3  # the factor for the confidence of a reading that a user reject
 class ScopedReadings(NamedTuple):
     """The readings of a question by the rules, and the tables that it was read with.
 
-    `after` are the earlier questions, and `previous` is the frame of the last of them, which a fragment changes.
-    `place` is the place of the tables, and `others` are the readings in all places of the scope.
+    `after` are the earlier questions of the conversation. `previous` is the frame of the last earlier question; a
+    fragment such as "and in 2023?" changes it. `place` is the place of the tables, and `others` has the readings of
+    the question in each place of the scope, including this one.
     """
 
     tables: Sequence[TableMetadata]
@@ -40,9 +41,9 @@ class ScopedReadings(NamedTuple):
 
     @property
     def is_follow_up(self) -> bool:
-        """Whether the rules read the question as a fragment.
+        """Whether the best reading by the rules reads the question as a fragment that changes an earlier question.
 
-        If they have no reading, whether there is a question before.
+        If the rules have no reading, this is true if the conversation has an earlier question with a frame.
         """
         best = self.readings.best
         return self.previous is not None if best is None else best.is_follow_up
@@ -171,13 +172,13 @@ def rank_together(
         if place is not None and ranked[place].origin is proposal.origin:
             continue
         added = proposal if place is None else confirm_reading(ranked.pop(place), proposal)
-        lower = (place for place, reading in enumerate(ranked) if reading.confidence < added.confidence)
-        ranked.insert(next(lower, len(ranked)), added)
+        less_confident = (place for place, reading in enumerate(ranked) if reading.confidence < added.confidence)
+        ranked.insert(next(less_confident, len(ranked)), added)
     return tuple(sorted(ranked, key=lambda reading: not reading.is_confirmed))
 
 
 def confirm_reading(reading: QuestionReading, other: QuestionReading) -> QuestionReading:
-    """Return `reading` with the confidence raised, because `other`, of another source, has the same result.
+    """Return `reading` with a higher confidence, because `other`, which has a different origin, has the same result.
 
     Its origin becomes that of the reading with the higher confidence.
     """

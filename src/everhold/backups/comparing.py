@@ -1,7 +1,8 @@
-"""What changed in a table since the previous backup, and how it is stored.
+"""Find the rows of a table that changed since the previous backup, and store them.
 
-A table is a list of layers. The first one has all rows of a moment; each later one has the rows that were added or
-changed, and the digests of the keys of rows that were deleted. The index of the previous backup tells unchanged rows.
+A table is a list of layers. The first layer has all rows at one moment. Each later layer has the rows that were added
+or changed, and the digests of the keys of deleted rows. Unchanged rows are recognised by the index of the previous
+backup.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,9 +44,9 @@ class TableBackup:
     report: Count
 
     def store(self, previous: TableEntry | None, mark: str) -> Pending:
-        """Store what changed since the previous backup; without one, all rows. `mark` names the previous moment.
+        """Store the changes since the previous backup; without one, all rows. `mark` identifies the previous moment.
 
-        Objects are stored in threads: the function that is returned waits for them and returns the table.
+        Objects are stored in threads. The returned function waits for them and returns the table.
         """
         if previous is not None and self._is_still_empty(previous):
             return lambda: previous
@@ -137,7 +138,7 @@ class TableBackup:
             self._add_changed(batch, index, builder, table_writer)
         seen = builder.build()
         mask = index.find_by_numbers(touched)
-        # A row that was deleted and added again has another number and the same key.
+        # A row that was deleted and added again has a new number but the same key.
         deleted = np.setdiff1d(index.keys[mask], seen.keys)
         builder.add(index.without(mask))
         return builder.build(), table_writer.finish(), deleted
@@ -160,7 +161,7 @@ class TableBackup:
     def _finish(
         self, index: TableIndex, layers: tuple[Layer, ...], rows: list[Future[ObjectEntry]], deleted: Digests
     ) -> Pending:
-        """Return a function that waits for the objects of a further layer, and returns the table."""
+        """Return a function that waits until the objects of the new layer are stored, and returns the table."""
         stored = None
         if len(index) and index.has_unique_keys:
             stored = self.writer.put_bytes(index.encode(), INDEX, len(index))

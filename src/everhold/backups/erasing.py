@@ -1,8 +1,8 @@
-"""Remove a user from the backups at a place.
+"""Remove a user from all backups at a place.
 
-Where each user's rows are encrypted with a key of that user, the key is removed from the one file that has the keys.
-Other backups are written again: objects without the user's rows, then the manifests that name them, oldest first, then
-the old objects are deleted. An erasure that was interrupted is complete when it is called again.
+If each user's rows are encrypted with the user's own key, it is enough to remove the key from the file of keys. Other
+backups are written again: first the objects without the user's rows, then the manifests that name them, oldest first.
+Then the old objects are deleted. Calling it again completes an interrupted erasure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,16 +31,17 @@ _LOG = "memory_access_logs"
 
 @dataclass(frozen=True)
 class _Rewritten:
-    """An object without a user's rows, None if it had no others; and the digests of these rows by their keys."""
+    """An object without a user's rows, or None if it had only those, and the digests of the user's rows by their
+    keys."""
 
     entry: ObjectEntry | None
     removed: Mapping[int, int] = field(default_factory=dict)
 
 
 def erase_from(deps: BackupDeps, history: History, organization: str, user_id: str, key_ids: Sequence[str]) -> int:
-    """Remove a user from all backups at a place; return how many files were written again or deleted.
+    """Remove a user from all backups at a place; return the number of files that were written again or deleted.
 
-    StoreDamaged if a backup cannot be read, because it may hold rows of the user.
+    StoreDamaged if a backup cannot be read, because it may contain rows of the user.
     """
     _update_state(deps, history, key_ids)
     stored = history.read_all()
@@ -80,7 +81,7 @@ def _rewrite_manifests(history: History, stored: Sequence[StoredManifest], erase
 
 
 class _Eraser:
-    """Removes the rows of one user from objects, and from the manifests that name these."""
+    """Removes the rows of one user from objects, and rewrites the manifests that name these objects."""
 
     def __init__(self, objects: Objects, organization: str, user_id: str) -> None:
         self._objects, self._organization, self._user_id = objects, organization, user_id
@@ -89,7 +90,7 @@ class _Eraser:
         self.written = 0
 
     def rewrite_objects(self, manifests: Sequence[Manifest]) -> None:
-        """Write the objects again that have rows of the user, table by table, parents first."""
+        """Write the objects with rows of the user again without these rows, table by table, parents first."""
         for name, table in TABLES.items():
             if table.tenant is None or name == _LOG:
                 continue
@@ -149,7 +150,7 @@ class _Eraser:
                 yield rewritten.entry
 
     def _find_removed(self, entry: TableEntry) -> dict[int, int]:
-        """Return the user's rows that are current in a table: those that no later layer replaces or deletes."""
+        """Return the user's current rows in a table, which are the rows that no later layer replaces or deletes."""
         current: dict[int, int] = {}
         replaced: set[int] = set()
         for layer in reversed(entry.layers):
@@ -165,7 +166,7 @@ class _Eraser:
 
     def _rewrite_index(self, entry: TableEntry, removed: Mapping[int, int]) -> ObjectEntry | None:
         if entry.index is None or not self._objects.has(entry.index):
-            return None  # the index of an earlier backup is not kept
+            return None  # only the latest backup has an index
         content = self._objects.get_bytes(entry.index, EVERYONE, INDEX) or b""
         index = TableIndex.decode(content, entry.rows, is_tracked=entry.is_tracked)
         after = index.without(np.isin(index.keys, np.array(list(removed), np.uint64)))

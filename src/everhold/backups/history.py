@@ -1,10 +1,10 @@
-"""The backups at a place: their manifests, and the one file that changes.
+"""Read and write the backups at a place: their manifests, and the state file, which is the only file that changes.
 
     objects/abcdef…       objects, named by their SHA-256
     backups/bak_….backup  manifests
     state                 the wrapped keys and the erasure list, rewritten by each backup and each erasure
 
-A manifest is written after everything that it names, so a backup that was interrupted does not exist.
+A manifest is written after all files that it names, so an interrupted backup has no manifest and does not exist.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _STATE = "state"
 
 
 class TargetState(BaseModel):
-    """What changes at a place: the keys that decrypt its backups, wrapped by the master key, and who was erased."""
+    """The content of the state file: the wrapped data keys that decrypt the backups, and the erasure list."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_bytes="base64")
 
@@ -44,7 +44,7 @@ class TargetState(BaseModel):
 
 @dataclass(frozen=True)
 class StoredManifest:
-    """A manifest and the checksum of its file; `problem` says why it cannot be read, if it cannot."""
+    """A manifest and the checksum of its file. If the manifest cannot be read, it is None and `problem` says why."""
 
     backup_id: str
     sha256: str
@@ -65,7 +65,10 @@ class History:
         return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def read(self, backup_id: str) -> StoredManifest:
-        """Read a manifest. NotFound if there is none of this id; a damaged one is returned with its problem."""
+        """Read a manifest.
+
+        NotFound if there is no backup with this id. A damaged manifest is returned with its problem.
+        """
         try:
             content = self.place.read(_name_manifest(backup_id), MAX_FILE_BYTES)
         except NotFound:
@@ -90,11 +93,11 @@ class History:
         return stored.manifest
 
     def read_all(self) -> list[StoredManifest]:
-        """Return all manifests, oldest first, damaged ones included."""
+        """Return all manifests, oldest first, including damaged ones."""
         return [self.read(backup_id) for backup_id in self.list_ids()]
 
     def write(self, manifest: Manifest) -> str:
-        """Store a manifest and return the checksum of its file. From then on the backup exists."""
+        """Store a manifest, with which the backup begins to exist, and return the checksum of its file."""
         content = encode_manifest(manifest, self.packing)
         self.place.write(_name_manifest(manifest.id), content)
         return hashlib.sha256(content).hexdigest()
@@ -103,7 +106,7 @@ class History:
         self.place.delete(_name_manifest(backup_id))
 
     def read_state(self) -> TargetState:
-        """Return the keys and the erasure list; empty ones if nothing was stored yet."""
+        """Return the keys and the erasure list; both are empty if nothing was stored yet."""
         try:
             content = self.place.read(_STATE, MAX_FILE_BYTES)
         except NotFound:
@@ -122,7 +125,7 @@ class History:
 
 
 def merge_erasures(records: Records, state: TargetState) -> list[UserErasure]:
-    """Return the erasures that a store or a place knows: a store that was put back may have forgotten some."""
+    """Return the erasures of a store and of a place together, because a restored store may lack some."""
     known = {(row.organization_id, row.id): row for row in state.erasures}
     known |= {(row.organization_id, row.id): row for row in records.scan(UserErasure, None, deleted=True)}
     return list(known.values())

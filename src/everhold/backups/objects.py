@@ -1,8 +1,8 @@
-"""Objects: files of a backup that never change, each named by its SHA-256.
+"""Read and write objects: files of a backup that never change, each named by its SHA-256.
 
-An object with rows is a pack of frames. Each frame has rows of one owner, compressed, and encrypted with that owner's
-key if the store has keys. The directory at the beginning of a pack says whose each frame is. All frames of an encrypted
-pack are of one organization, under whose key the directory is.
+An object with rows is a pack of frames. Each frame has rows of one owner. It is compressed and, if the store has keys,
+encrypted with the owner's key. The directory at the beginning of a pack has the owner of each frame. All frames of an
+encrypted pack belong to one organization, and the directory is encrypted with its key.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ from everhold.ports.row_packing import RowPacking
 _MAGIC = b"EVHPACK1"
 _LENGTHS = struct.Struct("<II")
 _MAX_DIRECTORY = 256 * 1024 * 1024
-# A row with the largest JSON that the engine writes fits.
+# It is enough for a row with the largest JSON that the engine writes.
 _MAX_FRAME = 1024 * 1024 * 1024
 _PREFIX = "objects"
 
 
 class FrameEntry(NamedTuple):
-    """Where a frame is in the body of its pack, whose it is, and how many bytes and rows it has uncompressed."""
+    """The position of a frame in the body of its pack, its owner, and its number of uncompressed bytes and of rows."""
 
     organization: Id | None
     user_id: Id | None
@@ -68,7 +68,7 @@ class Objects:
     sealing: Sealing
 
     def put(self, content: bytes, count: int = 0, organization: str | None = None) -> ObjectEntry:
-        """Store an object, unless it is there already."""
+        """Store an object, unless it exists already."""
         address = hashlib.sha256(content).hexdigest()
         name = name_object(address)
         if not self.place.has(name):
@@ -79,7 +79,7 @@ class Objects:
         return self.place.has(name_object(entry.sha256))
 
     def get(self, entry: ObjectEntry) -> bytes:
-        """Return the content of an object. StoreDamaged if it is not what was stored."""
+        """Return the content of an object. StoreDamaged if its checksum is wrong."""
         content = self.place.read(name_object(entry.sha256), MAX_FILE_BYTES + _MAX_FRAME)
         if len(content) != entry.size or hashlib.sha256(content).hexdigest() != entry.sha256:
             raise StoreDamaged(
@@ -89,10 +89,10 @@ class Objects:
             )
         return content
 
-    # contents that are no rows: indexes, digests of deleted rows, parts of files
+    # contents other than rows: indexes, digests of deleted rows, parts of files
 
     def put_bytes(self, content: bytes, owner: RowOwner, context: str, count: int = 0) -> ObjectEntry:
-        """Store bytes compressed, and encrypted for their owner."""
+        """Compress bytes, encrypt them for their owner, and store them."""
         sealed = self.sealing.seal(owner, self.packing.compress(content), context)
         return self.put(len(content).to_bytes(8, "little") + sealed, count, owner.organization)
 

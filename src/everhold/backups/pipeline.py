@@ -1,8 +1,8 @@
-"""One backup.
+"""Make one backup.
 
     hold the lease → read the history → open a snapshot → store files → store rows → write the manifest → prune
 
-Everything belongs to one moment of the store, with one sequence number of its change feed.
+The backup shows the store at a single moment, which is identified by a number of its change feed.
 """
 
 import hashlib
@@ -37,17 +37,17 @@ from everhold.schema.snapshots import list_snapshot_entities
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
-# Keys are in the one file that an erasure can change.
+# Keys are stored in the state file instead, because an erasure must be able to remove them.
 _NOT_STORED: tuple[type[Row], ...] = (DataKey,)
 
 
 @dataclass(frozen=True)
 class BackupResult:
-    """What a backup stored. `is_full` says that it uses no earlier backup.
+    """The result of a backup. `is_full` says that it uses no earlier backup.
 
-    `changed_rows` is the number of rows stored, `deleted_rows` that of rows found deleted, and `bytes` the size of the
-    objects that were added. `removed` are the backups that the retention rule has deleted. `missing_files` are files
-    that rows name and the store does not have.
+    `changed_rows` is the number of stored rows, `deleted_rows` the number of rows deleted since the previous backup,
+    and `bytes` the size of the added objects. `removed` are the backups that the retention rule has deleted.
+    `missing_files` are files that rows name but the store does not have.
     """
 
     id: str
@@ -67,7 +67,7 @@ class BackupResult:
 
 @dataclass(frozen=True)
 class _Earlier:
-    """The backup that the next one extends. `mark` is empty if the store cannot tell what changed since."""
+    """The backup that the new one extends. `mark` is empty if the store cannot list the changes since then."""
 
     manifest: Manifest
     sha256: str
@@ -77,7 +77,7 @@ class _Earlier:
 def back_up(
     deps: BackupDeps, place: BackupPlace, rule: KeepRule, report: ReportProgress = ignore_progress
 ) -> BackupResult:
-    """Store a backup of a live store, and delete old ones as the rule says.
+    """Store a backup of a store in use, and delete the old backups that the rule does not keep.
 
     InvalidInput if the place has backups of another store; StoreBusy while another backup of this store runs.
     """
@@ -106,7 +106,7 @@ def _back_up(
 
 
 def _require_lease(lease: HeldLease) -> None:
-    """Raise StoreBusy if another process has taken the lease: it may have deleted objects of this backup."""
+    """Raise StoreBusy if another process has taken the lease, because it may have deleted objects of this backup."""
     try:
         lease.commit()
     except StaleVersion:
@@ -127,7 +127,8 @@ def _find_earlier(deps: BackupDeps, history: History) -> _Earlier | None:
             value=history.place.address,
             remedy="name another folder or address",
         )
-    # A store that was put back to an earlier state names an earlier backup: it cannot tell what changed since this one.
+    # A store that was restored to an earlier state refers to an earlier backup. It cannot list the changes since the
+    # latest one.
     is_same_history = bool(targets) and targets[0].last_backup == manifest.id
     return _Earlier(manifest, latest.sha256, manifest.mark if is_same_history else "")
 
@@ -149,7 +150,8 @@ def _store_everything(
             try:
                 files = store_files(deps.files, snapshot, objects, before, existing, missing)
             except FilesMissing as error:
-                # Messages may just have been taken out of an archive: then the next snapshot does not name the file.
+                # The file may be gone because its messages were just put back from an archive. The next snapshot then
+                # does not name it.
                 logger.info("files are missing in attempt %d of a backup", attempt + 1)
                 missing = error.names
                 continue
@@ -197,7 +199,7 @@ def _store_table(backup: TableBackup, previous: TableEntry | None, mark: str) ->
 
 
 def _get_usable(earlier: _Earlier | None, name: str, existing: set[str]) -> TableEntry | None:
-    """Return the table of the earlier backup, if all of its objects are still there."""
+    """Return the table of the earlier backup if all of its objects still exist; else None."""
     entry = earlier.manifest.tables.get(name) if earlier is not None else None
     if entry is None:
         return None

@@ -1,4 +1,4 @@
-"""Writes the rows of a table into objects, in threads: they compress and store while the caller reads on."""
+"""Write the rows of a table into objects. Threads compress and store them while the caller continues to read."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from everhold.schema.table import Table
 
 _PACK_BYTES = 4 * 1024 * 1024
 _THREADS = 4  # they wait for the disk most of the time
-_MAX_WAITING = 8  # objects; more would only take memory
+_MAX_WAITING = 8  # the maximum number of objects that wait for a thread; more would only take memory
 
 # Tells from the digests of keys and of values which rows are stored.
 Select = Callable[[Digests, Digests], Mask]
@@ -48,7 +48,7 @@ class ObjectWriter:
 
 @contextmanager
 def write_objects(objects: Objects) -> Iterator[ObjectWriter]:
-    """Yield a writer; after the block its threads have ended, and work that has not begun is dropped after an error."""
+    """Yield a writer. At the end of the block, wait for its threads; after an error, drop work that has not begun."""
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="everhold-backup")
     try:
         yield ObjectWriter(objects, pool)
@@ -96,7 +96,7 @@ class TableWriter:
         return packed
 
     def finish(self) -> "list[Future[ObjectEntry]]":
-        """Begin to store the remaining rows, and return all objects."""
+        """Start to store the remaining rows, and return all objects."""
         self._flush()
         return self._stored
 

@@ -1,4 +1,4 @@
-"""The files of an input: one file, a folder or a zip archive. Links are not followed and nothing is unpacked."""
+"""Read the files of an input: one file, a folder or a zip archive. Links are not followed and nothing is unpacked."""
 
 import io
 import os
@@ -21,7 +21,8 @@ from everhold.ports.foreign_tables import ForeignTables, OpenTables
 
 _MAX_MEMBERS = 200_000
 _MAX_DEPTH = 6
-# A member of a zip archive that is larger than this must not be compressed to less than a two-hundredth.
+# A member of a zip archive that is larger than this is refused if it is compressed to less than a two-hundredth of its
+# size.
 _MAX_BOMB_BYTES = 64_000_000
 _MAX_RATIO = 200
 _SQLITE_MARK = b"SQLite format 3\x00"
@@ -135,7 +136,7 @@ class ForeignFiles:
             with self.path.open("rb") as file:
                 yield file
         elif self.is_folder:
-            # O_NOFOLLOW, because a link may have taken the file's place since the folder was listed.
+            # O_NOFOLLOW, because the file may have been replaced by a link after the folder was listed.
             descriptor = os.open(self.path / member, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
                 yield file

@@ -41,7 +41,7 @@ RowKey = tuple[str, str]
 
 
 class Outcome(NamedTuple):
-    """What became of a record; `reason` says why it was refused."""
+    """The outcome of a record: added, existing or quarantined. `reason` says why it was quarantined."""
 
     name: Literal["added", "existing", "quarantined"]
     reason: str = ""
@@ -60,7 +60,7 @@ class RecordWriter(Protocol):
     def vectors_replaced(self) -> int: ...
 
     def find_fault(self, record: Record) -> str | None:
-        """Return why a record cannot be stored; None if it can, as far as that is known without writing."""
+        """Return why a record cannot be stored; None if nothing is wrong with it, as far as can be checked before."""
 
     @property
     def has_late_sessions(self) -> bool:
@@ -70,18 +70,18 @@ class RecordWriter(Protocol):
         """Forget the records that were checked."""
 
     def prepare(self) -> None:
-        """Prepare the store for the records that were checked."""
+        """Prepare the store for the checked records, after the first pass."""
 
     def write(self, records: Sequence[Record]) -> Sequence[Outcome]:
-        """Store records and return what became of each, in their order."""
+        """Store records and return the outcome of each, in their order."""
 
     def finish(self) -> None:
-        """Store what depends on all records, such as the end of sessions."""
+        """Make the changes that must follow all records, such as ending sessions."""
 
 
 @dataclass
 class ImportCounts:
-    """Counts the rows of an import by their origin and by what they become."""
+    """Counts the rows of an import by the table that they come from and by the kind of record that they become."""
 
     rows: Counter[RowKey] = field(default_factory=Counter)
     outcomes: Counter[tuple[RowKey, str]] = field(default_factory=Counter)
@@ -115,7 +115,7 @@ class ImportPart:
             yield reader.read(item) if isinstance(item, RowDraft) else item
 
     def _iterate_items(self) -> Iterator[SourceItem]:
-        """Yield what the source reads. A source relies on the tables and columns of its system."""
+        """Yield the items of the source. If tables or columns that it expects are missing, raise InvalidInput."""
         try:
             yield from self.source.read(self.opened)
         except (KeyError, TypeError, AttributeError, IndexError) as error:

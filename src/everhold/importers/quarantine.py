@@ -1,4 +1,4 @@
-"""Rows that could not be imported, as JSON lines that can be corrected and imported again."""
+"""Write rows that could not be imported as JSON lines, which can be corrected and imported again."""
 
 import json
 import tempfile
@@ -61,12 +61,12 @@ def _spell(value: Any) -> Any:
 
 
 def detect(sample: Sample) -> float:
-    """Return 1 for a file that an earlier import has written."""
+    """Return 1 for a quarantine file that an earlier import has written, else 0."""
     return float(any(isinstance(line, dict) and MARK in line for line in sample.lines[:1]))
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
-    """Yield the corrected rows. A line is used by its "kind" and its "row"."""
+    """Yield the corrected rows. Only "kind" and "row" of each line are used."""
     for number, line in opened.files.read_lines():
         place = f"line {number}"
         try:

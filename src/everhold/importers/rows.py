@@ -1,4 +1,4 @@
-"""Rows of files that hold one table: JSON, JSON lines, CSV, or a SQLite database."""
+"""Read the rows of files that contain one table: JSON, JSON lines, CSV, or a SQLite database."""
 
 import csv
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,12 +16,13 @@ from everhold.ports.foreign_tables import ForeignTables
 
 _TABLE_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 _DELIMITERS = ",;\t|"
-# The default limit is 128 KB, and texts are longer. A quotation mark that is never closed ends here, too.
+# The default limit of the csv module is 128 KB, and texts may be longer. The limit also stops at an unclosed quotation
+# mark.
 _MAX_CELL = 4_000_000
 
 
 class FileRow(NamedTuple):
-    """One row of a file; `fields` is None if it is not an object, and `reason` says why."""
+    """One row of a file. If it is not an object, `fields` is None and `reason` says why."""
 
     place: str
     fields: dict[str, Any] | None
@@ -49,7 +50,7 @@ def iterate_rows(files: ForeignFiles, fields: Collection[str] = (), member: str 
 
 
 def list_sample_rows(sample: Sample) -> list[Mapping[str, Any]]:
-    """Return the first rows of a file, as far as its beginning shows them."""
+    """Return the first rows of a file that are complete in the sample."""
     outline = sample.outline
     if len(sample.lines) > 1 or (sample.lines and not isinstance(outline, dict)):
         return [line for line in sample.lines if isinstance(line, dict)]
@@ -149,7 +150,7 @@ def iterate_csv(files: ForeignFiles, member: str = "") -> Iterator[FileRow]:
 
 
 def _iterate_lines(text: TextIO, name: str) -> Iterator[str]:
-    """Yield the lines of a file without ever reading one that is too long as a whole."""
+    """Yield the lines of a file. A line that is too long raises an error before it is read completely."""
     while line := text.readline(_MAX_CELL + 1):
         if len(line) > _MAX_CELL:
             raise InvalidInput(f"a line of {name} has more than {_MAX_CELL:,} characters", remedy="split the file")

@@ -9,7 +9,8 @@ from everhold.model.fields import Count, Id, Json, JsonList, JsonObject, Label, 
 class Execution(Entity):
     """One run of a task by an agent, or by a program without an agent.
 
-    For a fork, `parent_id` is the run that it continues, and `fork_index` the number of the last cycle that they share.
+    A fork continues the run `parent_id` after the cycle with the number `fork_index`; both runs share the cycles up to
+    this number.
     """
 
     message_id: Id | None = None
@@ -44,7 +45,7 @@ class Cycle(Entity):
 
 
 class ActionProposal(Entity):
-    """The action that an agent planned in a cycle, and why."""
+    """The action that an agent planned in a cycle, with its reasons."""
 
     cycle_id: Id
     tool: Name | None = None
@@ -56,7 +57,7 @@ class ActionProposal(Entity):
     workspace_cues: JsonList = Field(default_factory=list)
     raw: Json = None
     idempotency_key: Name | None = None
-    """A key that the tool gets, so that it acts only once if it is called again. All attempts of an action share it."""
+    """A key that is passed to the tool, the same at every attempt, so that repeated calls have only one effect."""
     attempt: Count = 1
 
 

@@ -71,7 +71,7 @@ class RowPacking(Protocol):
     def compress(self, content: bytes) -> bytes: ...
 
     def decompress(self, content: bytes, size: int) -> bytes:
-        """Return what was compressed. StoreDamaged if it is not compressed content of `size` bytes."""
+        """Decompress content. Raise StoreDamaged if it is not the compressed form of exactly `size` bytes."""
         ...
 
     def unpack(self, content: bytes, size: int) -> Iterator[list[Any]]:

@@ -1,4 +1,4 @@
-"""The erasure list: which users were erased, and the proof of each erasure.
+"""The erasure list, which records erased users, and the proof of each erasure.
 
 Its entries remain after the users are gone. They do not name the users, but have a salted hash of each id, by which a
 user that a restore brings back is recognised.
@@ -136,7 +136,10 @@ def find_erased_users(records: Records, organization_id: str) -> list[tuple[str,
 
 
 def count_chunks(records: Records, organization_id: str, user_id: str) -> dict[str, int]:
-    """Return how many chunks and lines of the change feed still name a user. No reference deletes them with it."""
+    """Return how many chunks and lines of the change feed still have a user's id.
+
+    They are not deleted by references.
+    """
     from everhold.model import Chunk, Outbox
 
     counts = {

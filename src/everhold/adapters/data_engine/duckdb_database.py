@@ -76,7 +76,7 @@ class DuckdbSession:
         return execute(self._connection, sql)
 
     def query(self, sql: str, seconds: float) -> Sequence[tuple[Any, ...]]:
-        timer = threading.Timer(seconds, self._connection.interrupt)  # DuckDB has no time limit of its own
+        timer = threading.Timer(seconds, self._connection.interrupt)  # DuckDB itself has no time limit
         timer.start()
         try:
             return self._connection.execute(sql).fetchall()

@@ -45,7 +45,7 @@ _TIME_SIGNALS: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 
 
 class SandboxedDataEngine:
-    """Runs each statement in a process that has no rights but to read the data set, and is killed at its deadline."""
+    """Runs each statement in a process that may only read the data set and is killed at its deadline."""
 
     def __init__(self, limits: QueryLimits | None = None, *, cache_megabytes: int = 64) -> None:
         self._limits = limits or QueryLimits()
@@ -121,7 +121,7 @@ def _name_reader(data: DataSet) -> str:
 
 
 def describe_database(data: DatabaseTables) -> dict[str, Any]:
-    """Return what the process of a query is told about a database."""
+    """Return the part of a request that names a database and how to connect to it."""
     described = {**asdict(data.address), "schema": data.schema, "hosts": list(data.hosts)}
     if data.address.is_file:
         described["database"] = _resolve([data.address.database], f"the file {data.address.database!r}")[0]
@@ -149,7 +149,7 @@ def _resolve(paths: tuple[str, ...] | list[str], name: str = "a file of the data
 
 
 def _make_key(data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> str:
-    """Return what a result is cached under, or an empty text if the data may change unnoticed."""
+    """Return the key of a result in the cache, or an empty text if the data may change unnoticed."""
     if not statement.is_repeatable or (data.version is None and isinstance(data, DatabaseTables)):
         return ""
     described = _describe(data, statement)

@@ -46,7 +46,7 @@ def list_parts(path: str) -> list[str]:
 
 
 def has_no_log(path: str) -> bool:
-    """Say whether a file in write-ahead mode has no log: then it is complete, and SQLite could not make a log."""
+    """Return whether a file in write-ahead mode has no log: then it is complete, and SQLite could not make a log."""
     with Path(path).open("rb") as file:
         header = file.read(_VERSION_BYTE + 2)
     is_write_ahead = len(header) > _VERSION_BYTE + 1 and header[_VERSION_BYTE + 1] == _WRITE_AHEAD
@@ -88,7 +88,7 @@ class SqliteSession:
         for name, is_view in listed:
             try:
                 yield self._read_table(str(name), bool(is_view))
-            except sqlite3.OperationalError as error:  # a view of something that is gone
+            except sqlite3.OperationalError as error:  # such as a view of a table that was dropped
                 self.notes.append(f"{name!s} cannot be read ({str(error)[:100]})")
 
     def _read_table(self, name: str, is_view: bool) -> CatalogTable:

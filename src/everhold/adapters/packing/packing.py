@@ -153,7 +153,7 @@ def _unpack_rows(unpacker: "msgpack.Unpacker") -> Iterator[list[Any]]:
 
 
 def _read_pieces(content: bytes, size: int) -> Iterator[bytes]:
-    """Yield what was compressed, a piece at a time; raise StoreDamaged if it has not exactly `size` bytes."""
+    """Yield the decompressed content in pieces; raise StoreDamaged if it does not have exactly `size` bytes."""
     left = size
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:

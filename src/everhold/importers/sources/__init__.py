@@ -1,4 +1,4 @@
-"""The sources: each file reads one system or one format."""
+"""The sources of imports: each module reads one system or one format."""
 
 from everhold.importers import quarantine
 from everhold.importers.source import ImportSource

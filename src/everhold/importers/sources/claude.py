@@ -1,4 +1,4 @@
-"""Claude's data export: conversations.json, alone or in its folder or zip archive."""
+"""Read Claude's data export: conversations.json, alone or in its folder or zip archive."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
@@ -44,7 +44,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_memories(files: ForeignFiles) -> Iterator[SourceItem]:
-    """Yield what Claude has noted about the user, and how many files of the export are not read."""
+    """Yield the memories that Claude has stored about the user, and the number of files that are not read."""
     for member in files.members:
         name = PurePath(member).name
         if name == _MEMORIES:
@@ -76,7 +76,7 @@ def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
         for name in ("attachments", "files")
         for item in list_objects(message, name)
     ]
-    # A long text that is pasted becomes an attachment, and the message itself may be empty.
+    # A long pasted text becomes an attachment, and the message itself may be empty.
     pasted = "\n\n".join(str(item["text"]) for item in attached if item["text"])
     text = message.get("text") or pasted or None
     return {

@@ -1,7 +1,7 @@
-"""The files of contextual_memory: sessions with summaries, contexts per user, and user profiles.
+"""Read the files of contextual_memory: sessions with summaries, contexts per user, and user profiles.
 
-Two programs wrote a `contextual_memory_store.json`, in different shapes. The archive of the unified agent,
-`memory_store.json`, has the shape of the first.
+Two programs wrote a `contextual_memory_store.json`, in different formats. The archive of the unified agent,
+`memory_store.json`, has the format of the first program.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -106,7 +106,7 @@ def _describe_interaction(session_id: str, item: Mapping[str, Any]) -> dict[str,
 
 
 def _read_summaries(stream: JsonStream, find_user: FindUser) -> Iterator[SourceItem]:
-    """Yield a summary as memories: each is about the session, and belongs to the session's user."""
+    """Yield the memories in a summary. They are about the session, and belong to the session's user."""
     for session_id in stream.iterate_members():
         summary = stream.read_value()
         place = f"summaries {session_id!r:.80}"

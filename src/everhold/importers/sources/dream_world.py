@@ -1,4 +1,4 @@
-"""DreamWorldAgent's SQLite database: scenarios and the simulations of them."""
+"""Read DreamWorldAgent's SQLite database: scenarios and their simulations."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,7 +26,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
             yield _describe_scenario(row)
         for row in _read_table(tables, "simulations", "simulation_id"):
             yield _describe_simulation(row, names.get(str(row.get("scenario_id"))))
-            # The old agent wrote 0 as the scenario of every simulation, so only a scenario that exists is named.
+            # The agent wrote 0 as the scenario of every simulation, so a scenario is kept only if it exists.
             if str(row.get("scenario_id")) in names:
                 values = {
                     "source": f"simulation-{row['simulation_id']}",

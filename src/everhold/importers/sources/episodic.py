@@ -1,4 +1,4 @@
-"""EpisodicMemoryAgent's SQLite database: episodes, their interactions, tags, groups and relationships."""
+"""Read EpisodicMemoryAgent's SQLite database: episodes, their interactions, tags, groups and relationships."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def make_session_id(episode_id: Any) -> str:
-    """Return the id of the session of an episode. Other systems count from 1 too, so a number alone is no id."""
+    """Return the session id of an episode. It has a prefix, because other systems also number from 1."""
     return f"episode-{episode_id}"
 
 
@@ -111,7 +111,7 @@ def _describe_interaction(row: Mapping[str, Any]) -> RowDraft:
 
 
 def _describe_relationship(number: int, row: Mapping[str, Any]) -> RowDraft:
-    # Builds of the agent named the two columns differently: source_episode_id, episode_id1, …
+    # Versions of the agent have different names for the two columns: source_episode_id, episode_id1, …
     ids = [value for key, value in row.items() if "episode_id" in key or key.startswith(("source", "target"))]
     source, target = (*ids, None, None)[:2]
     values = {

@@ -1,4 +1,4 @@
-"""Finds the file with the conversations in an export: the file itself, or a member of its folder or zip archive."""
+"""Find the files with conversations in an export: the input itself, or members of its folder or zip archive."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ def list_conversation_files(files: ForeignFiles) -> list[str]:
 
 
 def iterate_conversations(files: ForeignFiles) -> Iterator[tuple[str, Any]]:
-    """Yield each conversation of an export with its place."""
+    """Yield each conversation of an export with its position, for messages."""
     for member in list_conversation_files(files):
         with files.open_json(member) as stream:
             if stream.peek() == "{":  # a single conversation
@@ -31,7 +31,7 @@ def find_export_files(sample: Sample) -> list[str]:
 
 
 def find_first_conversation(sample: Sample) -> dict[str, Any] | None:
-    """Return the first conversation of an export, as far as its beginning shows it."""
+    """Return the first conversation of an export, as far as the sample contains it."""
     outline = sample.outline
     first = outline[0] if isinstance(outline, list) and outline else outline
     return first if isinstance(first, dict) else None

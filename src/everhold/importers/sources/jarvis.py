@@ -1,4 +1,4 @@
-"""jarvis_memory_store.json: a list of memories per user."""
+"""Read jarvis_memory_store.json, which has a list of memories for each user."""
 
 from collections.abc import Iterator
 

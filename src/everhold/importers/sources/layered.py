@@ -1,6 +1,6 @@
-"""The layered memory of a Julep program: a SQLite database, and a Chroma folder beside it.
+"""Read the layered memory of a Julep program: a SQLite database, and a Chroma folder beside it.
 
-Either may be imported alone. A document that names a fact (`sqlite_id`) is the same memory as that fact.
+Each of them may be imported alone. A document with the `sqlite_id` of a fact is the same memory as that fact.
 """
 
 from collections.abc import Iterator, Mapping
@@ -77,7 +77,7 @@ def find_members(sample: Sample) -> list[str]:
 
 
 def _collect_fact_vectors(files: ForeignFiles, member: str) -> dict[str, bytes]:
-    """Return the vectors of documents that are facts, by the number of the fact."""
+    """Return the vectors of the documents that are facts, by the number of the fact."""
     return {
         str(document.metadata["sqlite_id"]): document.vector or b""
         for document in read_documents(files, member)

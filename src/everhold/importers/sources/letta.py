@@ -1,4 +1,4 @@
-"""Letta's agent file (.af): each agent with its blocks, tools and messages."""
+"""Read Letta's agent file (.af), which has agents with their blocks, tools and messages."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""mem0: an export as JSON, or the SQLite history of its memories."""
+"""Read an export of mem0 as JSON, or its SQLite history of memories."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -99,7 +99,7 @@ def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_relations(stream: JsonStream) -> Iterator[SourceItem]:
-    """Yield the graph's relations as memories: they relate names, not memories."""
+    """Yield the relations of the graph as memories, because they connect names, not memories."""
     for index in stream.iterate_items():
         yield _describe_relation(f"relations[{index}]", stream.read_value())
 
@@ -135,7 +135,7 @@ def detect_history(sample: Sample) -> float:
 
 
 def read_history(opened: ImportInput) -> Iterator[SourceItem]:
-    """Yield each memory as its last event left it."""
+    """Yield each memory as it was after its last event."""
     with opened.files.open_database() as tables:
         latest: Mapping[str, Any] | None = None
         began: Any = None

@@ -76,7 +76,7 @@ def _read_lines(opened: ImportInput, *, is_list_of_turns: bool) -> Iterator[Sour
 
 
 def _read_array(opened: ImportInput) -> Iterator[SourceItem]:
-    """Yield a list of messages as one session, or each item of a list of conversations as its own."""
+    """Yield a list of messages as one session, or a list of conversations as one session each."""
     session: str | None = None
     with opened.files.open_json() as stream:
         for index in stream.iterate_items():
@@ -100,7 +100,7 @@ def _read_conversation(opened: ImportInput, place: str, value: Any) -> Iterator[
     if not isinstance(messages, list) or not messages:
         yield BadRow("messages", place, "there is no list of messages", value)
         return
-    system = holder.get("system")  # Anthropic has it beside the messages
+    system = holder.get("system")  # in Anthropic's format, it is beside the messages
     turns: Sequence[Any] = [{"role": "system", "content": system}, *messages] if system else messages
     own = holder.get("session_id") or holder.get("conversation_id") or holder.get("id")
     session = str(own) if own else _make_session_id(opened, turns[0])
@@ -135,7 +135,7 @@ def _begin_session(session: str, place: str, holder: Mapping[str, Any], opened: 
 
 
 def _make_session_id(opened: ImportInput, first: Any) -> str:
-    """Return an id from the file's name and its first message: it stays the same if the file grows."""
+    """Return an id made from the file's name and its first message, so that it stays the same if the file grows."""
     return f"{opened.files.path.stem}-{hash_texts(str(first))[:12]}"
 
 

@@ -25,12 +25,12 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "bot": "assistant",
           "agent": "assistant", "system": "system", "tool": "tool", "developer": "system"}  # fmt: skip
-# Files up to this size are sorted by time. A larger one must be in order.
+# Files up to this size are sorted by time. Larger files must be in order already.
 _MAX_SORTED_BYTES = 24_000_000
 
 
 def _find_columns(names: Mapping[str, Any]) -> dict[str, str]:
-    """Return the column of each of our fields, by the names that systems use."""
+    """Return the column for each field of a message, recognised by names that other systems use."""
     by_name = {name.strip().lower().replace(" ", "_"): name for name in names}
     columns = {field: next((name for name in choices if name in by_name), "") for field, choices in _NAMES.items()}
     if columns["role"] and columns["text"]:

@@ -1,4 +1,4 @@
-"""The memory file of the MCP server "memory": JSON lines of entities and relations."""
+"""Read the memory file of the MCP server "memory": JSON lines of entities and relations."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -58,7 +58,7 @@ def _read_graph(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_entity(row: FileRow, fields: dict[str, Any]) -> Iterator[SourceItem]:
-    """Yield an entity, with all that is observed of it, as one memory."""
+    """Yield an entity with all of its observations as one memory."""
     name, observed = fields.get("name"), fields.get("observations")
     observations = [describe(item) for item in observed] if isinstance(observed, list) else []
     kind = fields.get("entityType")
@@ -77,7 +77,7 @@ def _read_entity(row: FileRow, fields: dict[str, Any]) -> Iterator[SourceItem]:
 
 
 def make_entity_id(name: Any) -> str:
-    """Return the id of an entity, which is known by its name only."""
+    """Return the id of an entity, made from its name, which is its only identifier."""
     return f"entity/{name}"
 
 

@@ -1,4 +1,4 @@
-"""SessionMemoryAgent's SQLite database: sessions and their interactions."""
+"""Read SessionMemoryAgent's SQLite database: sessions and their interactions."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
                 "interactions",
                 f"interactions row {row['id']}",
                 {
-                    # The number is unique in one database only.
+                    # The number is unique only inside one database.
                     "id": f"{row['session_id']}/{row['id']}",
                     "session": row["session_id"],
                     "role": row["role"],

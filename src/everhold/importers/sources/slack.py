@@ -1,4 +1,4 @@
-"""Slack's export: a folder or zip archive with users, channels, and a file per channel and day."""
+"""Read Slack's export: a folder or zip archive with users, channels, and a file per channel and day."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -182,7 +182,7 @@ def _describe_link(number: int, row: Mapping[str, Any]) -> RowDraft:
 
 
 def _read_type(value: Any) -> Any:
-    """Return the type of a relationship, which may stand alone or in an object."""
+    """Return the type of a relationship, which is either the value itself or in an object."""
     return value.get("relationship_type") or value.get("type") if isinstance(value, Mapping) else value
 
 

@@ -1,6 +1,6 @@
-"""Rows with the field names of the orchestrator's three migration tables, whatever file they stand in.
+"""Read rows with the field names of the orchestrator's three migration tables, from any kind of file.
 
-The old programs never wrote these names; exports made by hand after the migration plan do.
+The old programs never wrote these names. They occur in exports that were made by hand according to the migration plan.
 """
 
 from collections.abc import Iterator, Mapping
@@ -129,7 +129,7 @@ def _read_user(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceItem]:
         for name, value in _list_entries(load_json(fields.get(column))):
             yield RowDraft("memory", column, f"{row.place} {column} {name}", _describe_entry(user, kind, name, value))
     for skill, state in _list_entries(load_json(fields.get("skill_states"))):
-        # A state belongs to an agent and to no user, so the user is part of the agent's id.
+        # A state belongs to an agent, not to a user, so the user becomes part of the agent's id.
         fields_of_state = {"agent": f"{user}/{skill}", "state": state}
         yield RowDraft("state", "skill_states", f"{row.place} skill_states {skill}", fields_of_state)
 

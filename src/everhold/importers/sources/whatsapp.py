@@ -1,4 +1,4 @@
-"""WhatsApp's text export of a chat. Its dates follow the language of the phone that wrote it."""
+"""Read WhatsApp's text export of a chat. The format of its dates depends on the language of the phone."""
 
 import re
 from collections.abc import Iterator
@@ -83,15 +83,15 @@ def _read_chat(files: ForeignFiles, member: str, date_order: DateOrder | None) -
 def _describe(title: str, text: str, said_at: datetime) -> dict[str, Any]:
     match = _SENDER.match(text)
     values: dict[str, Any] = {"session": f"whatsapp-{title}", "created_at": said_at.isoformat()}
-    if match is None:  # "Ada created the group"
+    if match is None:  # a notice without a sender, such as "Ada created the group"
         return {**values, "role": "system", "text": text}
     media = {"media": True} if _MEDIA.fullmatch(match["text"].strip()) else None
-    sender = match["sender"].strip("~ ")  # iOS marks names that are not among the contacts
+    sender = match["sender"].strip("~ ")  # iOS writes "~" before names that are not in the contacts
     return {**values, "role": "user", "name": sender, "text": match["text"] or "[empty]", "metadata": media}
 
 
 def _group_lines(files: ForeignFiles, member: str) -> Iterator[tuple[ChatLine | None, str]]:
-    """Yield each message: its first line, and its text with the lines that follow."""
+    """Yield the first line of each message, and its whole text, including the following lines."""
     first: ChatLine | None = None
     texts: list[str] = []
     size = 0

@@ -68,7 +68,7 @@ def ask(
 
 
 def show_answer(answer: Answer, notes: Sequence[str] = ()) -> CommandResult:
-    """Return an answer as a result. `notes` say which files were written."""
+    """Return the result that shows an answer. `notes` are sentences about the files that were written."""
     is_missing = answer.status is AnswerStatus.CANNOT or any(note.startswith("not written") for note in notes)
     shown = Group(*_render_answer(answer), *(show.render_text(note, style="dim") for note in notes))
     return CommandResult(_make_document(answer), shown, FAILED if is_missing else 0)

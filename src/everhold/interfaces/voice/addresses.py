@@ -1,4 +1,4 @@
-"""Where the gateway listens: binds as they are written, and which addresses need protection."""
+"""Parse the addresses on which the gateway listens, and decide which addresses need protection."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ NOWHERE = "none"
 
 @dataclass(frozen=True)
 class Bind:
-    """One address that answers requests: in which protocol, and with the data of which organization."""
+    """An address that answers requests, with the protocol and the organization of the requests."""
 
     address: str
     protocol: str
@@ -35,7 +35,7 @@ class PublishAddress:
 
 
 def parse_bind(text: str) -> Bind:
-    """Return the bind that a text such as "tcp://127.0.0.1:5596=unified@home" names."""
+    """Parse a text such as "tcp://127.0.0.1:5596=unified@home": address, protocol and organization."""
     address, equals, target = text.rpartition("=")
     protocol, _, organization = target.partition("@")
     if not equals:
@@ -51,7 +51,7 @@ def parse_bind(text: str) -> Bind:
 def parse_publish(text: str, binds: Iterable[Bind]) -> PublishAddress | None:
     """Return the address that publishes events, or None for "none".
 
-    A text without an organization means that of the binds. InvalidSettings if the binds have several.
+    Without an organization in the text, it is that of the binds. Raise InvalidSettings if the binds have several.
     """
     if text == NOWHERE:
         return None
@@ -70,7 +70,7 @@ def parse_publish(text: str, binds: Iterable[Bind]) -> PublishAddress | None:
 
 
 def require_protection(binds: Iterable[Bind], publish: PublishAddress | None, *, token: bool, keys: bool) -> None:
-    """Raise InvalidSettings if other machines could reach an address and nothing says who may use it."""
+    """Raise InvalidSettings if other machines can reach an address and neither a token nor keys restrict its use."""
     for bind in binds:
         if not is_local(bind.address) and not (token or keys):
             raise InvalidSettings(
@@ -99,7 +99,7 @@ def is_local(address: str) -> bool:
 
 @lru_cache(maxsize=1024)  # of every request, and clients send many
 def read_peer(text: str) -> str | None:
-    """Return the IP address in what libzmq says about a client, without a zone. Clients over ipc have none."""
+    """Return the IP address, without a zone, from libzmq's description of a client; None for a client over ipc."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
