@@ -1,10 +1,11 @@
-"""How long a backup takes, compared with copying the store through Zstandard; and backups under load, restored.
+"""How long does a backup take, compared with a compressed copy of the store? Are backups under load consistent?
 
-`full` is a backup into an empty folder. Its floor is the least that a consistent copy of a live store costs: SQLite's
-own online backup of the same bytes, then the copy through the same compression to the same disk. `file_ratio` is
-against a file that nobody writes to, copied without the online backup; it has no bar. `incremental` is a backup after
-one memory in a hundred was changed or added; its floor is a full backup of the same store. `load` is backups of a store
-that eight threads write to, on SQLite and on PostgreSQL.
+`full` is a backup into an empty folder. Its floor is a minimal consistent copy of a store in use: SQLite's online
+backup, then compression of that copy with the same Zstandard level to the same disk. `file_ratio` compares with
+compressing the file directly, which is possible only if nobody writes to it; it has no bar. `incremental` is a backup
+after one memory in a hundred was changed or added; its floor is a full backup of the same store. `load` makes backups
+while eight threads write, on SQLite and on PostgreSQL, then restores each backup and compares it with what had been
+written.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from everhold.files import create_binary
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.servers.postgres import PostgresServer
 
-_LEVEL = 3  # that of the backups
+_LEVEL = 3  # the compression level of backups
 _PIECE = 1024 * 1024
 _USERS = 50
 _BATCH = 1000
@@ -52,7 +53,7 @@ def fill(engine: Everhold, memories: int) -> list[tuple[str, str]]:
 
 
 def change(engine: Everhold, stored: list[tuple[str, str]], share: float, seed: int) -> None:
-    """Change, add and delete memories: a share of all of them."""
+    """Add a memory, or change the text or the importance of one, for the given share of all memories."""
     dice = random.Random(seed)
     amount = max(3, int(len(stored) * share))
     for number, (user, memory_id) in enumerate(dice.sample(stored, amount)):
@@ -67,7 +68,7 @@ def change(engine: Everhold, stored: list[tuple[str, str]], share: float, seed: 
 
 
 def copy_through_zstd(source: Path, target: Path) -> None:
-    """Copy a file, compressed, durably: what a backup cannot do without."""
+    """Compress a file into another one and make sure that it is on disk, as a backup does."""
     compressor = zstandard.ZstdCompressor(_LEVEL)
     with (
         source.open("rb") as reading,
@@ -102,7 +103,7 @@ def measure_full(report: Report, folder: Path, engine: Everhold, pairs: int) -> 
         ours = measure(partial(engine.backup, target))
         floor = measure(lambda: copy_live_store(database, folder))
         plain = measure(lambda: copy_through_zstd(database, folder / "copy.zst"))
-        if number:
+        if number:  # the first round warms up
             for pair, seconds in ((times, floor), (files, plain)):
                 pair.ours.append(ours)
                 pair.floor.append(seconds)
@@ -117,7 +118,7 @@ def measure_incremental(
 ) -> None:
     target, times = folder / "chain", Pairs([], [])
     engine.backup(target)
-    engine.backup(target)  # settles what the first one has changed: the log was sealed, and the target is remembered
+    engine.backup(target)  # stores what the first backup itself changed: the sealed log, and the remembered target
     for number in range(pairs):
         change(engine, stored, 0.01, number)
         started = perf_counter()
@@ -134,7 +135,7 @@ def measure_incremental(
 
 @contextmanager
 def open_store(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[int], str]]]:
-    """Yield the address of an empty store, and a function to further ones."""
+    """Yield the address of an empty store, and a function that returns the addresses of further empty stores."""
     if kind == "sqlite":
         yield str(folder / "load.db"), lambda number: str(folder / f"restored-{number}.db")
         return
@@ -145,7 +146,8 @@ def open_store(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[int], s
 def measure_load(report: Report, kind: str, folder: Path, seconds: float) -> None:
     with open_store(kind, folder) as (storage, make_scratch):
         with Everhold.open(storage, embedder=FakeEmbedder(), **_ENGINE) as engine:
-            between = max(0.2, seconds / 12)  # each is restored, which takes longer than making it
+            # About twelve backups: each is restored later, which takes longer than making it.
+            between = max(0.2, seconds / 12)
             writers, backups = back_up_under_load(engine, folder / f"load-{kind}", seconds, between=between)
         differences = check_backups(writers, folder / f"load-{kind}", backups, make_scratch)
     report.add(f"{kind}_load_seconds", seconds)
