@@ -1,4 +1,4 @@
-"""Fixtures for all tests: real servers and stores. Hypothesis is repeatable, and contract tests are counted per store."""
+"""Fixtures for all tests: real servers and stores. Makes Hypothesis repeatable, and counts contract tests."""
 
 import os
 import re
