@@ -31,7 +31,7 @@ def test_connections(run: Run, tmp_path: Path) -> None:
     assert "no connections" in run("connections", "--project", "shop").out
 
 
-def test_what_cannot_be_connected(run: Run) -> None:
+def test_connections_that_are_refused(run: Run) -> None:
     for arguments, message in (
         (("sales",), "a connection has one address"),
         (("sales", "nonsense"), "is not a URL"),

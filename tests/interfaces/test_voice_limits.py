@@ -1,4 +1,4 @@
-"""What clients may do wrong: the gateway answers with an error, serves others, and does not grow."""
+"""Clients that do something wrong: the gateway answers with an error, serves others, and uses bounded memory."""
 
 import json
 import resource
@@ -146,7 +146,7 @@ ANSWERED: list[int] = []
 
 
 def test_a_thousand_slow_clients_hold_up_no_one(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They send requests for long replies and never read one."""
+    """The clients send requests for long replies and never read a reply."""
 
     def get_memories(service: VoiceService, request: Document) -> dict[str, object]:
         reply = jarvis.get_memories(service, request)
@@ -192,7 +192,7 @@ def send_to_all(sockets: list["zmq.Socket[bytes]"]) -> None:
 
 
 def wait_for_requests(client: Client, count: int) -> None:
-    """Wait until the gateway has answered so many requests for memories. It answers this client all the while."""
+    """Wait until the gateway has answered this number of requests for memories. Meanwhile it answers this client."""
     deadline = time.monotonic() + 60
     while len(ANSWERED) < count:
         started = time.monotonic()
