@@ -1,12 +1,12 @@
-"""Does an agent that is killed lose an action, or take one twice?
+"""Does an agent that is killed lose an action, or perform one twice?
 
     python -m benchmarks.agent_crash                           # 200 kills on SQLite, 200 on PostgreSQL
     python -m benchmarks.agent_crash --kills 20 --store sqlite
     python -m benchmarks.agent_crash --kills 2 --plant ignored-keys    # a bug that must be caught: exits with 1
 
-The agent of examples/autonomous_agent.py works through its task in a store and a folder of its own. It is killed by
-SIGKILL at a random moment, up to three times, and started again until the task is done. Then its files, its mails, its
-cycles and its memories must be those of an agent that was never killed.
+Each agent (examples/autonomous_agent.py) works through its task in a separate store and folder. It is killed by SIGKILL
+at a random moment, up to three times, and started again until the task is done. Then its files, mails, cycles and
+memories must equal those of an agent that was never killed.
 """
 
 import argparse
@@ -33,6 +33,7 @@ KILLS: Final = {"sqlite": 200, "postgres": 200}
 MAX_KILLS_PER_TASK: Final = 3
 OPEN_SECONDS: Final = 60.0
 WORK_SECONDS: Final = 60.0
+# How many agents run without being killed, to measure how long the task takes.
 UNDISTURBED: Final = 3
 IGNORED_KEYS: Final = "ignored-keys"
 BARS: Final = dict.fromkeys(
@@ -53,7 +54,7 @@ class Traces:
 
 @dataclass
 class Outcome:
-    """The kills on one kind of store, and the problems that were found, in words."""
+    """The number of kills on one kind of store, and descriptions of the problems that were found."""
 
     kills: int = 0
     tasks: int = 0
@@ -73,26 +74,27 @@ class Outcome:
 
 
 def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
-    """Kill agents so often and return the outcome."""
+    """Kill agents `kills` times in all and return the outcome."""
     outcome, rng = Outcome(), random.Random(seed)
     with _make_template(store) as (template, folder):
         expected, seconds = _work_undisturbed(template, folder / "expected")
         number = UNDISTURBED
         while outcome.kills < kills:
             number += 1
-            storage, own = template.copy(number), folder / str(number)
-            own.mkdir()
-            for left in range(min(rng.randint(1, MAX_KILLS_PER_TASK), kills - outcome.kills), 0, -1):
-                # Sooner if more kills are to follow, so that something is left to do.
-                moment = rng.uniform(0, seconds / left)
-                if not _kill_worker(storage, own, moment, ignores_keys=plant == IGNORED_KEYS):
+            storage, task_folder = template.copy(number), folder / str(number)
+            task_folder.mkdir()
+            kills_of_task = min(rng.randint(1, MAX_KILLS_PER_TASK), kills - outcome.kills)
+            for kills_left in range(kills_of_task, 0, -1):
+                # If more kills follow, this one comes sooner, so that part of the task is left for them.
+                moment = rng.uniform(0, seconds / kills_left)
+                if not _kill_worker(storage, task_folder, moment, ignores_keys=plant == IGNORED_KEYS):
                     break
                 outcome.kills += 1
                 outcome.pending += _has_pending_action(storage)
-            work(storage, own, ignores_keys=plant == IGNORED_KEYS)
+            work(storage, task_folder, ignores_keys=plant == IGNORED_KEYS)
             outcome.tasks += 1
             with open_store(storage) as engine:
-                _check(outcome, f"task {number}", expected, _read_traces(engine, own), engine)
+                _check(outcome, f"task {number}", expected, _read_traces(engine, task_folder), engine)
     return outcome
 
 
@@ -105,13 +107,13 @@ def _make_template(store: str) -> Iterator[tuple[Template, Path]]:
 
 
 def _work_undisturbed(template: Template, folder: Path) -> tuple[Traces, float]:
-    """Return what an agent leaves behind that is not killed, and how long it takes after it has opened the store."""
+    """Return the traces of an agent that is not killed, and the seconds that it works after it has opened the store."""
     seconds = []
-    for number in range(UNDISTURBED):  # the first one is slow
-        own, storage = folder / str(number), template.copy(number)
-        own.mkdir(parents=True)
+    for number in range(UNDISTURBED):  # the first agent is slow, so the minimum is taken
+        task_folder, storage = folder / str(number), template.copy(number)
+        task_folder.mkdir(parents=True)
         started = time.perf_counter()
-        assert not _kill_worker(storage, own, WORK_SECONDS, ignores_keys=False)
+        assert not _kill_worker(storage, task_folder, WORK_SECONDS, ignores_keys=False)
         seconds.append(time.perf_counter() - started)
     storage = template.copy(UNDISTURBED)
     work(storage, folder)
@@ -120,9 +122,9 @@ def _work_undisturbed(template: Template, folder: Path) -> tuple[Traces, float]:
 
 
 def _kill_worker(storage: str, folder: Path, seconds: float, *, ignores_keys: bool) -> bool:
-    """Start an agent and kill it so many seconds after it has opened the store; return whether it was at work."""
+    """Start an agent and kill it some seconds after it has opened the store. Return whether it was still working."""
     context = multiprocessing.get_context("forkserver")
-    # All that it imports, so that it is killed at work and not while it starts.
+    # The fork server imports what agents need, so that they are killed while they work and not while they start.
     context.set_forkserver_preload(
         ["benchmarks.agent_worker", "benchmarks.store_copies", "everhold.views.view", "everhold.views.run"]
     )
@@ -132,7 +134,7 @@ def _kill_worker(storage: str, folder: Path, seconds: float, *, ignores_keys: bo
     if not is_open.wait(OPEN_SECONDS):
         process.kill()
         raise TimeoutError(f"the agent did not open {storage} within {OPEN_SECONDS} seconds")
-    process.join(WORK_SECONDS if ignores_keys else seconds)  # the planted bug kills its process by itself
+    process.join(WORK_SECONDS if ignores_keys else seconds)  # with the planted bug, the process kills itself
     process.kill()
     process.join()
     return process.exitcode == -signal.SIGKILL

@@ -4,9 +4,9 @@
     python -m benchmarks.agents --quick    # the same questions, answered roughly
 
 A cycle is a proposal, its result and two memories, in two commits. The floor embeds the two texts with the bare
-embedder and stores the same rows with two hand-written transactions. LangGraph's SqliteSaver checkpoints the same loop,
-interleaved with ours, both without embedding; `make peers` installs it. The figures of `benchmarks.workspace_snapshots`
-follow.
+embedder and stores the same rows with two hand-written transactions. For comparison, LangGraph's SqliteSaver makes
+checkpoints of the same loop, by turns with ours and both without embedding; `make peers` installs it. The figures of
+`benchmarks.workspace_snapshots` are added at the end.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def make_arguments(number: int) -> dict[str, Any]:
 
 
 def make_our_cycle(engine: Everhold, texts: list[str]) -> Callable[[int], None]:
-    """Return a function that makes one cycle of a run with two memories of its own."""
+    """Return a function that adds one cycle with two new memories to a run."""
     run = engine.scope(agent=AGENT).run("Repair the parser")
 
     def make_cycle(number: int) -> None:
@@ -63,10 +63,10 @@ def compare_cycle(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
     with open_engine(build_settings(folder / "ours.db"), cached, model) as engine:
 
         def run_bare(number: int) -> None:
-            own = texts[2 * number : 2 * number + 2]
+            cycle_texts = texts[2 * number : 2 * number + 2]
             cycle = floor.propose("read_file", make_arguments(number), THOUGHTS, PLAN)
-            vectors = [vector for vector in model.embed(own) if vector is not None]
-            floor.complete(cycle, OUTPUT, SUMMARY, own, vectors)
+            vectors = [vector for vector in model.embed(cycle_texts) if vector is not None]
+            floor.complete(cycle, OUTPUT, SUMMARY, cycle_texts, vectors)
 
         times = run_interleaved(make_our_cycle(engine, texts), run_bare, len(texts) // 2 - WARM_UP, WARM_UP)
         _check_cycles(engine, len(texts) // 2)
@@ -81,9 +81,9 @@ def compare_cycle_without_embedding(folder: Path, texts: list[str]) -> Pairs:
     with open_engine(build_settings(folder / "without.db"), embedder, embedder) as engine:
 
         def run_bare(number: int) -> None:
-            own = texts[2 * number : 2 * number + 2]
+            cycle_texts = texts[2 * number : 2 * number + 2]
             cycle = floor.propose("read_file", make_arguments(number), THOUGHTS, PLAN)
-            floor.complete(cycle, OUTPUT, SUMMARY, own, [embedder.vectors[text] for text in own])
+            floor.complete(cycle, OUTPUT, SUMMARY, cycle_texts, [embedder.vectors[text] for text in cycle_texts])
 
         times = run_interleaved(make_our_cycle(engine, texts), run_bare, len(texts) // 2 - WARM_UP, WARM_UP)
     floor.close()
@@ -91,7 +91,7 @@ def compare_cycle_without_embedding(folder: Path, texts: list[str]) -> Pairs:
 
 
 def _check_cycles(engine: Everhold, count: int) -> None:
-    """Make sure that what was timed was stored: every cycle once, with its memories."""
+    """Make sure that every timed cycle was stored once, with its memories."""
     [row] = engine.scope(agent=AGENT).runs()
     steps = engine.scope(agent=AGENT).get_run(row.id).steps()
     assert [step.cycle_index for step in steps] == list(range(count))
@@ -114,7 +114,7 @@ def compare_checkpoints(folder: Path, texts: list[str]) -> Pairs:
             seconds.append(run_cycle({"proposal": proposal, "result": result}))
 
         times = run_interleaved(make_our_cycle(engine, texts), run_peer, len(texts) // 2 - WARM_UP, WARM_UP)
-    # What it measured itself, without the way between the processes.
+    # LangGraph's process measures its own seconds, so that communication between the processes does not count.
     return Pairs(times.ours, seconds[WARM_UP:])
 
 

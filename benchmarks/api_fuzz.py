@@ -1,11 +1,11 @@
-"""Does a public verb or command ever answer hostile arguments with anything but its result or an EverholdError?
+"""Do public verbs and commands answer hostile arguments only with a result or an EverholdError?
 
     python -m benchmarks.api_fuzz --calls 20000 --store sqlite --seed 1
 
-Every public method of the engine, of a view and of their asynchronous twins, and every command of the command line, is
-found by introspection and called with ordinary and hostile values of right and wrong types, on a store with data in it.
-Another exception, more than 10 seconds of processor time or more than 1 GB of memory in one call is a finding; each is
-printed with the call. The calls run in a child process, so that a crash is a finding too.
+Introspection finds every public method of the engine, of views and of their asynchronous versions, and every command of
+the command line. They are called with ordinary and hostile values of right and wrong types, on a store with data in it.
+Any other exception is a finding, and so is a call that takes more than 10 seconds of processor time or 1 GB of memory.
+Each finding is printed with its call. The calls run in a child process, so that a crash is a finding too.
 """
 
 import argparse

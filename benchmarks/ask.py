@@ -1,11 +1,11 @@
-"""What does it cost to read a question about data, and to upload the data?
+"""How long does it take to read a question about data, and to upload the data?
 
     python -m benchmarks.ask            50 and 1,000 tables, and a CSV file of 336,000 rows
     python -m benchmarks.ask --quick    the same tables with fewer questions, and 33,600 rows
 
-`read_50` and `read_1000` are the way from a question to a checked statement in a scope of so many tables, without
-running it; the floor is one embedding of the same question by the default model. Each question is asked once. The
-figures of uploads are those of `benchmarks/ask_upload.py`.
+`read_50` and `read_1000` measure the time from a question to a checked statement in a scope with 50 and 1,000 tables,
+without running the statement. The floor is one embedding of the same question by the default model. Each question is
+asked once. `benchmarks/ask_upload.py` measures uploads.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from everhold import Everhold, View
 from everhold.ask.asking import read_in_scope
 from everhold.views.data_deps import make_data_deps
 
-# The number of tables, and how many times the embedding of a question its reading may take.
+# Pairs of a number of tables and a bar. Reading a question may take `bar` times as long as embedding it.
 BARS = ((50, 4.0), (1000, 12.0))
 PAIRS = 120
-_STEP = 37  # has no factor in common with the numbers of tables, so that questions are about all of them
+_STEP = 37  # has no common factor with 50 or 1,000, so that the questions reach all tables
 _TODAY = date(2025, 1, 1)
 
 
@@ -40,7 +40,7 @@ def measure_reading(report: Report, folder: Path, count: int, most: float, pairs
         embedder = engine._parts.recall_deps.embedder
 
         def embed(number: int) -> object:
-            # The space leaves the tokens as they are, and the embedding is not in the cache for the reading.
+            # The added space does not change the tokens, but keeps the reading from finding this vector in the cache.
             return embedder.embed([f"{_choose_question(tables, number)} "])
 
         run_interleaved(_make_read(engine, view, tables), embed, pairs).add_to(report, f"read_{count}", most)

@@ -1,4 +1,4 @@
-"""Tables to ask about, up to 1,000 of them, and questions that each are about one of them."""
+"""Up to 1,000 sample tables, and questions about one table each."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -60,13 +60,13 @@ class SampleTable:
 
 
 def list_tables(count: int) -> list[SampleTable]:
-    """Return `count` tables, at most 1,000, of all kinds by turns."""
+    """Return `count` tables, at most 1,000; neighbours are about the same subject and have different kinds."""
     tables = [SampleTable(subject, kind) for subject in _SUBJECT_WORDS.split() for kind in KINDS]
     return tables[:count]
 
 
 def write_tables(path: Path, tables: list[SampleTable], rows: int = ROWS) -> None:
-    """Write tables to a SQLite file. The rows of a table are the same whatever tables it is written with."""
+    """Write tables to a SQLite file. A table always has the same rows, whatever other tables are in the file."""
     connection = sqlite3.connect(path)
     with connection:
         for table in tables:

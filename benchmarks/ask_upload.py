@@ -1,8 +1,8 @@
-"""What uploading a large CSV file costs, against bare DuckDB; a part of `python -m benchmarks.ask`.
+"""Compares the upload of a large CSV file with bare DuckDB; a part of `python -m benchmarks.ask`.
 
-The floor is DuckDB reading the file with its own detection of types and writing Parquet, in this process. `read` is
-the same step of an upload: detection, reading and writing, without the start of the child process and the profile.
-`upload` is all that `view.upload` does, with the real embedding model, on SQLite.
+For the floor, DuckDB detects the types of the columns, reads the file and writes Parquet, in this process. `read` is
+the part of an upload that does the same work, without the start of the child process and the profile. `upload` is the
+whole call of `view.upload`, with the real embedding model, on SQLite.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""How long a backup takes, compared with copying the store through Zstandard; and backups under load, restored.
+"""How long does a backup take, compared with a compressed copy of the store? Are backups under load consistent?
 
 `full` is a backup into an empty folder. It is compared with three copies through the same compression to the same
 disk: `full` with a copy of the bytes that the backup holds, uncompressed; `file` with a copy of the database file,
@@ -35,7 +35,7 @@ from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.backup_deps import make_packing, open_history
 from tests.servers.postgres import PostgresServer
 
-_LEVEL = 3  # that of the backups
+_LEVEL = 3  # the compression level of backups
 _PIECE = 1024 * 1024
 _USERS = 50
 _BATCH = 1000
@@ -56,7 +56,7 @@ def fill(engine: Everhold, memories: int) -> list[tuple[str, str]]:
 
 
 def change(engine: Everhold, stored: list[tuple[str, str]], share: float, seed: int) -> None:
-    """Change, add and delete memories: a share of all of them."""
+    """Add a memory, or change the text or the importance of one, for the given share of all memories."""
     dice = random.Random(seed)
     amount = max(3, int(len(stored) * share))
     for number, (user, memory_id) in enumerate(dice.sample(stored, amount)):
@@ -71,7 +71,7 @@ def change(engine: Everhold, stored: list[tuple[str, str]], share: float, seed: 
 
 
 def copy_through_zstd(source: Path, target: Path) -> None:
-    """Copy a file, compressed, durably: what a backup cannot do without."""
+    """Compress a file into another one and make sure that it is on disk, as a backup does."""
     compressor = zstandard.ZstdCompressor(_LEVEL)
     with (
         source.open("rb") as reading,
@@ -142,7 +142,7 @@ def measure_incremental(
 ) -> None:
     target, times = folder / "chain", Pairs([], [])
     engine.backup(target)
-    engine.backup(target)  # settles what the first one has changed: the log was sealed, and the target is remembered
+    engine.backup(target)  # stores what the first backup itself changed: the sealed log, and the remembered target
     for number in range(pairs):
         change(engine, stored, 0.01, number)
         started = perf_counter()
@@ -159,7 +159,7 @@ def measure_incremental(
 
 @contextmanager
 def open_store(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[int], str]]]:
-    """Yield the address of an empty store, and a function to further ones."""
+    """Yield the address of an empty store, and a function that returns the addresses of further empty stores."""
     if kind == "sqlite":
         yield str(folder / "load.db"), lambda number: str(folder / f"restored-{number}.db")
         return
@@ -170,7 +170,8 @@ def open_store(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[int], s
 def measure_load(report: Report, kind: str, folder: Path, seconds: float) -> None:
     with open_store(kind, folder) as (storage, make_scratch):
         with Everhold.open(storage, embedder=FakeEmbedder(), **_ENGINE) as engine:
-            between = max(0.2, seconds / 12)  # each is restored, which takes longer than making it
+            # About twelve backups: each is restored later, which takes longer than making it.
+            between = max(0.2, seconds / 12)
             writers, backups = back_up_under_load(engine, folder / f"load-{kind}", seconds, between=between)
         differences = check_backups(writers, folder / f"load-{kind}", backups, make_scratch)
     report.add(f"{kind}_load_seconds", seconds)

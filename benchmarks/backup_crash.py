@@ -1,11 +1,11 @@
-"""Do backups stay whole when the process that makes another one is killed?
+"""Do backups stay intact when the process that makes the next backup is killed?
 
     python -m benchmarks.backup_crash                # 30 kills on SQLite
     python -m benchmarks.backup_crash --kills 5
 
-Each kill has a copy of a store and of its first backup. A process changes some memories and backs the store up, again
-and again, with a retention rule, and is killed by SIGKILL at a random moment. Then every backup that is listed must be
-whole, and the next backup must be equal to the store.
+Each kill uses a copy of a store and of its first backup. A process repeatedly changes some memories and makes a backup
+with a retention rule, and is killed by SIGKILL at a random moment. Then every listed backup must be intact, and the
+next backup must equal the store.
 """
 
 import argparse
@@ -62,27 +62,25 @@ def work(storage: str, is_open: "Event") -> None:
 
 
 def find_faults(storage: str) -> list[str]:
-    """Return the backups that are not whole, and whether the next backup differs from the store."""
+    """Return problems of the listed backups, and differences between the next backup and the store."""
     target, faults = find_target(storage), []
     for entry in Everhold.list_backups(target):
         result = Everhold.verify_backup(target, entry.id)
         faults += [f"{entry.id}: {problem}" for problem in result.problems]
     with open_store(storage) as engine:
         records = engine._parts.records
-        if records.scan(Lease, None):  # as if its time had passed
+        if records.scan(Lease, None):  # the killed process held it; end it now instead of waiting until it expires
             records.commit([Patch(Lease, ("backup",), {"until": clock.now(), "holder": None})])
         engine.backup(target)
-        place = f"{find_target(storage)}.restored.db"
-        Everhold.restore_backup(target, place)
-        restored, indexes = open_records(load_settings(place))
+        restored_path = f"{target}.restored.db"
+        Everhold.restore_backup(target, restored_path)
+        restored, indexes = open_records(load_settings(restored_path))
         try:
             for entity, table in moving.list_moved_entities():
-                # The log is sealed in a thread, perhaps after the backup.
-                is_log = entity in (AccessLog, LogHead)
-                if not is_log and moving.table_hash(records, entity, table) != moving.table_hash(
-                    restored, entity, table
-                ):
-                    faults.append(f"{table.name} is another after the next backup")
+                if entity in (AccessLog, LogHead):
+                    continue  # a thread seals the log, perhaps after the backup
+                if moving.table_hash(records, entity, table) != moving.table_hash(restored, entity, table):
+                    faults.append(f"{table.name} differs between the store and the next backup")
         finally:
             indexes.close()
             restored.close()
@@ -90,9 +88,9 @@ def find_faults(storage: str) -> list[str]:
 
 
 def run(kills: int, seed: int = 1) -> dict[str, Any]:
-    """Kill backups so often, and return what is wrong afterwards."""
+    """Kill backups `kills` times, and return the faults that are found afterwards."""
     rng, faults = random.Random(seed), []
-    left = 0
+    incomplete_files = 0
     with make_template("sqlite") as template:
         first = find_target(template.storage)
         with open_store(template.storage) as engine:
@@ -110,10 +108,10 @@ def run(kills: int, seed: int = 1) -> dict[str, Any]:
             storage = template.copy(number)
             shutil.copytree(first, find_target(storage))
             kill_worker(work, storage, rng.uniform(0, seconds))
-            left += any(path.suffix == ".part" for path in find_target(storage).rglob("*"))
+            incomplete_files += any(path.suffix == ".part" for path in find_target(storage).rglob("*"))
             faults += [f"kill {number}: {fault}" for fault in find_faults(storage)]
             shutil.rmtree(find_target(storage))
-    return {"kills": kills, "killed_while_writing_a_file": left, "faults": faults}
+    return {"kills": kills, "killed_while_writing_a_file": incomplete_files, "faults": faults}
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
-"""Backups of a store that threads write to, each compared with what the threads had written at its moment.
+"""Makes backups while threads write, and compares each backup with what had been written at its moment.
 
-Every write adds a line to the change feed. So the lines in a backup say which writes it must hold, and the threads
-remember the state of each memory after each of its writes.
+The threads record the state of each memory after each write. Every write adds a line to the change feed. So the number
+of a memory's lines in a backup says in which of the recorded states the memory must be.
 """
 
 import random
@@ -20,7 +20,7 @@ from everhold.settings import load as load_settings
 from everhold.stores import open_store
 
 THREADS = 8
-_KEPT = 400  # memories that a thread goes on changing
+_KEPT = 400  # how many of its latest memories a thread changes
 
 
 class MemoryState(NamedTuple):
@@ -85,7 +85,7 @@ class Writers:
 def back_up_under_load(
     engine: Everhold, target: Path, seconds: float, *, pause: float = 0.0, between: float = 0.5
 ) -> tuple[Writers, list[BackupResult]]:
-    """Make backups one after the other while threads write; return what they wrote and the backups."""
+    """Make backups one after the other while threads write. Return the writers and the backups."""
     writers = Writers(engine, pause=pause)
     writers.start()
     backups: list[BackupResult] = []
@@ -102,7 +102,7 @@ def back_up_under_load(
 
 
 def find_differences(writers: Writers, target: Path, backup: BackupResult, scratch: str) -> list[str]:
-    """Restore a backup into an empty store, and return how it differs from what had been written at its moment."""
+    """Restore a backup into an empty store, and return the differences from what had been written at its moment."""
     restored = Everhold.restore_backup(target, scratch, backup=backup.id)
     records, indexes = open_store(load_settings(scratch))
     try:

@@ -1,4 +1,4 @@
-"""Ways to tamper with a bundle. Each takes the rows and a random generator, and returns the rows to write."""
+"""Functions that tamper with a bundle. Each takes the rows and a random generator, and returns the rows to write."""
 
 import json
 import random
@@ -30,7 +30,7 @@ _VECTORS = (
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What an attacker may know of the store: organizations, users, memory ids and deletion ids."""
+    """Names in the store that an attacker may know: organizations, users, memory ids and deletion ids."""
 
     organizations: tuple[str, ...]
     users: tuple[str, ...]
@@ -47,7 +47,7 @@ def _pick(rows: Rows, rng: random.Random, *tables: str) -> dict[str, Any]:
 
 
 def add_internal(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    """Add a job, a line of the feed, a counter or a schema version."""
+    """Add a row of an internal table: a job, a line of the feed, a counter or a schema version."""
     organization, ids = rng.choice(surroundings.organizations), rng.sample(surroundings.ids, 2)
     scope = {"organization": organization}
     job = {
@@ -111,7 +111,7 @@ def swap_ids(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows
 
 
 def rename_memory(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    """Give a memory, with all that belongs to it, the id of one that the store may hold."""
+    """Give a memory, with all rows that belong to it, an id that a memory in the store may have."""
     old = str(_pick(rows, rng, "memories").get("id"))
     renamed: Rows = json.loads(json.dumps(rows).replace(json.dumps(old), json.dumps(rng.choice(surroundings.ids))))
     return renamed

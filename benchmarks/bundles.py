@@ -17,7 +17,7 @@ def read_rows(path: Path) -> Rows:
 
 
 def write_lines(path: Path, lines: Iterable[str], organization: str) -> Path:
-    """Write a bundle of these lines with a correct last line."""
+    """Write a bundle with these lines, and a last line with their right number and checksum."""
     body = [f"{line}\n" for line in lines]
     header = json.dumps({"everhold": 2, "organization": organization, "at": "2026-01-01T00:00:00+00:00"})
     digest = hashlib.sha256("".join(body).encode("utf-8", "surrogateescape")).hexdigest()
@@ -31,7 +31,7 @@ def write_rows(path: Path, rows: Rows, organization: str) -> Path:
 
 
 def tamper(source: Path, target: Path, organization: str, change: Callable[[Rows], Rows]) -> Path:
-    """Write `target` with the rows of `source` as `change` returns them."""
+    """Read the rows of `source`, pass them to `change`, and write the returned rows to `target`."""
     return write_rows(target, change(read_rows(source)), organization)
 
 

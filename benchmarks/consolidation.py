@@ -1,11 +1,11 @@
-"""Does consolidation change what recall answers? Ask questions about lives before and after it.
+"""Does consolidation make the answers of recall worse? Ask questions about lives without it and after it.
 
     python -m benchmarks.consolidation                        # the lives in tests/lives
     python -m benchmarks.consolidation lives/mira.json
 
-Each life is loaded into a store of its own and its questions are asked; then the same in another store, after one run
-of `maintain(["consolidate"])`. The figures are those of `everhold eval questions`. None may become worse by more than a
-hundredth.
+Each life is loaded into two stores. In the first, its questions are asked at once; in the second, they are asked after
+one run of `maintain(["consolidate"])`. The figures are those of `everhold eval questions`. No figure may become worse
+by more than 0.01.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from everhold.evaluation import questions
 from everhold.evaluation.lives import read_lives
 
 LIVES: Final = Path(__file__).resolve().parent.parent / "tests" / "lives"
-# The most that a figure may become worse. Merged memories may answer by another id.
+# The most that a figure may become worse. It is not 0, because a merged memory may answer with another id.
 TOLERANCE: Final = 0.01
 # The figures that should be high, and those that should be low.
 HIGH: Final = ("top1", "recall", "precision", "silence")

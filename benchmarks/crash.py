@@ -4,9 +4,10 @@
     python -m benchmarks.crash --kills 25 --store sqlite
     python -m benchmarks.crash --kills 20 --plant vector-first    # a bug that must be caught: exits with 1
 
-A writer is killed by SIGKILL, alternately at a random moment and, where strace can attach, at one of its write calls.
-Then the store is opened and checked, and what was in flight is written again. PostgreSQL's server is killed too, while
-a writer continues. DynamoDB's server is not killed: the test server keeps its data in memory only.
+Writers are killed by SIGKILL: every other one at a random moment, and, where strace can attach, the others at one of
+their write calls. Then the store is opened and checked, and the writes that were in flight are repeated. PostgreSQL's
+server is killed too, while a writer continues. DynamoDB's server is not killed: the test server keeps its data in
+memory only.
 """
 
 import argparse
@@ -31,10 +32,11 @@ from tests.servers.valkey import ValkeyServer
 
 KILLS_PER_STORE: Final = 25
 SERVER_KILLS_PER_WRITER: Final = 5
+# Every fourth writer is killed only after it has stored five memories.
 SURE_EVERY, SURE_TO_KEEP = 4, 5
 RECOVERY_SECONDS: Final = 60.0
 STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb")
-# The system calls at which a writer is killed, and how often it makes each in about a quarter of a second.
+# The system calls at which a writer is killed, and how often a writer makes each of them in about 0.25 seconds.
 CALLS: Final[Mapping[str, Mapping[str, int]]] = {
     "sqlite": {"pwrite64": 4000, "fdatasync,fsync": 80, "write": 60, "ftruncate,unlink": 3},
     "postgres": {"sendto,sendmsg": 120, "write": 60},
@@ -47,13 +49,15 @@ BARS: Final = dict.fromkeys(("lost", "orphans", "duplicates", "damage"), ("==", 
 
 @dataclass
 class CrashOutcome:
-    """The kills on one kind of store, and the problems that were found."""
+    """The numbers of kills on one kind of store, and the problems that were found."""
 
     kills: int = 0
     at_calls: int = 0
     server_kills: int = 0
     went_on: int = 0
+    """Server kills after which the writer stored more memories."""
     refused: int = 0
+    """Writes that failed with an EverholdError because the server was down."""
     ledgers: list[Ledger] = field(default_factory=list)
 
     @property
@@ -76,11 +80,10 @@ class CrashOutcome:
     @property
     def wrong(self) -> list[str]:
         """The first ten problems, in words."""
-        problems = (
-            [*ledger.damage, *(f"lost {key}" for key in ledger.lost), *ledger.orphans, *ledger.duplicates]
-            for ledger in self.ledgers
-        )
-        return [fault for faults in problems for fault in faults][:10]
+        problems: list[str] = []
+        for ledger in self.ledgers:
+            problems += [*ledger.damage, *(f"lost {key}" for key in ledger.lost), *ledger.orphans, *ledger.duplicates]
+        return problems[:10]
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ class CrashTest:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of Chroma and Valkey, if they run. Images are off, so that recall asks Chroma."""
+        """The settings for Chroma and Valkey, if these run. Images are off, so that recall uses Chroma."""
         vectors = {"vectors": self.chroma.url, "images": {"max_memories": 0}} if self.chroma else {}
         return {**vectors, **({"sessions": self.valkey.url} if self.valkey else {})}
 
@@ -226,7 +229,7 @@ def run(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=500, help="kills of the writer, per store")
-    parser.add_argument("--server-kills", type=int, help="kills of PostgreSQL's server; a tenth of the others")
+    parser.add_argument("--server-kills", type=int, help="kills of PostgreSQL's server; by default a tenth of --kills")
     parser.add_argument("--store", choices=(*STORES, "all"), default="all")
     parser.add_argument("--plant", choices=(VECTOR_FIRST,), help="put a bug in and see that it is caught")
     parser.add_argument("--with-servers", action="store_true", help="with vectors in Chroma and sessions in Valkey")

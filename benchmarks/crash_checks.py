@@ -1,6 +1,6 @@
-"""Checks after a crash, on any store.
+"""Checks a store of any kind after a crash.
 
-Nothing acknowledged is lost, nothing is half written, and repeating what was in flight makes no duplicate.
+No acknowledged write is lost, no write is partial, and repeating the writes that were in flight adds no duplicate.
 """
 
 import sqlite3
@@ -30,9 +30,10 @@ CHROMA_SECONDS: Final = 300.0
 
 @dataclass
 class Ledger:
-    """What a store has acknowledged so far, by key, and the problems that were found."""
+    """The writes that a store has acknowledged so far, and the problems that were found."""
 
     acknowledged: dict[str, str] = field(default_factory=dict)
+    """The memory id for each idempotency key."""
     lost: set[str] = field(default_factory=set)
     orphans: set[str] = field(default_factory=set)
     duplicates: set[str] = field(default_factory=set)
@@ -47,13 +48,16 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that is stored, read without an image."""
+    """Everything that is stored, read without an image. Dictionaries are by memory id, except `keys`."""
 
     texts: dict[str, str]
     spans: dict[str, list[tuple[int, int, int]]]
+    """The number, the start and the end of each chunk."""
     tags: dict[str, set[str]]
     logged: set[str | None]
+    """The memories whose creation is in the access log."""
     keys: dict[str, str]
+    """The memory id for each idempotency key."""
 
     def is_whole(self, memory_id: str) -> bool:
         """Return whether the chunks of a memory are numbered without a gap and cover its whole text."""
@@ -126,7 +130,7 @@ def find_partial_writes(contents: Contents) -> Iterator[str]:
     """Yield chunks and tags without their memory, and memories without all their chunks or their log line."""
     for owner in contents.spans.keys() | contents.tags.keys() | set(contents.keys.values()):
         if owner not in contents.texts:
-            yield f"something of {owner} but not the memory"
+            yield f"rows of {owner} without the memory"
     for memory_id in contents.texts:
         if not contents.is_whole(memory_id):
             yield f"{memory_id} without all its chunks"
@@ -147,7 +151,7 @@ def find_missing(contents: Contents, acknowledged: dict[str, str]) -> Iterator[s
 
 
 def find_unrecallable(engine: Everhold, contents: Contents, acknowledged_now: dict[str, str]) -> Iterator[str]:
-    """Yield each key whose memory is found neither by its first chunk as a question nor by its key as a word."""
+    """Yield each key whose memory is not found by both its first chunk as a question and its key as a word."""
     view = engine.scope(user=USER)
     words = engine._parts.recall_deps.candidates.words
     for key, memory_id in acknowledged_now.items():
@@ -160,7 +164,7 @@ def find_unrecallable(engine: Everhold, contents: Contents, acknowledged_now: di
 
 
 def find_lost_messages(engine: Everhold, acknowledged: dict[str, str]) -> Iterator[str]:
-    """Yield messages that are missing, and whether the cache and the records differ about the latest messages."""
+    """Yield missing messages, and a problem if the cache and the records have different latest messages."""
     if not acknowledged:
         return
     talk = engine.scope(user=USER, session=SESSION)
@@ -179,7 +183,7 @@ def find_lost_messages(engine: Everhold, acknowledged: dict[str, str]) -> Iterat
 
 
 def repeat_writes(engine: Everhold, contents: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
-    """Write again what was in flight, twice, and what was acknowledged last, once."""
+    """Repeat each write that was in flight twice, and the acknowledged write before it once."""
     view = engine.scope(user=USER)
     for key in in_flight:
         ledger.in_flight += 1
@@ -201,7 +205,7 @@ def find_duplicates(contents: Contents) -> Iterator[str]:
 
 
 def find_file_damage(path: Path) -> Iterator[str]:
-    """Yield what SQLite's own checks find wrong with the file and its full-text index."""
+    """Yield problems that SQLite's own checks find in the file and its full-text index."""
     spaces = [SearchSpace(DEFAULT_ORGANIZATION, None, MODEL.model, kind) for kind in ("memory", "message")]
     words = " OR ".join(f'"{word}"' for space in spaces for word in list_space_words(space))
     with closing(sqlite3.connect(path, timeout=30)) as connection:
@@ -219,4 +223,4 @@ def find_file_damage(path: Path) -> Iterator[str]:
         owners = "SELECT id FROM memories UNION SELECT id FROM messages"
         chunks = sorted(connection.execute(f'SELECT "row" FROM chunks WHERE owner_id IN ({owners})'))
         if sorted(indexed + waiting) != chunks:
-            yield f"{len(indexed)} chunks are in the full-text index and {len(waiting)} wait for it, of {len(chunks)}"
+            yield f"of {len(chunks)} chunks, {len(indexed)} are in the full-text index and {len(waiting)} wait for it"

@@ -1,4 +1,4 @@
-"""Start writers and kill them: at a random moment, or at one of their write calls by `strace`."""
+"""Starts writers and kills them: at a random moment, or, with `strace`, at one of their write calls."""
 
 import os
 import random
@@ -43,11 +43,14 @@ class WriterOutput:
                 self.broke.append(details)
 
     def find_keys_in_flight(self, job: Job) -> list[str]:
-        """Return the key that each thread was writing when it died: the one after the last acknowledged."""
-        return [
-            next(key for number in range(10**9) if (key := job.key(thread, number)) not in self.kept)
-            for thread in range(job.threads)
-        ]
+        """Return the key that each thread was writing when it died: its first key that was not acknowledged."""
+        keys = []
+        for thread in range(job.threads):
+            number = 0
+            while job.make_key(thread, number) in self.kept:
+                number += 1
+            keys.append(job.make_key(thread, number))
+        return keys
 
 
 class Nursery:
@@ -113,9 +116,8 @@ class Writer:
         with suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGKILL)
         deadline = time.monotonic() + DEATH_SECONDS
-        while (
-            self._is_alive()
-        ):  # waiting for the end of the pipe is not enough: a writer may die before it opens the pipe
+        # Waiting for the end of the pipe is not enough, because a writer may die before it opens the pipe.
+        while self._is_alive():
             assert time.monotonic() < deadline, f"writer {self._process} survived SIGKILL"
             time.sleep(0.002)
         self._drain()
@@ -137,7 +139,7 @@ class Writer:
 
 
 def choose_strace(rng: random.Random, calls: Mapping[str, int]) -> list[str]:
-    """Return an strace command that kills its process at the nth of these calls, n at most the number in `calls`."""
+    """Return an strace command that kills its process at the nth call of a kind; `calls` has the highest n of each."""
     call = rng.choice(list(calls))
     # Each thread counts its own calls. Small counts hit the opening of the store, large ones its checkpoints.
     when = int(calls[call] ** rng.random())

@@ -37,13 +37,13 @@ VECTOR_FIRST: Final = "vector-first"
 MOST_EACH: Final = 5000
 PATIENCE_SECONDS: Final = 60
 PAUSE_SECONDS: Final = 0.05
-PLANTED_SECONDS: Final = 0.3  # far longer than everything else that a writer does, so that most kills hit it
-LONG_EVERY, TAGGED_EVERY = 5, 3
+PLANTED_SECONDS: Final = 0.3  # far longer than all other steps of a writer, so that most kills hit the planted bug
+LONG_EVERY, TAGGED_EVERY = 5, 3  # every fifth memory has a long text, and every third has tags
 
 
 @dataclass(frozen=True)
 class Job:
-    """The work of a writer. A `patient` writer retries failed writes; `settings` are in addition to the defaults."""
+    """The work of a writer. A `patient` writer retries failed writes; `settings` are added to the defaults."""
 
     storage: str
     run: int
@@ -53,7 +53,7 @@ class Job:
     patient: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def key(self, thread: int, number: int) -> str:
+    def make_key(self, thread: int, number: int) -> str:
         return f"r{self.run}t{thread}n{number}"
 
 
@@ -69,7 +69,10 @@ def make_crash_settings(storage: str, settings: Mapping[str, Any]) -> Settings:
 
 
 def make_item(key: str) -> dict[str, Any]:
-    """Return the memory of a key. Its kind is never merged, so only the idempotency key prevents a duplicate."""
+    """Return the fields of the memory for a key.
+
+    Memories of its kind are never duplicates by their text, so only the idempotency key prevents a duplicate.
+    """
     number = int(key.rpartition("n")[2])
     text = f"Note {key}: the meeting about harbour {number % 97} was moved to room {number % 13}."
     if number % LONG_EVERY == 0:
@@ -143,7 +146,7 @@ def _write_in_thread(engine: Everhold, job: Job, thread: int, say: Callable[...,
     view, talk = engine.scope(user=USER), engine.scope(user=USER, session=SESSION)
     number = 0
     while number < MOST_EACH:
-        key = job.key(thread, number)
+        key = job.make_key(thread, number)
         try:
             memory = view.remember(**make_item(key))
             say_once(talk, key)
@@ -161,7 +164,7 @@ def _write_in_thread(engine: Everhold, job: Job, thread: int, say: Callable[...,
 
 
 def say_once(talk: View, key: str) -> None:
-    """Say that a memory is stored, unless an earlier attempt said it."""
+    """Store a message that says that a memory is stored, unless an earlier attempt has stored the message."""
     with suppress(AlreadyExists):
         talk.say(f"kept {key}", id=f"msg-{key}")
 

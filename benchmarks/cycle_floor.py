@@ -1,8 +1,8 @@
-"""The least that one cycle of an agent can cost: hand-written transactions that runs are compared with.
+"""The floor for one cycle of an agent: hand-written transactions that do the same work as a run.
 
-One SQLite file with the engine's pragmas. A proposal is a cycle, a proposal, the update of its run, a line in a log and
-a line in a change feed, in one transaction. A result is a row, the update of its cycle, two such lines, and each memory
-with its vector, its words and its own two lines, in another transaction.
+They use one SQLite file with the engine's pragmas. The first transaction adds a cycle and a proposal, updates the run,
+and adds a line to a log and a line to a change feed. The second transaction adds a result, updates the cycle and adds
+the same two lines. For each memory it adds a row, a vector, words and another two lines.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""What does encryption cost a write and a read?
+"""How much longer do a write and a read take with encryption?
 
     python -m benchmarks.encryption            # 2,000 memories each
     python -m benchmarks.encryption --quick
 
-Memories are written and read in turn by an engine without encryption and by one with a key per user that encrypts every
-text, both on SQLite in one folder. The same texts are chosen and embedded beforehand, so that only storing is measured.
+Two engines on SQLite write and read the same memories by turns: one without encryption, and one that encrypts every
+text with a key per user. The texts are made beforehand and a fake embedder is used, so that only storing is measured.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def open_view(stack: ExitStack, path: Path, **values: Any) -> View:
 
 
 def measure(ours: Callable[[int], object], floor: Callable[[int], object], count: int) -> Pairs:
-    """Time both by turns; who begins changes each time."""
+    """Time both functions by turns, and change each time which one is first. The first `WARM` turns do not count."""
     pairs = Pairs([], [])
     for number in range(-WARM, count):
         turns = [(ours, pairs.ours), (floor, pairs.floor)]

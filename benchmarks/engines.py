@@ -12,7 +12,7 @@ from everhold.stores import open_store
 
 
 class TextModel(Embedder, Tokenizer, Protocol):
-    """An embedder that knows its own tokens."""
+    """An embedder that is also the tokenizer of its model."""
 
 
 def build_settings(storage: Path | str, **values: Any) -> Settings:

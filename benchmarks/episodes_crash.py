@@ -1,13 +1,13 @@
-"""Does a killed build of episodes summarise a message twice, miss one, or end in other episodes?
+"""When a build of episodes is killed, is a message summarised twice or missed, or are the final episodes different?
 
     python -m benchmarks.episodes_crash                           # 200 kills on SQLite, 50 on PostgreSQL
     python -m benchmarks.episodes_crash --kills 20 --store sqlite
     python -m benchmarks.episodes_crash --kills 20 --plant divided    # a bug that must be caught: exits with 1
 
-Each kill has a store of its own, a copy of one with messages and without episodes. A process builds the episodes as
-sessions end, as they are read and by maintenance; it is killed by SIGKILL at a random moment. Every third time another
-process goes on and is killed too. What the store has then must be consistent: each rollup counts the messages of its
-episodes. Then the build is finished. The episodes and their chunks must be those of a build that nothing interrupted.
+Each kill uses a copy of a store with messages and without episodes. A process builds the episodes as sessions end, as
+they are read and by maintenance; it is killed by SIGKILL at a random moment. In every third copy, another process
+continues and is killed too. Then the store must be consistent: each rollup counts the messages of its episodes.
+Finally, the build is completed. The episodes and their chunks must equal those of a build that was not interrupted.
 """
 
 import argparse
@@ -33,19 +33,19 @@ KILLS: Final = {"sqlite": 200, "postgres": 50}
 KILL_AGAIN_EVERY: Final = 3
 DIVIDED: Final = "divided"
 BARS: Final = dict.fromkeys(("half_done", "missed", "repeated", "different", "damage"), ("==", 0))
-# These say when an episode was built and how often it changed.
-_COUNTING: Final = {"version", "created_at", "updated_at"}
+# Columns that say when an episode was built and how often it changed; they are not compared.
+_NOT_COMPARED: Final = {"version", "created_at", "updated_at"}
 
 Rows = Mapping[tuple[str, ...], Any]
 
 
 @dataclass
 class Outcome:
-    """The kills on one kind of store, and the problems that were found, in words."""
+    """The number of kills on one kind of store, and descriptions of the problems that were found."""
 
     kills: int = 0
     unfinished: int = 0
-    """Kills after which some episodes were built, and not all."""
+    """The number of copies in which some but not all episodes were built after the kill."""
     half_done: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
@@ -65,14 +65,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Built:
-    """The result of a build that nothing interrupted."""
+    """The result of a build that was not interrupted."""
 
     rows: Rows
     seconds: float
 
 
 def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
-    """Kill workers so often and return the outcome."""
+    """Kill workers in `kills` copies of a store and return the outcome."""
     outcome, rng = Outcome(), random.Random(seed)
     with make_template(store) as template:
         built = _build_undisturbed(template)
@@ -114,9 +114,9 @@ def _check(engine: Everhold, built: Built, outcome: Outcome, name: str, plant: s
 
 
 def _read_rows(records: Records) -> Rows:
-    """Return all episodes and the chunks by which they are found, without what says when they were built."""
+    """Return all episodes and their chunks, without the columns that are not compared."""
     rows: dict[tuple[str, ...], Any] = {
-        ("episode", row.id): row.model_dump(exclude=_COUNTING) for row in records.scan(Episode, None)
+        ("episode", row.id): row.model_dump(exclude=_NOT_COMPARED) for row in records.scan(Episode, None)
     }
     names = ("owner_id", "namespace", "model", "chunk_index", "terms", "vector")
     where = [Where("owner_kind", Op.EQ, "episode")]
@@ -126,7 +126,7 @@ def _read_rows(records: Records) -> Rows:
 
 
 def _find_half_done(records: Records) -> Iterator[str]:
-    """Yield the sessions and users whose rollups count other messages than their episodes have."""
+    """Yield the sessions and users whose rollups count more or fewer messages than their episodes have."""
     by_session: Counter[str] = Counter()
     by_user: Counter[str] = Counter()
     rollups: dict[int, Counter[str]] = {SESSION: Counter(), YEAR: Counter()}
@@ -143,7 +143,7 @@ def _find_half_done(records: Records) -> Iterator[str]:
 
 
 def _count_summarised(engine: Everhold, user: str, session: str) -> tuple[list[str], list[str]]:
-    """Return the messages of a session that no episode has, and those that several have."""
+    """Return the messages of a session that are in no episode, and those that are in several."""
     view = engine.scope(user=user, session=session)
     stored = engine._parts.records.scan(Message, "default", [Where("session_id", Op.EQ, session)])
     assert len(stored) == MESSAGES, f"{session} has {len(stored)} messages"
@@ -165,14 +165,14 @@ def _compare(expected: Rows, actual: Rows) -> Iterator[str]:
 
 
 def _finish(engine: Everhold) -> None:
-    """Build as another process would after the leases of the killed one have run out."""
+    """Build the rest, as another process would do after the leases of the killed process have expired."""
     records = engine._parts.records
     records.commit([Delete(Lease, (lease.name,)) for lease in records.scan(Lease, None)])
     build(engine)
 
 
 def _plant_divided(engine: Everhold) -> None:
-    """Remove a session's rollup, as if it had been committed apart from its episodes."""
+    """Remove a session's rollup, as if episodes and rollups were committed separately."""
     records = engine._parts.records
     [rollup] = records.scan(Episode, "default", [Where("level", Op.EQ, SESSION)], limit=1)
     records.commit([Delete(Episode, ("default", rollup.id))])

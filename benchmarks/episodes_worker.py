@@ -1,4 +1,4 @@
-"""The process that is killed: it builds the episodes of sessions in each of the ways in which they are built."""
+"""The process that is killed. It builds episodes in each possible way: as sessions end, on reading, by maintenance."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 USERS: Final = ("alice", "bob", "carol")
 SESSIONS: Final = ("first", "second")
-# More than one page; each page is one commit.
+# More messages than one page has; each page is one commit.
 MESSAGES: Final = 300
 MODEL: Final = FakeEmbedder(dimensions=32)
 START: Final = datetime(2024, 12, 30, 6, tzinfo=UTC)
@@ -33,7 +33,7 @@ def name_session(user: str, session: str) -> str:
 
 
 def fill(engine: Everhold) -> None:
-    """Say what happened on the same days in two sessions of each user. No episode is built."""
+    """Store messages in two sessions of each user, on the same days. No episode is built."""
     texts = make_sentences(1_000)
     for place, user in enumerate(USERS):
         for turn, session in enumerate(SESSIONS):

@@ -1,11 +1,12 @@
-"""Does erasing a user leave a byte of the user behind?
+"""Are all texts of a user gone from all files after the user is erased?
 
     python -m benchmarks.erasure                                # 1,000 canaries on SQLite, DuckDB and PostgreSQL
     python -m benchmarks.erasure --canaries 60 --store sqlite
 
-A user's memories, revisions, messages, facts, runs, files and archives hold words that stand nowhere else. After the
+A user's memories, revisions, messages, facts, runs, files and archives contain random words, the canaries. After the
 erasure, every file of the store, its log, its indexes, Chroma, Redis and the blobs is searched for them, compressed
-files too. On PostgreSQL an operator's VACUUM FULL and checkpoints come first. Another user's words must all be there.
+files too. On PostgreSQL, VACUUM FULL and checkpoints run first, as an operator would run them. The canaries of another
+user must still be found.
 """
 
 import argparse
@@ -38,7 +39,7 @@ _SHORT_LOG: Final = {"wal_recycle": "off", "min_wal_size": "32MB", "wal_keep_siz
 
 @dataclass
 class Scene:
-    """The places of one store: its settings, the folders that are searched, and the server, if there is one."""
+    """One store: its settings, the folders that are searched, and its servers."""
 
     settings: dict[str, Any]
     folders: list[Path]
@@ -49,13 +50,13 @@ class Scene:
 
 
 def make_canaries(count: int, seed: str) -> list[str]:
-    """Return words that stand nowhere else."""
-    chance = random.Random(seed)  # the same words each time
+    """Return random words that occur nowhere else; they are the same in every run."""
+    chance = random.Random(seed)
     return [f"canary{chance.getrandbits(80):020x}" for _ in range(count)]
 
 
 def write_user(engine: Everhold, user: str, canaries: Sequence[str]) -> None:
-    """Write every canary as the user, each in one of the ways in which texts get into a store."""
+    """Store every canary for the user, in each way in which a text can get into a store."""
     by_kind = {kind: canaries[at :: len(KINDS)] for at, kind in enumerate(KINDS)}
     scope = engine.scope(user=user)
     scope.remember_many([f"Note {word} about tea" for word in by_kind["plain"]])
@@ -86,7 +87,7 @@ def write_user(engine: Everhold, user: str, canaries: Sequence[str]) -> None:
 
 
 def search(scene: Scene, canaries: Sequence[str]) -> dict[str, int]:
-    """Return how often canaries stand in each file, compressed files included."""
+    """Return how often canaries occur in each file, compressed files included."""
     words = [word.encode() for word in canaries]
     hits: dict[str, int] = {}
     files = [path for folder in scene.folders for path in folder.rglob("*") if path.is_file()]

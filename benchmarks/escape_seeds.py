@@ -112,7 +112,7 @@ MYSQL: Final = (
     "SELECT COUNT(*) FROM orders a, orders b, orders c, orders d, orders e",
 )  # fmt: skip
 
-# The same statements run on files that were uploaded and on those that are connected.
+# The statements for DuckDB and SQLite run on uploaded files and on connected databases.
 SEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "duckdb": DUCKDB,
     "sqlite": SQLITE,

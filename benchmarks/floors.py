@@ -1,9 +1,9 @@
-"""The least that storing and finding a memory can cost: a hand-written store that the engine is compared with.
+"""The floor for storing and finding memories: a minimal hand-written store with which the engine is compared.
 
-One SQLite file with the engine's pragmas. A memory is a row, an entry in an FTS5 index under its words and under a word
-for its scope, and a float32 vector, in one transaction. A search is a pass over the scope's matrix, the ten
-best by BM25, and the rows of the ten that both rank highest. A message is a row, its vector and its words, a line in
-a log, a line in a change feed and the update of its session's row.
+It is one SQLite file with the engine's pragmas. Storing a memory adds a row, an entry in an FTS5 index with its words
+and a word for its scope, and a float32 vector, in one transaction. A search compares all vectors of the scope, finds
+the ten best memories by BM25, and reads the ten rows that both rankings together place highest. Storing a message adds
+a row, its vector, its words, a line to a log and a line to a change feed, and updates the row of its session.
 """
 
 import json
@@ -62,7 +62,7 @@ _BEST = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT 10"
 _FETCH = f"SELECT * FROM memories WHERE row IN ({', '.join('?' * 10)})"
 _WORD = re.compile(r"\w+")
 _K = 10
-_RANK_OFFSET = 60
+_RANK_OFFSET = 60  # the usual constant of reciprocal rank fusion
 
 
 def connect(path: Path, synchronous: Literal["FULL", "NORMAL"], tables: str) -> sqlite3.Connection:

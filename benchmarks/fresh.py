@@ -47,9 +47,10 @@ def recall_first(path: str, user: str) -> dict[str, Any]:
 
 
 def measure_image(path: str, user: str, caches: str) -> dict[str, Any]:
-    """Return how many bytes the process grows by when the image of a user is built.
+    """Return by how many bytes the process grows when the image of a user is built.
 
-    With `caches` "small" the store's own caches are as small as possible, with "usual" they are the default.
+    If `caches` is "small", the store's own caches are as small as possible; if it is "usual", they have their default
+    size.
     """
     from benchmarks.engines import build_settings, open_engine
     from everhold.testing.fake_embedder import FakeEmbedder

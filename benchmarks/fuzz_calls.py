@@ -1,4 +1,4 @@
-"""Make hostile calls in a process of their own, each with a limit on time and memory."""
+"""Makes hostile calls in a separate process, each with a limit on time and memory."""
 
 import asyncio
 import inspect
@@ -28,22 +28,23 @@ from everhold.settings_sections import DEFAULT_MODEL
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.view import AsyncView
 
-# Of processor time, in one call.
+# The most processor time that one call may take.
 SECONDS = 10
+# How long to wait for an event of an iterator that follows the feed.
 FOLLOW_SECONDS = 0.2
-# Of memory, in one call.
+# The most memory that one call may take.
 BYTES = 1_000_000_000
 _ADDRESS_SPACE = 6_000_000_000
-_RESEED = 250
-_LEFT_OUT = ("close",)  # it ends the engine that the other calls need
-# Verbs that are slow, or that empty the store for those after them.
+_RESEED = 250  # after this many calls, removed data is stored again
+_LEFT_OUT = ("close",)  # the other calls need an open engine
+# Verbs that are slow, or that remove the data that later calls need.
 _RARE = ("open", "move", "install_model", "delete_organization", "create_user", "sign_in", "set_password",
          "change_password", "doctor", "maintain")  # fmt: skip
 _STORED = 40
 
 
 class Finding(NamedTuple):
-    """A call that went wrong, its number in the run, and what happened."""
+    """A call with a forbidden result: its number in the run, its text, and the problem."""
 
     number: int
     call: str
@@ -67,7 +68,7 @@ class Overrun(BaseException):
 
 
 class Target(NamedTuple):
-    """A verb to call: on what, and its name."""
+    """A verb to call: the kind of object that has it, its name, and its parameters."""
 
     owner: str
     name: str
@@ -96,7 +97,7 @@ def find_verbs() -> list[Target]:
                 continue
             own = inspect.unwrap(vars(kind)[name].__func__) if name == "open" else inspect.unwrap(plain)
             signature = inspect.signature(own)
-            # Not get_type_hints: what a verb returns may be imported only when it is called.
+            # `get_type_hints` would fail: the result of a verb may have a type that is imported only during the call.
             hints = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
             targets.append(Target(owner, name, signature, hints))
     return targets
@@ -119,7 +120,7 @@ class Fuzzer:
         self.known = self.fill()
 
     def fill(self) -> Known:
-        """Store data again that calls have removed."""
+        """Store the data that calls have removed again."""
         for kind, name in (("organization", "default"), ("user", "alice"), ("session", "s1"), ("agent", "a1")):
             with suppress(EverholdError):
                 self.engine.restore(kind, name)
@@ -137,8 +138,7 @@ class Fuzzer:
     def choose(self, number: int) -> tuple[random.Random, Target | Command]:
         rng = random.Random(f"{self.seed}:{number}")
         target = rng.choice(self.targets)
-        # A command opens a store of its own, which takes longer than most verbs.
-        while rng.random() < (0.7 if isinstance(target, Command) else 0.9 if target.name in _RARE else 0):
+        while rng.random() < _choose_skip_probability(target):
             target = rng.choice(self.targets)
         return rng, target
 
@@ -208,11 +208,18 @@ class Fuzzer:
 
 
 def _open_run(view: View) -> Run:
-    """Return a run that takes proposals and results."""
+    """Return the run that is not finished, or a new one."""
     try:
         return view.resume()
     except NotFound:
         return view.run("Call verbs")
+
+
+def _choose_skip_probability(target: Target | Command) -> float:
+    """Return how likely another target is called instead."""
+    if isinstance(target, Command):
+        return 0.7  # a command opens its own store, which takes longer than most verbs
+    return 0.9 if target.name in _RARE else 0.0
 
 
 def _find_position(target: Target, name: str) -> int:
@@ -250,7 +257,7 @@ def _limit_time() -> Iterator[None]:
 
 
 def _judge(call: Callable[[], Any]) -> tuple[bool, str | None]:
-    """Return whether a call returned, and what is wrong with it."""
+    """Make a call. Return whether it returned a result, and its problem if it has one."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         with _limit_time():
@@ -286,7 +293,7 @@ def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
         os.environ[name] = str(folder)
     os.environ["COLUMNS"] = "100"
-    model = FakeEmbedder(DEFAULT_MODEL)  # under its name, a store is opened again without naming a model
+    model = FakeEmbedder(DEFAULT_MODEL)  # it has the default name, so that settings need not name a model
     replaced: Any = embedders  # the real model and its download are not tested here
     replaced.make_embedder = lambda _: embedders.EmbeddingParts(model, model)
     replaced = install
@@ -296,7 +303,7 @@ def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
 def run_calls(
     answer: Connection, folder: Path, values: dict[str, Any], calls: int, seed: int, only: int | None
 ) -> None:
-    """Make the calls and send their outcome. The call under way is in `journal.txt`."""
+    """Make the calls and send their outcome. `journal.txt` always has the call that is being made."""
     _prepare_folder(folder, values)
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
     fuzzer = Fuzzer(folder, {**values, "log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}, seed)

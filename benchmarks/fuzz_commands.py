@@ -1,4 +1,4 @@
-"""Every command of the command line, called in this process with hostile words."""
+"""Calls every command of the command line in this process, with hostile words."""
 
 import io
 import random
@@ -11,7 +11,7 @@ from benchmarks.fuzz_values import NUMBERS, TEXTS
 from everhold.interfaces.cli import main
 from everhold.interfaces.cli.commands import LazyCommand, make_root
 
-# As documented in interfaces/cli/edge.py.
+# The exit codes that interfaces/cli/edge.py documents.
 EXIT_CODES = (0, 1, 2, 130)
 _JSON = (
     '{"a": 1}',
@@ -49,11 +49,11 @@ _TYPED = ("", "y\n", "n\n", "recall tea\nlist\nquit\n", "\x00\n", "x" * 50_000, 
 
 
 class CommandFailed(Exception):
-    """A command that ended in a way that is not documented."""
+    """A command did not end with a documented exit code and message."""
 
 
 class Command(NamedTuple):
-    """A command by its words, and what it takes."""
+    """The words of a command, and its arguments and options."""
 
     words: tuple[str, ...]
     parameters: tuple[Any, ...]
@@ -107,7 +107,7 @@ def _is_short(number: Any) -> bool:
 
 
 def run_command(words: list[str], rng: random.Random) -> int:
-    """Run a command; raise CommandFailed if it ends in a way that is not documented."""
+    """Run a command and return its exit code. Raise CommandFailed for another exit code or a traceback."""
     out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(rng.choice(_TYPED).encode()), "utf-8")
     try:

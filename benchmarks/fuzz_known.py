@@ -1,4 +1,4 @@
-"""Ordinary values for the arguments of the public verbs, some of them from the store itself."""
+"""Ordinary values for the arguments of public verbs, including ids and cursors of the store."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Known:
         self.cursors += [listed] if listed else []
 
     def choose_value(self, name: str, rng: random.Random) -> Any:
-        """Return a usual value of an argument of this name, or a text if there is no usual one."""
+        """Return a usual value for the argument `name`, or any text if no usual value is known."""
         choices = _USUAL.get(name)
         if name == "name" and rng.random() < 0.5:
             choices = self.block_names
@@ -50,14 +50,14 @@ class PlainReranker:
 
 
 class BrokenReranker:
-    """Gives what no reranker may give."""
+    """Returns None instead of scores."""
 
     def rerank(self, question: str, texts: Sequence[str]) -> Any:
         return None
 
 
 class BrokenEmbedding:
-    """Returns what no embedder may return."""
+    """Returns the texts instead of vectors."""
 
     def __call__(self, texts: list[str]) -> Any:
         return texts

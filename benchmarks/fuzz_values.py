@@ -113,7 +113,7 @@ NUMBERS: Sequence[Any] = (
 
 
 class Offsetless(tzinfo):
-    """A zone that knows no offset."""
+    """A time zone without an offset."""
 
     def utcoffset(self, moment: datetime | None) -> None:
         return None
@@ -143,11 +143,11 @@ TIMES: Sequence[Any] = (
 
 
 class CallersOwn(Exception):
-    """Raised by an argument's own code; it may pass through a verb."""
+    """Raised by the code of an argument; verbs must pass it on unchanged."""
 
 
 class OddText(str):
-    """Text whose own methods cannot be trusted."""
+    """Text whose methods raise an exception."""
 
     def __str__(self) -> str:
         raise CallersOwn
@@ -156,7 +156,7 @@ class OddText(str):
 
 
 class OddNumber(int):
-    """A number whose own methods cannot be trusted."""
+    """A number whose methods raise an exception."""
 
     def __repr__(self) -> str:
         raise CallersOwn
@@ -193,7 +193,7 @@ class Unprintable:
 
 
 class Colour(enum.StrEnum):
-    """Members are text."""
+    """An enumeration whose members are text."""
 
     RED = "red"
 
@@ -225,7 +225,7 @@ def make_loop() -> dict[str, Any]:
 
 
 def make_bomb() -> list[Any]:
-    """Return a few lists that stand for ten thousand million values."""
+    """Return a few lists that contain each other, so that they have ten thousand million values when unfolded."""
     value: list[Any] = ["x"]
     for _ in range(10):
         value = [value] * 10
@@ -329,7 +329,7 @@ EVERYTHING: Sequence[Sequence[Any]] = (TEXTS, NUMBERS, TIMES, NESTED, OBJECTS)
 
 
 def choose_hostile(rng: random.Random) -> Any:
-    """Return any value, most of them hostile."""
+    """Return a random value, usually a hostile one."""
     pool = rng.choice(EVERYTHING)
     value = rng.choice(pool)
     return value() if pool in (NESTED, OBJECTS) else value

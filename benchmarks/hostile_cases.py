@@ -1,4 +1,4 @@
-"""Hostile data files: bombs, lies, damage and tricks in every format that can be uploaded."""
+"""Hostile data files in every format that can be uploaded: bombs, false sizes, damaged files and tricks."""
 
 import gzip
 import io
@@ -21,16 +21,18 @@ FULL_SEEDS = 19
 
 
 class HostileFile(NamedTuple):
-    """A file to upload: its name, and what writes it to a path."""
+    """A file to upload: its name, and a function that writes it to a path."""
 
     name: str
     write: Callable[[Path], None]
 
 
 def list_hostile_files(seeds: int = FULL_SEEDS) -> list[HostileFile]:
-    """Return all files; `seeds` says how many random mutations there are of each valid file."""
-    made = [*_packed(), *_workbooks(), *_json(), *_text(), *_databases(), *_other()]
-    return [*made, *(each for seed in range(seeds) for each in _mutated(seed))]
+    """Return all files, with `seeds` random mutations of each valid file."""
+    files = [*_packed(), *_workbooks(), *_json(), *_text(), *_databases(), *_other()]
+    for seed in range(seeds):
+        files += _mutated(seed)
+    return files
 
 
 def _bytes(name: str, content: bytes) -> HostileFile:

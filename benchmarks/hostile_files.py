@@ -1,7 +1,7 @@
-"""Are hostile data files refused, or read, within 256 MB above an idle process and 10 s, leaving nothing behind?
+"""Is every hostile data file read or refused within 10 s and 256 MB above an idle process, with no file left behind?
 
-python -m benchmarks.hostile_files            300 files
-python -m benchmarks.hostile_files --quick    those that are made by hand
+python -m benchmarks.hostile_files            more than 300 files
+python -m benchmarks.hostile_files --quick    the files that are written by hand, and one mutation of each valid file
 """
 
 import argparse
@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.003
 
 @dataclass
 class Outcome:
-    """What happened to the files."""
+    """The results of the uploads, and the slowest and the largest one."""
 
     results: Counter[str] = field(default_factory=Counter)
     slowest: tuple[float, str] = (0.0, "")
@@ -35,7 +35,7 @@ class Outcome:
 
 
 class PeakWatch:
-    """The most memory that this process and its children take at once, in megabytes, while a block runs."""
+    """Measures the most memory that this process and its children take together during a block, in megabytes."""
 
     def __init__(self) -> None:
         self.peak = 0.0
@@ -66,7 +66,7 @@ def _list_children() -> list[int]:
 
 
 def _is_reader(pid: str) -> bool:
-    """Say whether a child runs its program. Until then it shares the memory of this process."""
+    """Return whether a child runs the reader. Before that, it shares the memory of this process and does not count."""
     try:
         return b"data_files" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -82,7 +82,7 @@ def _read_megabytes(pid: int) -> float:
 
 
 def try_files(files: list[HostileFile], view: View, folder: Path, *, verbose: bool = False) -> Outcome:
-    """Upload every file and note what became of it."""
+    """Upload every file and record its result, time and memory."""
     outcome = Outcome()
     plain = folder / "plain.csv"
     plain.write_text("a,b\n1,2\n")
@@ -122,7 +122,7 @@ def _upload(view: View, path: Path, name: str, outcome: Outcome) -> str:
 
 
 def count_leftovers(view: View, place: Path, temporary: Path) -> int:
-    """Return how many files there are that belong to no source."""
+    """Return the number of stored and temporary files that belong to no source."""
     view.sources()
     owned = 0
     for source in view.sources(every_version=True):
@@ -136,14 +136,14 @@ def count_leftovers(view: View, place: Path, temporary: Path) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--verbose", action="store_true", help="show what became of each file")
+    parser.add_argument("--verbose", action="store_true", help="show the result of each file")
     arguments = parser.parse_args()
     report = Report("hostile_files")
     files = list_hostile_files(SHORT_SEEDS if arguments.quick else FULL_SEEDS)
     with tempfile.TemporaryDirectory() as root:
         folder, place, temporary = (Path(root) / name for name in ("files", "blobs", "temporary"))
-        for each in (folder, place, temporary):
-            each.mkdir()
+        for new_folder in (folder, place, temporary):
+            new_folder.mkdir()
         tempfile.tempdir = str(temporary)
         with Everhold.open("memory://", embedder=FakeEmbedder(), blobs=str(place)) as engine:
             view = engine.scope(project="hostile")

@@ -1,11 +1,11 @@
-"""Does an import that is killed, and then repeated, end like one that was never disturbed?
+"""Does an import that is killed and then repeated end with the same rows as an undisturbed import?
 
     python -m benchmarks.import_crash                # 30 kills on SQLite
     python -m benchmarks.import_crash --kills 5
 
-Each kill has a store of its own. A process imports two files of other systems, one with sessions and messages and one
-with memories, tags, relationships, users and states. It is killed by SIGKILL at a random moment. Then the import is
-repeated, and every row must be that of an undisturbed import, without what is generated at each write.
+Each kill uses a new store. A process imports two files of other systems: one with sessions and messages, and one with
+memories, tags, relationships, users and states. It is killed by SIGKILL at a random moment. Then the import is
+repeated, and every row must equal that of an undisturbed import, except for values that are generated at each write.
 """
 
 import argparse
@@ -34,7 +34,7 @@ MODEL: Final = FakeEmbedder(dimensions=32)
 SESSIONS, MESSAGES, MEMORIES = 8, 40, 600
 FIRST_SECOND: Final = 1_709_280_000
 _ENTITIES: Final[Sequence[type[Row]]] = (User, Session, Message, Memory, Tag, Relationship, Chunk, AgentState)
-# What differs from write to write: the time of writing, and how often a row was written.
+# Columns that differ between two writes of the same row: times of writing, and counts of writes.
 _GENERATED: Final = frozenset(("updated_at", "version", "superseded_at", "known_to"))
 _GENERATED_BY_ENTITY: Final[dict[type[Row], frozenset[str]]] = {
     Relationship: frozenset(("id", "created_at")),
@@ -45,7 +45,7 @@ _GENERATED_BY_ENTITY: Final[dict[type[Row], frozenset[str]]] = {
 
 
 def make_inputs(folder: Path) -> None:
-    """Write the two files."""
+    """Write the two files that are imported."""
     folder.mkdir()
     with sqlite3.connect(folder / "session_memory.db") as connection:
         connection.execute("CREATE TABLE sessions (session_id, user_id, created_at, last_active, metadata)")
@@ -92,7 +92,7 @@ def work(storage: str, is_open: "Event") -> None:
 
 
 def list_rows(engine: Everhold) -> dict[str, list[str]]:
-    """Return every row that an import writes, without what is generated at each write."""
+    """Return every row that an import writes, without values that are generated at each write."""
     rows = {}
     for entity in _ENTITIES:
         excluded = _GENERATED | _GENERATED_BY_ENTITY.get(entity, frozenset())
@@ -106,7 +106,7 @@ def _describe(row: Row, excluded: frozenset[str]) -> dict[str, Any]:
 
 
 def run(kills: int, seed: int = 1) -> dict[str, Any]:
-    """Kill imports so often, and return what differs from an undisturbed one."""
+    """Kill `kills` imports, repeat each of them, and return the differences from an undisturbed import."""
     rng, different = random.Random(seed), []
     interrupted = 0
     with make_template("sqlite") as template:

@@ -2,11 +2,14 @@
 
     python -m benchmarks.import_fuzz --bundles 2000 --store sqlite
 
-A store holds several organizations. Real bundles are changed at random (`bundle_mutations.py`), given the right
-checksum, and imported into an organization that holds memories under the same ids. After each, maintenance runs and
-every user recalls. No other organization may have changed by one value, nothing that the importing organization held
-may have changed or be recalled by another user, only an EverholdError may be raised, and `doctor` must find nothing
-wrong.
+A store holds several organizations. Real bundles are changed at random (`bundle_mutations.py`), get the right checksum,
+and are imported into an organization that has memories with the same ids. After each import, maintenance runs and every
+user recalls. Then all of this must be true:
+
+- no value of another organization has changed
+- no existing memory of the importing organization has changed, or is recalled by another user
+- no exception but EverholdError was raised
+- `doctor` finds no problem
 """
 
 import argparse
@@ -41,19 +44,19 @@ STORES = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
 OTHERS = ("bolt", "core")
 USERS = ("alice", "bob")
 SOURCE, TARGET = "source", "target"
-# Ids that memories of bob have in every organization.
+# Ids of bob's memories in every organization.
 SHARED_IDS = ("note-1", "note-2", "note-3")
-# Ids that only the organization has that a bundle is imported into.
+# Ids of memories that only the importing organization has.
 TARGET_IDS = ("held-1", "held-2", "held-3")
 _SHOWN = 5
 _PER_STORE = 200
-# What doctor says of a memory whose chunk was left out of the bundle. That is correct and harmless.
+# `doctor` reports this for a memory whose chunk is missing in the bundle, which is correct and harmless.
 _INCOMPLETE = "have a text and no chunk"
 
 
 @dataclass
 class Findings:
-    """What went wrong, and how often each outcome occurred."""
+    """The findings, and how often each outcome occurred."""
 
     wrong: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -86,7 +89,7 @@ def fill(engine: Everhold, organization: str) -> None:
 
 
 class Fuzz:
-    """One store, and what is known of it before each import."""
+    """A store with several organizations, and bundles that are imported into it."""
 
     def __init__(self, engine: Everhold, folder: Path, seed: int) -> None:
         self.engine, self.folder = engine, folder
@@ -112,7 +115,7 @@ class Fuzz:
         )
 
     def hash_others(self) -> dict[tuple[str, str], int]:
-        """Return a hash of every table of every organization that nothing is imported into."""
+        """Return a hash of every table of the organizations into which nothing is imported."""
         hashes: dict[tuple[str, str], int] = {}
         for entity, table in CATALOG.items():
             if table.tenant == TENANT:
@@ -156,7 +159,7 @@ class Fuzz:
             self.others = self.hash_others()
 
     def attempt(self, name: str, act: Callable[[], Any]) -> Any:
-        """Return what `act` returns; None if it raises. Any other error than an EverholdError is a finding."""
+        """Call `act` and return its result, or None if it raises. Any error but an EverholdError is a finding."""
         try:
             return act()
         except EverholdError as error:
@@ -170,10 +173,10 @@ class Fuzz:
         return {memory.id: memory for memory in self.records.scan(Memory, TARGET, deleted=True)}
 
     def check_unchanged(self, name: str, before_import: dict[str, Memory]) -> None:
-        """Check that an import has changed no memory that was there."""
+        """Check that an import has not changed an existing memory."""
         now = self.read_target()
         if any(now.get(memory_id) != memory for memory_id, memory in before_import.items()):
-            self.findings.add(f"{name}: a memory that was there changed")
+            self.findings.add(f"{name}: an existing memory changed")
 
     def check_recalls(self, name: str, before_import: dict[str, Memory]) -> None:
         for organization in (TARGET, *OTHERS):
@@ -200,9 +203,9 @@ class Fuzz:
 
 
 def run(store: str, bundles: int, seed: int = 0) -> Findings:
-    """Import tampered bundles into stores of this kind and return what went wrong.
+    """Import tampered bundles into stores of this kind and return the findings.
 
-    Each store gets a part of them: its feed and its log grow with every bundle, and so does the time of each check.
+    A new store is used after every 200 bundles, because the feed and the log grow with each bundle and slow the checks.
     """
     findings = Findings()
     for start in range(0, bundles, _PER_STORE):

@@ -1,14 +1,15 @@
-"""Does Ctrl-C at any moment leave the engine, or the store, unusable?
+"""Can Ctrl-C at any moment make the engine or the store unusable?
 
     python -m benchmarks.interrupts                                     # every store, 1,000 interrupts each
     python -m benchmarks.interrupts --interrupts 100 --store sqlite
 
-A process works in a loop and gets SIGINT at random moments; it catches KeyboardInterrupt and goes on with the same
-engine. After each interrupt it must write and recall, in its main thread and in another, and a second process must be
-able to write at once where the store allows one. At the end everything acknowledged must be stored, nothing by half.
+A process works in a loop and gets SIGINT at random moments. It catches KeyboardInterrupt and continues with the same
+engine. After each interrupt it must be able to write and recall, in its main thread and in another thread. If the store
+allows several processes, a second process must be able to write at once. At the end, every acknowledged write must be
+stored, and no write may be partial.
 
-`ignored` counts signals after which the worker went on as if there had been none. A worker that does not answer is
-reported with the stacks of its threads.
+`ignored` counts signals that raised no KeyboardInterrupt. If a worker does not answer, the stacks of its threads are
+reported.
 """
 
 import argparse
@@ -35,12 +36,12 @@ from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
 STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
-# The stores that several processes may write at once.
+# The stores that several processes may write to at the same time.
 SHARED: Final = ("sqlite", "postgres", "dynamodb")
 LASTING: Final = (*SHARED, "duckdb")
-# Seconds after an answer by which the next interrupt comes: about as long as a few steps of the loop take.
+# The next interrupt comes at most this many seconds after an answer: about the time of a few steps of the loop.
 LATEST_MOMENT: Final = {"dynamodb": 0.3, "duckdb": 0.1, "postgres": 0.06}
-# Interrupts after which a new store is begun, so that it stays small.
+# The number of interrupts on one store. Then a new store is used, so that stores stay small.
 PER_STORE: Final = 250
 _DUMP_SECONDS: Final = 0.5
 _SHOWN: Final = 4000
@@ -50,7 +51,7 @@ BARS: Final = dict.fromkeys(("dead", "ignored", "locked_out", "lost", "half", "p
 
 @dataclass
 class Outcome:
-    """The interrupts on one kind of store, and the problems that were found."""
+    """The number of interrupts on one kind of store, and the problems that were found."""
 
     interrupts: int = 0
     acknowledged: int = 0
@@ -72,7 +73,7 @@ class Outcome:
 
     @property
     def wrong(self) -> list[str]:
-        """The first few faults, in words."""
+        """Descriptions of the first ten problems."""
         return [f"{name}: {fault}" for name in BARS for fault in getattr(self, name)][:10]
 
 
@@ -99,7 +100,7 @@ class Interrupted:
         self._process.send_signal(signal.SIGINT)
 
     def wait_for(self, word: str, seconds: float) -> bool:
-        """Read reports until one of this name comes; False if none does in time, or the process ends."""
+        """Read reports until one with this name comes. Return False if none comes in time or the process ends."""
         assert self._process.stdout is not None
         deadline = time.monotonic() + seconds
         while (remaining := deadline - time.monotonic()) > 0:
@@ -154,7 +155,7 @@ class Interrupted:
 
 
 def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outcome: Outcome) -> None:
-    """Interrupt a worker so many times and examine the store. A dead worker ends it."""
+    """Interrupt a worker `interrupts` times and check the store. Stop early if the worker does not answer."""
     draw = random.Random(run)
     with ExitStack() as until:
         worker = Interrupted(storage, run, outcome)
@@ -178,7 +179,7 @@ def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outc
 
 
 def write_beside(other: Everhold, name: str, outcome: Outcome) -> None:
-    """Write from this process: a lock or transaction that the interrupted process left would refuse it."""
+    """Write from this process. This fails if the interrupted process still holds a lock or a transaction."""
     try:
         other.scope(user="second").remember(f"Written beside after interrupt {name}.", kind="conversation")
     except EverholdError as error:
@@ -204,7 +205,7 @@ def finish(name: str, storage: str, worker: Interrupted, outcome: Outcome) -> No
 
 @contextmanager
 def make_stores(name: str) -> Iterator[Iterator[str]]:
-    """Yield an iterator over make_addresses of new, empty stores of one kind."""
+    """Yield an iterator over the addresses of new, empty stores of one kind."""
     with ExitStack() as until:
         folder = Path(until.enter_context(TemporaryDirectory(prefix="everhold-interrupts-")))
         postgres = until.enter_context(PostgresServer()) if name == "postgres" else None
@@ -229,7 +230,7 @@ def run(name: str, interrupts: int, seed: int = 0) -> Outcome:
     """Interrupt workers on stores of one kind and return the outcome."""
     outcome = Outcome()
     with make_stores(name) as stores:
-        for number in range(interrupts):  # a worker that dies is followed by another, up to this many
+        for number in range(interrupts):  # if a worker dies, another one takes the remaining interrupts
             remaining = min(PER_STORE, interrupts - outcome.interrupts)
             if remaining <= 0:
                 break

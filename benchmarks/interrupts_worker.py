@@ -1,4 +1,4 @@
-"""The process that is interrupted: it works in a loop, reports every acknowledged write, and goes on after SIGINT.
+"""The process that is interrupted. It works in a loop, reports every acknowledged write, and continues after SIGINT.
 
 It writes one JSON list per line to standard output. The benchmark sends the next signal only after it has read `alive`.
 On SIGUSR1 it writes the stacks of all threads to standard error, where Python also reports exceptions that it ignores.
@@ -52,10 +52,10 @@ def open_worker_engine(storage: str) -> Everhold:
 
 @dataclass
 class Ledger:
-    """What was begun and what was acknowledged, by memory id."""
+    """The acknowledged writes, and the forgets that were begun."""
 
     texts: dict[str, int] = field(default_factory=dict)
-    """The revision of each memory that was acknowledged last; 0 is the first text."""
+    """The last acknowledged revision of each memory; 0 is the first text."""
     forgetting: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
     messages: set[str] = field(default_factory=set)
@@ -82,21 +82,22 @@ def make_text(memory_id: str, revision: int) -> str:
     return " ".join([*lines, *(f"Point {at} of {memory_id} is about harbour {revision + at}." for at in range(12))])
 
 
-# what must hold
+# checks
 
 
 def find_lost(engine: Everhold, ledger: Ledger) -> Iterator[str]:
-    """Yield what was acknowledged and is missing, and what was forgotten and is still there."""
+    """Yield acknowledged memories and messages that are missing, and forgotten memories that are still stored."""
     records = engine._parts.records
     texts = dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text")))
     for memory_id, revision in ledger.texts.items():
         if memory_id in ledger.forgetting:
             continue
         text = texts.get(memory_id, "")
-        at_least = [make_text(memory_id, later) for later in (revision, revision + 1)]  # one more may be in flight
-        if text not in at_least:
+        # The next revision may have been in flight.
+        possible_texts = [make_text(memory_id, number) for number in (revision, revision + 1)]
+        if text not in possible_texts:
             yield f"memory {memory_id} at revision {revision}: {text[:60]!r}"
-    yield from (f"forgotten memory {memory_id} is there" for memory_id in ledger.forgotten if memory_id in texts)
+    yield from (f"forgotten memory {memory_id} is stored" for memory_id in ledger.forgotten if memory_id in texts)
     stored = {name for (name,) in records.columns(Message, DEFAULT_ORGANIZATION, ("id",))}
     yield from (f"message {message_id}" for message_id in ledger.messages - stored)
 
@@ -121,7 +122,7 @@ def find_halves(engine: Everhold) -> Iterator[str]:
         if memory_id not in logged:
             yield f"{memory_id} without its line in the access log"
     owners = set(spans) | {owner for (owner,) in records.columns(Tag, DEFAULT_ORGANIZATION, ("memory_id",))}
-    yield from (f"something of {owner} but not the memory" for owner in owners - every)
+    yield from (f"rows of {owner} without the memory" for owner in owners - every)
 
 
 def find_problems(engine: Everhold, ledger: Ledger) -> dict[str, list[str]]:
@@ -162,7 +163,7 @@ class Worker:
         self.ledger.note(word, name, number)
 
     def work(self, number: int) -> None:
-        """Work until interrupted for the `number`-th time; report if nothing was raised in spite of the signal."""
+        """Work until interrupted for the `number`-th time. Report the interrupt as ignored if it raised nothing."""
         steps = [self._remember] * 4 + [self._remember_many] * 2 + [self._revise] * 3 + [self._recall] * 4
         steps += [self._say] * 2 + [self._forget, self._list, self._context, self._tag]
         while True:
@@ -231,7 +232,7 @@ class Worker:
     # after an interrupt
 
     def prove_alive(self, number: int) -> None:
-        """Write and recall, in another thread too: a lock that this thread left locked would stop only the other."""
+        """Write and recall in another thread and in this one. A lock that this thread holds stops only the other."""
         failures: list[str] = []
 
         def try_both() -> None:
@@ -290,7 +291,7 @@ def main() -> None:
         except Exception as error:  # noqa: BLE001 — every exception is reported
             with suppress(KeyboardInterrupt):
                 worker.say("error", f"{type(error).__name__}: {error}"[:400])
-                while worker.interrupts < number:  # the error may be what the signal was turned into
+                while worker.interrupts < number:  # wait for the signal, unless it caused this error
                     time.sleep(0.01)
         if select.select([sys.stdin], [], [], 0)[0]:
             break  # the benchmark has closed its end: this was the last interrupt

@@ -1,11 +1,11 @@
-"""How plain is the language of the code? Count what a script can count, here and in httpx and rich.
+"""How plain is the language of the code? Count conspicuous names and words, here and in httpx and rich.
 
     python -m benchmarks.language          one line of JSON with the figures and their bars
     python -m benchmarks.language --list   every name, word and class that counts, with its place
 
-Counted are function names that begin with a participle or read like a fragment of a sentence, archaic words per 1,000
-words of docstrings and documents, and the share of lines that are comments. In this repository a class name that
-two files of the package define counts too.
+The figures are: the share of function names that begin with a participle or read like a fragment of a sentence, the
+number of archaic words per 1,000 words of docstrings and documents, and the share of lines that have a comment. For
+this repository, class names that two files of the package define are counted too.
 """
 
 import argparse
@@ -44,7 +44,7 @@ FRAGMENTS = split_words("""
     they this those though through thus till together too towards under until up upon what whatever when whence
     where whether which while who whoever whole whom whose why yet
 """)
-# Words that end like a participle and are none, and nouns that name what a property or a value is.
+# Words that end like a participle but are not one, and nouns that may name a property or a value.
 CONVENTIONAL = split_words("""
     feed bring embed seed need exceed proceed succeed speed bleed read spread thread shed sing ping string spring
     ring swing fling king thing timing heading setting listing rating ranking encoding padding embedding bedding
@@ -94,7 +94,7 @@ def is_participle_like(name: str) -> bool:
 
 
 def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a function is read like a value, and so may be named like one."""
+    """Return whether a function is a property, which may have the name of a value."""
     return any("property" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
@@ -139,10 +139,9 @@ def count_package(folders: Iterable[Path], root: Path) -> Counts:
             if path.suffix == ".py":
                 count_source(path, label, counts)
             elif path.suffix == ".md":
-                # code is not prose: its words are names
-                count_words(
-                    re.sub(r"```.*?```|`[^`\n]+`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL), label, counts
-                )
+                # Words in code are names, so code in a document is not counted.
+                prose = re.sub(r"```.*?```|`[^`\n]+`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+                count_words(prose, label, counts)
     return counts
 
 

@@ -1,12 +1,12 @@
-"""Does a killed maintenance lose a memory, or leave a change half-done? Does undoing its run restore the store?
+"""Does maintenance that is killed lose a memory or leave a partial change? Does undoing its run restore the store?
 
     python -m benchmarks.maintenance_crash                           # 200 kills on SQLite, 50 on PostgreSQL
     python -m benchmarks.maintenance_crash --kills 20 --store sqlite
     python -m benchmarks.maintenance_crash --kills 20 --plant unjournalled    # a bug that must be caught: exits with 1
 
-Each kill has a store of its own, a copy of one that was filled once. A process maintains the store and then undoes its
-run; it is killed by SIGKILL at a random moment of either. Then the store is checked. Every third time another run
-finishes the work. At last all runs are undone, and the logical hash must be that of the filled store.
+Each kill uses a copy of a store that was filled once. A process maintains the store and then undoes the run; it is
+killed by SIGKILL at a random moment. Then the store is checked. After every third kill, another run finishes the work.
+Finally all runs are undone, and the logical hash must equal that of the filled store.
 """
 
 import argparse
@@ -33,7 +33,7 @@ BARS: Final = dict.fromkeys(("lost", "half_done", "not_restored", "not_continued
 
 @dataclass
 class Outcome:
-    """The kills on one kind of store, and the problems that were found, in words."""
+    """The number of kills on one kind of store, and descriptions of the problems that were found."""
 
     kills: int = 0
     killed_while_undoing: int = 0
@@ -67,7 +67,7 @@ class Filled:
 
 
 def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
-    """Kill workers so often and return the outcome."""
+    """Kill workers `kills` times and return the outcome."""
     outcome, rng = Outcome(), random.Random(seed)
     with make_template(store) as template:
         filled = _fill(template)
@@ -119,23 +119,23 @@ def _check(engine: Everhold, filled: Filled, outcome: Outcome, name: str, *, sho
     for latest in engine.runs(limit=100):
         if latest.undone_at is None:
             skipped = engine.undo_run(latest.id).skipped
-            outcome.not_restored += [f"{name}: a {each.change.kind} was skipped: {each.reason}" for each in skipped]
+            outcome.not_restored += [f"{name}: a {skip.change.kind} was skipped: {skip.reason}" for skip in skipped]
     if hash_logically(records) != filled.hash:
-        outcome.not_restored.append(f"{name}: the logical hash is another one")
+        outcome.not_restored.append(f"{name}: the logical hash is different")
     outcome.damage += [f"{name}, undone: {problem}" for problem in engine.doctor().problems]
 
 
 def _find_half_done(memories: dict[str, Memory], changes: list[Change]) -> Iterator[str]:
-    """Yield what a commit that was cut in two would leave: hidden memories without their change, or half a merge."""
-    standing = [change for change in changes if change.undone_at is None]
+    """Yield traces of a commit that was written only in part: hidden memories without a change, and partial merges."""
+    current = [change for change in changes if change.undone_at is None]
     # Undoing a supersession hides the memory that the run added; a later step of the same undo purges it.
     leaving = {change.memory_ids[-1] for change in changes if change.kind == "supersede" and change.undone_at}
-    hidings = {change.before["deletion_id"]: change for change in standing if "deletion_id" in change.before}
+    hidings = {change.before["deletion_id"]: change for change in current if "deletion_id" in change.before}
     for memory in memories.values():
         change = hidings.get(memory.deletion_id or "")
         if memory.is_deleted and memory.id not in leaving and (change is None or memory.id not in change.memory_ids):
             yield f"memory {memory.id} is hidden by no change"
-    for change in standing:
+    for change in current:
         if change.kind == "merge":
             kept, *merged = (memories[memory_id] for memory_id in change.memory_ids)
             noted = {entry["id"] for entry in kept.provenance.get("merged", ())}
@@ -144,7 +144,7 @@ def _find_half_done(memories: dict[str, Memory], changes: list[Change]) -> Itera
 
 
 def _continue(engine: Everhold) -> Iterator[str]:
-    """Run maintenance to its end; yield what it has not done."""
+    """Run maintenance to its end; yield the jobs that were not done, and users with too many memories."""
     records = engine._parts.records
     report = _finish(engine)
     yield from (f"{job.name} was {job.outcome}: {job.error}" for job in report.jobs if job.outcome != "done")
@@ -157,7 +157,7 @@ def _continue(engine: Everhold) -> Iterator[str]:
 
 
 def _finish(engine: Everhold) -> MaintenanceReport:
-    """Run maintenance as another process would after the leases of the killed one have run out."""
+    """Run maintenance as another process would do after the leases of the killed process have expired."""
     records = engine._parts.records
     records.commit([Delete(Lease, (lease.name,)) for lease in records.scan(Lease, None)])
     return maintain(engine)

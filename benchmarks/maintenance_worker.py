@@ -1,4 +1,4 @@
-"""The process that is killed: it changes memories in every way that maintenance can, and then undoes its run."""
+"""The process that is killed. It changes memories in every way in which maintenance can, and then undoes its run."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -20,7 +20,8 @@ USERS: Final = ("alice", "bob", "carol")
 MODEL: Final = FakeEmbedder(dimensions=32)
 BUDGET: Final = 30
 PAIRS, NOTES, MESSAGES = 8, 40, 12
-# Three memories of different days with the same name, which consolidation relates and reflects upon.
+# The beginnings of three memories of different days about the same person. Consolidation relates them and writes a
+# reflection.
 _NAMING: Final = ("I met", "I phoned", "I wrote to")
 _RULES: Final[dict[str, Any]] = {"half_life_days": 10, "prune_after_days": 60, "max_memories": BUDGET}
 
@@ -59,7 +60,7 @@ def fill(engine: Everhold) -> None:
 
 
 def _contradict(engine: Everhold, user: str) -> None:
-    """Store two places where the user lives, which only consolidation compares: two agents have stored them."""
+    """Store two contradicting memories through two agents, so that only consolidation compares them."""
     for agent, town in (("phone", "Oslo"), ("desk", "Bergen")):
         engine.scope(user=user, agent=agent).remember(f"I live in {town}", kind="preference", priority=9)
 
@@ -99,13 +100,13 @@ TIDY: Final = MaintenanceJob[Parts]("tidy", "Change memories in every way.", lam
 
 
 def maintain(engine: Everhold) -> MaintenanceReport:
-    """Run the job above and then all others."""
+    """Run the job `tidy` and then all maintenance jobs."""
     parts = engine._parts
     return run_jobs(parts.records, [TIDY, *JOBS], parts)
 
 
 def work(storage: str, is_open: "Event") -> None:
-    """Maintain a store and undo the run, unless this process is killed before."""
+    """Maintain a store and undo the run. This process is usually killed before it ends."""
     engine = open_store(storage)
     is_open.set()
     report = maintain(engine)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.merges
 
-Every labelled pair of `tests/fixtures/conflicts.json` is remembered by a separate user, on a real store with the
-real model; then duplicates are merged. A wrong merge or a wrong supersession loses a memory; a missed one only leaves
-both stored.
+Each labelled pair of `tests/fixtures/conflicts.json` is stored for a separate user, on a real store with the real
+model; then near-duplicates are merged. A wrong merge or a wrong supersession hides a memory. A missed merge only leaves
+both memories.
 """
 
 import json
@@ -24,13 +24,13 @@ MOST_WRONG = 0.01
 
 
 class Pair(NamedTuple):
-    """Two texts and what is right: the second "replaces" the first, says the "same", or both stay."""
+    """Two texts and a label: the second "replaces" the first, says the "same", or is "different"."""
 
     first: str
     second: str
     label: str
     must_merge: bool
-    """Whether two texts that say the same are worded so similarly that they must be merged."""
+    """Whether the two texts are worded so similarly that they must be merged."""
 
 
 class Outcome(NamedTuple):

@@ -1,10 +1,10 @@
-"""What does recall cost, compared with the least it could cost; is it exact; how much disk and memory is used?
+"""How long does recall take, compared with its floor? Is it exact? How much disk and memory does it need?
 
     python -m benchmarks.recall            # scopes of 1,000 to 120,000
     python -m benchmarks.recall --quick    # at most 31,000
 
-The vectors are synthetic (no model embeds 100,000 texts in a minute) and the questions' vectors are looked up on both
-sides. Memories are loaded through `remember_many`.
+The vectors are synthetic, because no model embeds 100,000 texts in a minute. Recall and the floor both look up the
+vector of a question. Memories are loaded with `remember_many`.
 """
 
 import argparse
@@ -29,17 +29,17 @@ from everhold.adapters.usearch import UsearchVectors
 from everhold.views.view import View
 
 K = 10
-# The texts are random. With resolving on, some would supersede others and there would be fewer to find.
+# The texts are random. With resolving on, some would supersede others, and fewer memories would be left to find.
 UNRESOLVED = {"remember": {"resolve": False}}
 QUESTIONS = 200
-SAME = 1e-6
+SAME = 1e-6  # scores are rounded to six decimals
 FRESH_RUNS = 3
 Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
 @dataclass(frozen=True)
 class Material:
-    """The texts and questions of a run, and the vector of each."""
+    """The texts and questions of a run, with their vectors."""
 
     texts: list[str]
     vectors: Vectors
@@ -104,9 +104,9 @@ def _make_ask_floor(material: Material, floor_scope: FloorScope) -> Callable[[in
 
 
 def measure_share_found(engine: Everhold, material: Material, size: int) -> tuple[float, float]:
-    """Return the share of the ten nearest that a search by meaning finds, and the median seconds of a search.
+    """Return which share of the ten nearest memories a search by meaning finds, and the median seconds of a search.
 
-    Scores are rounded to six decimals, so a text that ties with the tenth to six decimals counts as one of the ten.
+    Scores are rounded to six decimals, so a memory whose rounded score equals that of the tenth counts as found.
     """
     view = engine.scope(user=name_user(0))
     found_count, times = 0, []
@@ -142,7 +142,7 @@ def measure_sizes(case: Case, folder: Path, report: Report) -> None:
 
 
 def measure_exactness(case: Case, material: Material, folder: Path, report: Report) -> None:
-    """Measure exactness with an image, then with more memories than an image may hold."""
+    """Measure whether search by meaning is exact: with an image, and in a scope that is too large for an image."""
     path = case.paths(folder)[0]
     with open_engine(build_settings(path, **UNRESOLVED), material.embedder, material.embedder) as engine:
         share, _ = measure_share_found(engine, material, case.each)

@@ -1,10 +1,11 @@
-"""What does remembering cost, compared with the least it could cost?
+"""How long does storing memories take, compared with its floor?
 
 python -m benchmarks.remember            # 200 pairs, 10,000 texts
-python -m benchmarks.remember --quick    # the same questions, answered roughly
+python -m benchmarks.remember --quick    # rough figures: 60 pairs, 1,000 texts
 """
 
 import argparse
+import math
 import sys
 from pathlib import Path
 from statistics import median
@@ -61,8 +62,8 @@ def compare_without_embedding(folder: Path, texts: list[str], synchronous: Liter
 
 
 def compare_many(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
-    """Compare `remember_many` with the bare embedder, alternately, on a fifth of the texts at a time."""
-    size = -(-len(texts) // BLOCKS)
+    """Compare `remember_many` with the bare embedder by turns, on a fifth of the texts at a time."""
+    size = math.ceil(len(texts) / BLOCKS)
     blocks = [texts[start : start + size] for start in range(0, len(texts), size)]
     with open_engine(
         build_settings(folder / "many.db"), CachedEmbedder(model, Embedding().cache_texts), model

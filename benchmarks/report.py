@@ -14,7 +14,7 @@ _MEETS: Mapping[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=":
 
 @dataclass
 class Report:
-    """The figures of a benchmark. A figure with a bar must be on the right side of it."""
+    """The figures of a benchmark. `short` has the names of the figures that miss their bars."""
 
     name: str
     figures: dict[str, Any] = field(default_factory=dict)
@@ -61,9 +61,9 @@ def round_figure(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The seconds of two implementations of the same work, measured in pairs, because a shared machine is uneven.
+    """The seconds of two implementations of the same work, measured by turns, because a shared machine is uneven.
 
-    Bars apply to medians. Means are reported too, because they include work that is done only now and then.
+    Bars apply to medians. Means are reported too, because they include work that only some calls do.
     """
 
     ours: list[float]
@@ -84,13 +84,14 @@ class Pairs:
 def run_interleaved(
     ours: Callable[[int], object], floor: Callable[[int], object], pairs: int, warm_up: int = 10
 ) -> Pairs:
-    """Run both alternately and change which goes first. Each gets the number of the pair."""
-    times: tuple[list[float], list[float]] = ([], [])
+    """Time both functions by turns, and change each time which one is first. Each gets the number of the pair."""
+    times = Pairs([], [])
     for number in range(warm_up + pairs):
-        for side in (0, 1) if number % 2 else (1, 0):
+        turns = [(ours, times.ours), (floor, times.floor)]
+        for work, seconds in turns if number % 2 else reversed(turns):
             started = perf_counter()
-            (ours, floor)[side](number)
-            seconds = perf_counter() - started
+            work(number)
+            elapsed = perf_counter() - started
             if number >= warm_up:
-                times[side].append(seconds)
-    return Pairs(*times)
+                seconds.append(elapsed)
+    return times

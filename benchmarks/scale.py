@@ -1,13 +1,13 @@
-"""How do costs grow with the store: 10,000 memories of one user, alone and in a store of up to millions?
+"""How do times and sizes grow with the store? 10,000 memories of one user, alone and among up to millions of others.
 
     python -m benchmarks.scale                      # SQLite: 10,000, then 100,000 and 1,000,000 memories
     python -m benchmarks.scale --store postgres     # the same on a server that it starts
     python -m benchmarks.scale --year               # 3,650,000 memories, of which half have vectors
     python -m benchmarks.scale --tenants 10000      # 10,000 organizations with ten memories each
 
-Texts and vectors are synthetic: 20,000 sentences and vectors, which users share, each user's sentences beginning with a
-number of their own. Every user has 10,000 memories; questions are about the first one's, and about the whole
-organization's. The memories are loaded through `remember_many`, without resolving what they state.
+Texts and vectors are synthetic: all users share 20,000 sentences and vectors; each user's sentences begin with the
+number of the user. Every user has 10,000 memories. Questions are about the memories of the first user, and about those
+of the whole organization. The memories are loaded with `remember_many`, without resolving the statements in them.
 """
 
 import argparse
@@ -50,7 +50,7 @@ TEXTS_AND_VECTORS = "synthetic, through remember_many"
 
 
 class PooledVectors(Precomputed):
-    """Returns one of a fixed number of vectors for a text, always the same; a share of the texts has a vector."""
+    """Returns one of a fixed number of vectors for a text, always the same one. Only a share of texts has a vector."""
 
     def __init__(self, share: float) -> None:
         super().__init__({})
@@ -127,7 +127,7 @@ class Run:
         self.report.add(f"{size}_loaded_per_second", size / (perf_counter() - started))
 
     def grow(self, sizes: Sequence[int]) -> None:
-        """Measure each size against a small store that stays open, so that both run at the same time."""
+        """Measure a store of each size by turns with a small store, which stays open."""
         with ExitStack() as stack:
             address = self.stores.create("alone")
             alone = stack.enter_context(self.open(address))

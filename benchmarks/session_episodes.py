@@ -1,4 +1,4 @@
-"""Measure what a message costs in episodes, early and late in a session of 100,000 messages."""
+"""Measures how long building episodes takes per message, early and late in a session of 100,000 messages."""
 
 import time
 from collections.abc import Sequence
@@ -18,8 +18,10 @@ from everhold.schema.operations import Patch, Put
 from everhold.testing.fake_embedder import FakeEmbedder
 
 EARLY, LATE, QUICK = 1_000, 100_000, 10_000
-# Messages that are said between two updates, and the messages before EARLY and LATE whose updates are measured.
+# Where time is measured, episodes are updated after every 20 messages. The last 600 messages before EARLY and LATE are
+# measured.
 STEP, MEASURED = 20, 600
+# Elsewhere, episodes are updated after this many messages.
 ALL_AT_ONCE = 240
 START = datetime(2024, 1, 1, tzinfo=UTC)
 APART = timedelta(seconds=40)
@@ -27,7 +29,7 @@ USER, SESSION = "alice", "long"
 
 
 def add_episode_figures(report: Report, folder: Path, tokenizer: Tokenizer, *, quick: bool) -> None:
-    """Add the cost of a message in episodes. Vectors are made by a fake model, whose time is next to nothing."""
+    """Add the time of episodes per message. A fake model makes the vectors, which takes hardly any time."""
     late = QUICK if quick else LATE
     settings = build_settings(folder / "episodes.db", sqlite={"synchronous": "NORMAL"})
     texts = make_sentences(2_000)

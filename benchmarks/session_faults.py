@@ -1,11 +1,11 @@
-"""Is every acknowledged message in its session exactly once and in order, while Redis is killed and restarted?
+"""If Redis is killed and restarted, is every acknowledged message in its session exactly once and in order?
 
     python -m benchmarks.session_faults                                   # 200 sessions of 200 messages, 16 threads
     python -m benchmarks.session_faults --sessions 20 --messages 50 --store postgres
 
-Several threads write to each session at once, and messages are read meanwhile. Redis is killed by SIGKILL and started
-again throughout, sometimes with outdated data. Then every session is read from both ends, through Redis, through an
-engine that has no cache yet, and around a message.
+Several threads write to each session at the same time, and read messages meanwhile. All the time, Redis is killed by
+SIGKILL and started again, sometimes with outdated data. Then every session is read from both ends and around a message,
+first through Redis, then by an engine without a cache.
 """
 
 import argparse
@@ -33,14 +33,14 @@ STORES: Final = ("sqlite", "postgres", "duckdb")
 THREADS: Final = 16
 WRITERS_PER_SESSION: Final = 4
 UP_SECONDS, DOWN_SECONDS = 0.5, 0.2
-SAVE_SHARE: Final = 0.3  # how often Redis starts again with what it held some time before
-PAGE: Final = 37  # pages that do not end where the cache ends
+SAVE_SHARE: Final = 0.3  # the share of kills before which Redis saves its data, so that it restarts with older data
+PAGE: Final = 37  # does not divide the 100 messages of the cache, so that a page crosses the end of the cache
 BARS: Final = ("lost", "repeated", "disordered", "misread", "errors")
 
 
 @dataclass
 class FaultOutcome:
-    """What was acknowledged, and the problems that were found."""
+    """The acknowledged messages of each session by id, and the problems that were found."""
 
     acknowledged: dict[str, dict[str, Message]] = field(default_factory=dict)
     kills: int = 0
@@ -108,7 +108,7 @@ def _kill_repeatedly(server: ValkeyServer, stop: threading.Event, outcome: Fault
 
 
 def _write_all(engine: Everhold, names: list[str], messages: int, threads: int, outcome: FaultOutcome) -> None:
-    """Let each session be written by several threads at once, a share of its messages each."""
+    """Write each session with several threads at once; each thread writes a share of the messages."""
     writers = min(WRITERS_PER_SESSION, messages)
     with ThreadPoolExecutor(threads) as pool:
         tasks = [
@@ -134,7 +134,7 @@ def _write(view: View, writer: int, numbers: range, outcome: FaultOutcome) -> No
 
 
 def _say(view: View, message_id: str, text: str, outcome: FaultOutcome) -> Message | None:
-    """Say something, and again with the same id while the store is busy."""
+    """Store a message; while the store is busy, try again with the same id."""
     limit = monotonic() + 60
     while monotonic() < limit:
         try:

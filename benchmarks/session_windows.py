@@ -1,4 +1,4 @@
-"""Measure the window of a session: its time in a long and in a short session, and what a prompt cache can reuse."""
+"""Measures `window`: its time in a long and in a short session, and the share of prompts that a cache can reuse."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ TURNS = 100
 
 
 def add_window_figures(report: Report, folder: Path, model: TextModel, *, quick: bool) -> None:
-    """Add the figures of windows: with the model, which embeds each question, and without its time."""
+    """Add the figures of `window`: with the time that the model takes to embed each question, and without it."""
     pairs = 30 if quick else 100
     settings = build_settings(folder / "windows.db", sqlite={"synchronous": "NORMAL"})
     # Messages are stored with vectors of a fake model: embedding ten thousand would take minutes.
@@ -39,7 +39,7 @@ def add_window_figures(report: Report, folder: Path, model: TextModel, *, quick:
 
 
 def _fill_sessions(engine: Everhold, long: int) -> list[View]:
-    """Return a long session, a short one that exceeds the budget, and a short one that fits; each of its own user."""
+    """Return a long session, a short one that exceeds the budget, and a short one that fits, each of another user."""
     sentences = make_sentences(long * SENTENCES)
     turns = [" ".join(sentences[place : place + SENTENCES]) for place in range(0, len(sentences), SENTENCES)]
     sessions = {"long": turns, "short": turns[:SHORT], "whole": sentences[:SHORT]}
@@ -55,7 +55,7 @@ def _say_all(view: View, texts: Sequence[str]) -> None:
 
 
 def _compare_windows(long: View, short: View, pairs: int) -> Pairs:
-    """Compare windows for questions about what was said in both sessions; no question is asked twice."""
+    """Compare windows for questions about messages of both sessions. No question is asked twice."""
     questions = make_sentences(2 * (pairs + 10))
     return run_interleaved(
         lambda number: _build(long, questions[2 * number]),
@@ -69,7 +69,7 @@ def _build(view: View, question: str) -> None:
 
 
 def _measure_reuse(view: View, strategy: str) -> float:
-    """Return the share of each prompt that stands at the beginning of the prompt before it, while people talk on."""
+    """Return which share of a prompt equals the beginning of the previous prompt, while the conversation continues."""
     reused, total, previous = 0, 0, ""
     for number, text in enumerate(make_sentences(2 * TURNS)):
         view.say(text, role=("user", "assistant")[number % 2])

@@ -1,8 +1,10 @@
-"""What does a conversation cost: saying something, searchable at once, compared with the least it could cost, and the
-window for the next prompt of a long session, compared with that of a short one?
+"""How long do `say`, `window` and episodes take?
 
 python -m benchmarks.sessions            # 300 pairs
-python -m benchmarks.sessions --quick    # the same questions, answered roughly
+python -m benchmarks.sessions --quick    # rough figures: 60 pairs
+
+`say` makes a message searchable at once; it is compared with a floor. `window` in a long session is compared with a
+short session, and building episodes late in a long session with building them early.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Does any statement leave the sandbox: read or write a file, reach the network, exceed its time or memory?
+"""Can a statement leave the sandbox: read or write a file, reach the network, or exceed its time or memory?
 
     python -m benchmarks.sql_escapes --engine all --mutations 20
 
-Each seed of `benchmarks/escape_seeds.py` and its mutations run twice on each engine: through the guard, and without it,
-so that the settings of the engine and the limits of the process must hold alone. An escape is a result or a message
-with the text of the secret file or table, a file that was made or changed, a connection to a port that listens, or a
+Each seed of `benchmarks/escape_seeds.py` and its mutations run twice on each engine: through the guard, and without it.
+Without it, the settings of the engine and the limits of the process are the only protection. An escape is a result or a
+message with the text of the secret file or table, a created or changed file, a connection to the listening port, or a
 changed row.
 """
 
@@ -54,7 +54,7 @@ _MARIADB: Final = "mysql"
 
 @dataclass(frozen=True)
 class World:
-    """The data set of an engine, the folder around it, and how to tell what it contains."""
+    """The data set of an engine, its folder, a port, and a function that reads the state that must not change."""
 
     data: DataSet
     folder: Path
@@ -62,7 +62,7 @@ class World:
     read_state: Callable[[], object]
 
     def fill(self, seed: str) -> str:
-        """Put the addresses of this world into a seed."""
+        """Replace the placeholders of a seed by paths and the port of this world."""
         for name, value in {
             "{secret}": str(self.folder / "secret"),
             "{write}": str(self.folder / "written"),
@@ -75,7 +75,7 @@ class World:
 
 @dataclass
 class EscapeToll:
-    """What a run did."""
+    """The number of statements of a run, and the escapes."""
 
     statements: int = 0
     passed_guard: int = 0
@@ -93,18 +93,18 @@ def attack(
         for sql in mutate(world.fill(seed), mutations, Random(number)):
             toll.statements += 1
             started = perf_counter()
-            said, ran = _run(engine, world.data, sql, guarded)
+            output, ending = _run(engine, world.data, sql, guarded)
             toll.longest_seconds = max(toll.longest_seconds, perf_counter() - started)
-            toll.passed_guard += ran != "refused"
-            toll.answered += ran == "answered"
-            if CANARY in said or (ran != "refused" and world.read_state() != before):
+            toll.passed_guard += ending != "refused"
+            toll.answered += ending == "answered"
+            if CANARY in output or (ending != "refused" and world.read_state() != before):
                 toll.escapes.append(sql)
                 before = world.read_state()
     return toll
 
 
 def _run(engine: SandboxedDataEngine, data: DataSet, sql: str, guarded: bool) -> tuple[str, str]:
-    """Return everything that a statement told its caller, and how it ended."""
+    """Run a statement. Return its result or error message, and whether it was "refused", "failed" or "answered"."""
     tables = frozenset({"orders"})
     try:
         if guarded:
@@ -115,7 +115,7 @@ def _run(engine: SandboxedDataEngine, data: DataSet, sql: str, guarded: bool) ->
     except StatementRefused:
         return "", "refused"
     except EverholdError as error:
-        # A path of the caller's own statement may be part of a message; only the secret itself is told.
+        # A message may repeat a path from the caller's statement; only the canary counts as an escape.
         return str(error), "failed"
     return f"{result.columns}{result.rows}", "answered"
 
@@ -167,7 +167,7 @@ def _list_files(folder: Path) -> tuple[object, ...]:
 
 
 def prepare_postgres(owner_url: str, reader: str) -> None:
-    """Make the table that `reader` may read, and one that it may not."""
+    """Create a table that `reader` may read, and one that it may not read."""
     import psycopg
 
     with psycopg.connect(owner_url) as connection:
@@ -179,7 +179,7 @@ def prepare_postgres(owner_url: str, reader: str) -> None:
 
 
 def prepare_mysql(server: "MariadbServer") -> str:
-    """Make the table that a reader may read, and some that it may not; return the reader's address."""
+    """Create a table that a reader may read, and tables that it may not read. Return the reader's address."""
     server.execute("CREATE DATABASE escapes", "CREATE DATABASE hidden")
     server.execute("CREATE TABLE secret (note text)", f"INSERT INTO secret VALUES ('{CANARY}')", database="hidden")
     server.execute(
@@ -232,7 +232,7 @@ def _count_postgres_rows(postgres_url: str | None) -> object:
 
 @contextmanager
 def _count_connections() -> Iterator[tuple[int, Callable[[], int]]]:
-    """Listen on a port; the function returns how often something has connected to it."""
+    """Listen on a port. Yield the port, and a function that returns the number of connections to it so far."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     count = 0
@@ -253,7 +253,7 @@ def _count_connections() -> Iterator[tuple[int, Callable[[], int]]]:
 
 
 class MemorySampler:
-    """The largest resident memory of any child process, in megabytes, looked at every few milliseconds."""
+    """Measures the largest resident memory of any child process, in megabytes, every 5 milliseconds."""
 
     def __init__(self) -> None:
         self.peak_megabytes = 0.0
@@ -306,7 +306,7 @@ def main() -> int:
     parser.add_argument("--mutations", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=1000, help="at most this many seeds per engine")
     options = parser.parse_args()
-    os.environ["CANARY"] = CANARY  # a child that inherited it could tell it
+    os.environ["CANARY"] = CANARY  # shows whether a child process inherits the environment
     report = Report("sql_escapes")
     for chosen in _ENGINES if options.engine == "all" else (options.engine,):
         with _start_server(chosen) as url, build_world(chosen, url) as world:

@@ -1,11 +1,14 @@
-"""How long does a process take to start, compared with the least it could take?
+"""How long does a process take, compared with a floor?
 
     python -m benchmarks.start
 
-Each figure is the median of whole processes, from start to exit, run by turns with the floor: `everhold --help` and
-the help of a Typer program with two commands; `import everhold`, alone and with the engine's class, and the import of
-pydantic and numpy; `everhold recall` on a small store, and a script that loads the same graph and tokenizer with
-onnxruntime and tokenizers and embeds one question. Bytecode, the file cache and the cache of the model are warm.
+Each figure is the median time of whole processes, from start to exit, run by turns with their floor:
+
+- `everhold --help`, and the help of a Typer program with two commands
+- `import everhold`, with the engine's class and without it, and `import pydantic, numpy`
+- `everhold recall` on a small store, and a script that loads the same model with onnxruntime and embeds one question
+
+Bytecode, the file cache and the cache of the model are warm.
 """
 
 import argparse
@@ -25,7 +28,7 @@ from everhold.adapters.minilm import graph, weights
 MEMORIES = 200
 USER = "alma"
 WARM_UP = 2
-# What the installed command `everhold` runs.
+# The code that the installed command `everhold` runs.
 COMMAND = "import sys; from everhold_command import main; sys.exit(main())"
 
 TWO_COMMANDS = '''

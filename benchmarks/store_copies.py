@@ -1,4 +1,4 @@
-"""Copies of a store that was filled once, and processes that are killed while they work on one."""
+"""Makes copies of a store that was filled once, and kills processes that work on a copy."""
 
 import multiprocessing
 import shutil
@@ -57,7 +57,7 @@ class PostgresTemplate:
 
 @contextmanager
 def make_template(store: str) -> Iterator[Template]:
-    """Yield an empty template on SQLite or on a PostgreSQL server of its own."""
+    """Yield an empty template, on SQLite or on a new PostgreSQL server."""
     with ExitStack() as stack:
         if store == "sqlite":
             yield SqliteTemplate(Path(stack.enter_context(TemporaryDirectory(prefix="everhold-copies-"))))
@@ -66,7 +66,7 @@ def make_template(store: str) -> Iterator[Template]:
 
 
 def kill_worker(work: "Callable[[str, Event], None]", storage: str, seconds: float) -> None:
-    """Start a process that works on a store, and kill it so many seconds after it has opened the store."""
+    """Start a process that works on a store, and kill it the given seconds after it has opened the store."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([work.__module__])
     is_open = context.Event()

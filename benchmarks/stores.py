@@ -1,10 +1,11 @@
-"""What does each verb cost on each store, compared with SQLite?
+"""How long does each verb take on each store, compared with SQLite?
 
     python -m benchmarks.stores
 
-One memory remembered, 500 remembered together, and a recall among 1,000: each alternately on SQLite and on another
-store, as a ratio of medians. PostgreSQL and DynamoDB are servers on this machine. DynamoDB is moto's server, not AWS:
-its figures show how many requests are made, not how fast AWS answers. No bars: the stores differ for good reasons.
+Storing one memory, storing 500 memories together, and a recall among 1,000 memories run by turns on SQLite and on
+another store; each figure is a ratio of medians. PostgreSQL and DynamoDB are servers on this machine. DynamoDB is
+moto's server, not AWS: its figures show how many requests are made, not how fast AWS answers. There are no bars,
+because stores differ for good reasons.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def open_view(values: dict[str, Any], stack: ExitStack) -> View:
 def make_calls(
     view: View, texts: Iterator[str], question_texts: list[str]
 ) -> dict[str, tuple[Callable[[int], object], int]]:
-    """Return the calls that are timed on a store, and how often each is made."""
+    """Return the calls that are timed on a store, each with the number of pairs."""
     return {
         "remember_one": (lambda _: view.remember(next(texts)), 60),
         f"remember_{TOGETHER}": (lambda _: view.remember_many(itertools.islice(texts, TOGETHER)), 6),

@@ -1,18 +1,18 @@
-"""Is every way to tamper with the access log noticed?
+"""Is every kind of tampering with the access log noticed?
 
     python -m benchmarks.tampering --edits 2000
 
-Random edits are made by SQL to the lines of one organization and the head of its chain: values changed, lines removed,
-added, copied, swapped, the last lines removed together with the head, the whole log removed. Half of the attackers then
-compute digests and chain again, which needs no secret. With a key, every edit must be noticed. Without one, every edit
-must be noticed except those that docs/access-log.md names.
+SQL makes random edits to the lines of one organization and the head of its chain: it changes values, removes, adds,
+copies or swaps lines, removes the last lines and changes the head accordingly, or removes the whole log. After half of
+the edits, all digests and the chain are computed again, which needs no secret. With a key, every edit must be noticed.
+Without a key, every edit must be noticed except those that docs/access-log.md names.
 """
 
 import argparse
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -54,7 +54,7 @@ Rewrite = Callable[[Log], None]
 
 
 def fill(records: Records, heads: SignedHeads) -> SigningRecords:
-    """Write and seal the lines of two organizations; return the store through which they were signed."""
+    """Write and seal the lines of two organizations. Return the store that signs lines."""
     signing = SigningRecords(records, heads.key)
     for organization in (ATTACKED, OTHER):
         row = Organization(id=organization, name=organization, created_at=_NOON, updated_at=_NOON)
@@ -111,7 +111,7 @@ def _remove(random: Random, log: Log) -> Log:
 
 
 def _insert(random: Random, log: Log) -> Log:
-    """Add a line of the attacker's own, back-dated or not, before or after the others, chained or not yet."""
+    """Add a forged line, back-dated or not, before or after the others, with a place in the chain or without."""
     like = random.choice(log.lines)
     values = {
         "sequence": random.choice((_OUTSIDE, -5)),
@@ -125,7 +125,7 @@ def _insert(random: Random, log: Log) -> Log:
 
 
 def _copy(random: Random, log: Log) -> Log:
-    """Repeat a genuine line, not chained yet."""
+    """Repeat a genuine line, without a place in the chain."""
     values = {"sequence": _OUTSIDE, "sealed": None, "previous_hash": None, "hash": None}
     return Log((*log.lines, AccessLog.build_unchecked({**random.choice(log.lines).__dict__, **values})), log.head)
 
@@ -140,7 +140,7 @@ def _swap(random: Random, log: Log) -> Log:
 
 
 def _cut(random: Random, log: Log) -> Log:
-    """Remove the last lines and set the head back."""
+    """Remove the last lines and change the head accordingly."""
     remaining = log.lines[: random.randint(1, len(log.lines) - 1)]
     return Log(remaining, _move_head(log.head, remaining))
 
@@ -198,18 +198,20 @@ def rebuild(log: Log) -> Log:
 
 @dataclass
 class Toll:
-    """How many edits were made, and which of them were not noticed."""
+    """The number of edits, and the edits that were not noticed."""
 
     edits: int = 0
-    unnoticed: list[str] | None = None
+    unnoticed: list[str] = field(default_factory=list)
+    """Edits that were not noticed with a key."""
     unnoticed_without_key: int = 0
-    wrong_without_key: list[str] | None = None
+    wrong_without_key: list[str] = field(default_factory=list)
+    """Edits that were not noticed without a key, although the documents say that they are."""
 
 
 def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, seed: int) -> Toll:
-    """Tamper `edits` times with the log, each time with the original, and verify with and without the key."""
+    """Tamper `edits` times with the original log, and verify each time with and without the key."""
     random, original = Random(seed), read_log(records)
-    toll = Toll(unnoticed=[], wrong_without_key=[])
+    toll = Toll()
     signed, [sealed_through] = heads.read(ATTACKED), records.scan(Counter, None)
     assert signed is not None
 
@@ -232,23 +234,23 @@ def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, s
         with_key = chain.verify(records, ATTACKED, heads).intact
         restore()
         rewrite(log)
-        without = chain.verify(records, ATTACKED).intact
-        if with_key and toll.unnoticed is not None:
+        without_key = chain.verify(records, ATTACKED).intact
+        if with_key:
             toll.unnoticed.append(name)
-        toll.unnoticed_without_key += without
-        if without and not (rebuilt or edit in HIDDEN_WITHOUT_KEY) and toll.wrong_without_key is not None:
+        toll.unnoticed_without_key += without_key
+        if without_key and not (rebuilt or edit in HIDDEN_WITHOUT_KEY):
             toll.wrong_without_key.append(name)
         restore()
     assert chain.verify(records, ATTACKED, heads).intact, "the log is as it was before"
     return toll
 
 
-# What docs/access-log.md says is not noticed without a key, apart from a chain that is computed again.
+# Edits that, by docs/access-log.md, are not noticed without a key even if the chain is not computed again.
 HIDDEN_WITHOUT_KEY = (_cut, _remove_all, _pretend_purge, _insert, _copy)
 
 
 def _is_same(log: Log, original: Log) -> bool:
-    """Return whether only the numbers that the store draws have changed, and not their order."""
+    """Return whether nothing has changed but the numbers that the store generates, and they have the same order."""
 
     def strip(other: Log) -> list[dict[str, Any]]:
         ordered = sorted(other.lines, key=lambda line: line.sequence)
@@ -307,8 +309,8 @@ def main() -> int:
     options = parser.parse_args()
     toll, report = run(options.edits, options.seed), Report("tampering")
     report.add("edits", toll.edits)
-    report.add("unnoticed with a key", len(toll.unnoticed or ()), "==", 0)
-    report.add("unnoticed without a key, though documented as noticed", len(toll.wrong_without_key or ()), "==", 0)
+    report.add("unnoticed with a key", len(toll.unnoticed), "==", 0)
+    report.add("unnoticed without a key, though documented as noticed", len(toll.wrong_without_key), "==", 0)
     report.add("unnoticed without a key", toll.unnoticed_without_key)
     return report.finish()
 

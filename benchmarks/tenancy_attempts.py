@@ -1,4 +1,4 @@
-"""Attempts to read and change what is not one's own, through every verb on memories."""
+"""Attempts to read and change memories of other scopes, with every verb on memories."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,7 +10,8 @@ from everhold.errors import Conflict, NotFound
 from everhold.model import AccessLog
 
 REACHES = ("user", "agent", "session", "project", "organization")
-# Tries something through a view and returns how many own rows it read. Leak if it reaches anything foreign.
+# Tries something through a view and returns how many rows of the view's scope it read. It raises Leak if it reaches a
+# row of another scope.
 Attempt = Callable[[World, View], int]
 
 
@@ -116,7 +117,7 @@ def ask_why_not(world: World, view: View) -> int:
 
 
 def merge(world: World, view: View) -> int:
-    """Every scope has one memory with the same words; memories of different scopes are never merged."""
+    """Merge duplicates. Every scope has one memory with the same text; these must not be merged with each other."""
     result = view.merge_duplicates(preview=world.rng.random() < 0.5)
     require(result.count == 0, view.scope)
     return 0
@@ -165,9 +166,9 @@ def change(world: World, view: View) -> int:
 
 
 def take_name(world: World, view: View) -> int:
-    """Use an id of another scope, and the user's own key with other words.
+    """Store a memory under an id of another scope, and another text under an idempotency key of the same user.
 
-    Both must be refused, and neither refusal may reveal what is stored.
+    Both must be refused, and the messages must not reveal stored texts.
     """
     name = world.choose_foreign_id(view)
     memory = world.by_id.get((view.scope.organization, name))
@@ -175,7 +176,7 @@ def take_name(world: World, view: View) -> int:
         return 0
     message = require_refusal(lambda: view.remember("mine", id=name), Conflict)
     require("secret" not in message, message)
-    if memory.user_id == view.scope.user and memory.key:  # those with a key of their own were given an idempotency key
+    if memory.user_id == view.scope.user and memory.key:  # memories with a key were stored with an idempotency key
         message = require_refusal(lambda: view.remember("mine", idempotency_key=f"once-{name}"), Conflict)
         require("secret" not in message, message)
     return 0

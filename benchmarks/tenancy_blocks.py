@@ -1,4 +1,4 @@
-"""Attempts to read and change blocks that are not one's own."""
+"""Attempts to read and change blocks that a scope must not see."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Attempts that go through sessions, jobs and import."""
+"""Attempts to reach other scopes through sessions, runs, jobs and imports."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -29,11 +29,11 @@ _NUMBERS = itertools.count()
 
 
 class Interruption(Exception):
-    """The process stops here."""
+    """Stands for the end of the process."""
 
 
 class StoppingRecords:
-    """A store whose process stops after one commit: the job is noted, and nothing of it is done."""
+    """A store whose process ends after one commit: the job is stored, but no work is done."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -53,9 +53,9 @@ class StoppingRecords:
 
 
 def use_session(world: World, view: View) -> int:
-    """Use a session. A foreign one must be refused like one that does not exist.
+    """Use a session. A session of another scope must be refused as if it did not exist.
 
-    In any other, only own messages are read.
+    In any other session, only messages that the scope may read are returned.
     """
     name = world.rng.choice(["s1", *OWNED_SESSIONS])
     session_view = make_session_view(world, view, name)
@@ -81,7 +81,7 @@ def use_session(world: World, view: View) -> int:
 
 
 def use_run(world: World, view: View) -> int:
-    """Read a run. A foreign one must be refused like one that does not exist, and never appear among one's own."""
+    """Read a run. A run of another scope must be refused as if it did not exist, and must not be listed."""
     run_id = world.rng.choice(sorted(world.run_ids))
     records = world.engine._parts.records
     execution = records.get(Execution, view.scope.organization, [run_id], deleted=True).get(run_id)
@@ -117,7 +117,7 @@ def list_run_verbs(view: View, run_id: str, own_id: str) -> list[Callable[[], ob
 
 
 def can_use(scope: Scope, owner: Mapping[str, str]) -> bool:
-    """Return whether a scope may use a session with these owners: it names no other."""
+    """Return whether a scope may use a session with this owner: it names no other user, project or agent."""
     return all(getattr(scope, dimension) in (None, name) for dimension, name in owner.items())
 
 
@@ -176,7 +176,7 @@ def was_said_in(scope: Scope, message: Message) -> bool:
 
 
 def take_message(world: World, view: View) -> int:
-    """Use a foreign message as a cursor and its id for a new message, and delete it; all must be refused."""
+    """Try to use another scope's message as a cursor, to store a message under its id, and to delete it."""
     if view.scope.session is None:
         return 0
     message = world.rng.choice(world.messages)
@@ -185,7 +185,8 @@ def take_message(world: World, view: View) -> int:
     require_refusal(lambda: view.messages(cursor=message.id), InvalidInput)
     require_refusal(lambda: view.messages(around=message.id))
     is_users_own = view.scope.user is not None and message.user_id == view.scope.user
-    if message.organization_id != view.scope.organization or not is_users_own:  # a user's own, of any session
+    # A user may delete and restore their own messages in any session.
+    if message.organization_id != view.scope.organization or not is_users_own:
         require_refusal(lambda: view.delete_message(message.id))
         require_refusal(lambda: view.restore_message(message.id))
     if message.organization_id == view.scope.organization:
@@ -198,7 +199,7 @@ def take_message(world: World, view: View) -> int:
 
 
 def resume_job(world: World, view: View) -> int:
-    """Let maintenance finish a forget that also names foreign memories; it must purge only the scope's own."""
+    """Let maintenance finish a forget job that also names other scopes' memories; it must not purge those."""
     number = next(_NUMBERS)
     own = view.remember(f"temporary note {number}")
     foreign = [world.choose_foreign_id(view) for _ in range(5)]
@@ -213,7 +214,7 @@ def resume_job(world: World, view: View) -> int:
 
 
 def forge_job(world: World, view: View) -> int:
-    """A job whose parameters name another organization's scope changes nothing there, and is reported as failed."""
+    """Store a job that names another organization's scope. It must change nothing there, and must fail."""
     records = world.engine._parts.records
     organization = view.scope.organization
     victim = world.rng.choice([name for name in ORGANIZATIONS if name != organization])
@@ -238,7 +239,7 @@ def forge_job(world: World, view: View) -> int:
 
 
 def share_key(world: World, view: View) -> int:
-    """Use the idempotency key of another user: it must be free, and must not reveal what it was used for."""
+    """Use an idempotency key of another user: it must be free, and must not reveal the other user's memory."""
     key = f"once-m{world.rng.randrange(216)}"
     words = f"temporary note {next(_NUMBERS)}"
     owner = (view.scope.organization, view.scope.user, key)
@@ -256,9 +257,9 @@ def share_key(world: World, view: View) -> int:
 
 
 def import_elsewhere(engine: Everhold) -> int:
-    """Load one organization's export into a new organization and into the other, and return how many rows came.
+    """Load the export of one organization into a new organization and into the other one. Return the imported rows.
 
-    Leak if that changes a row of any organization that was there, or if a user then reads what is not theirs.
+    Raise Leak if this changes an existing row, or if a user can then read memories of another user.
     """
     before = read_steady_rows(engine)
     with TemporaryDirectory(prefix="everhold-tenancy-") as folder:

@@ -1,11 +1,11 @@
-"""Can one scope read, change or learn of what belongs to another?
+"""Can a scope read or change records of another scope, or learn that they exist?
 
     python -m benchmarks.tenancy_fuzz --attempts 200000                # every store
     python -m benchmarks.tenancy_fuzz --attempts 20000 --store sqlite
 
-Two organizations call their users, projects, agents, sessions and even their memories by the same names. Every attempt
-is made through a random scope, mostly with names, cursors and filters of others: on memories, on sessions and their
-messages, through interrupted jobs that maintenance finishes, and through an import into another organization.
+Two organizations use the same ids for users, projects, agents, sessions and even memories. Every attempt is made
+through a random scope, mostly with ids, cursors and filters of other scopes. Attempts are made on memories, on sessions
+and their messages, with interrupted jobs that maintenance finishes, and with an import into another organization.
 """
 
 import argparse
@@ -41,7 +41,7 @@ WEIGHTS: Final[dict[Attempt, float]] = {
     crossing.forge_job: 0.1, crossing.use_run: 3, on_blocks.read_blocks: 2,
     on_blocks.recall_blocks: 2, on_blocks.change_block: 8,
 }  # fmt: skip
-# How many verbs an attempt calls, where it is not one.
+# How many verbs an attempt calls, if it calls more than one.
 CALLS: Final[dict[Attempt, int]] = {
     on_memories.read_around: 3, on_memories.take_name: 2, on_memories.walk: 2, on_memories.ask_why_not: 2,
     crossing.use_session: 5, crossing.take_message: 2, crossing.share_key: 2, crossing.resume_job: 3,
@@ -51,7 +51,7 @@ CALLS: Final[dict[Attempt, int]] = {
 
 @dataclass
 class Outcome:
-    """What was tried on one store, and what was found."""
+    """The attempts on one store, and the findings."""
 
     tried: Counter[str] = field(default_factory=Counter)
     own_rows_read: int = 0
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def run(engine: Everhold, attempts: int, seed: int = 20_000) -> Outcome:
-    """Make this many attempts at random and return what came of them."""
+    """Make this many random attempts and return their outcome."""
     outcome = Outcome()
     world = World(engine, random.Random(seed))
     engine.maintain(["episodes"])  # attempts run maintenance too, which would build them
@@ -79,7 +79,7 @@ def run(engine: Everhold, attempts: int, seed: int = 20_000) -> Outcome:
 
 
 def _examine(engine: Everhold, before: dict[str, Any], outcome: Outcome) -> Iterator[str]:
-    """Look at what the attempts have left, then import."""
+    """Yield changed rows and a broken log after all attempts, and leaks of an import."""
     after = read_steady_rows(engine)
     for table, rows in before.items():
         if after[table] != rows:
@@ -95,7 +95,7 @@ def _examine(engine: Everhold, before: dict[str, Any], outcome: Outcome) -> Iter
 
 @contextmanager
 def open_store(name: str, folder: Path) -> Iterator[Everhold]:
-    """Open an empty store of some kind, with a server of its own if it needs one."""
+    """Open an empty store of the kind `name`, on a new server if it needs one."""
     embedder = FakeEmbedder()
     values: dict[str, Any] = {"log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}
     if name == "postgres":

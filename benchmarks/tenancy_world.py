@@ -1,4 +1,4 @@
-"""Two organizations that call everything by the same names, and what is true of them."""
+"""Two organizations with the same ids, and what each scope in them may read."""
 
 import itertools
 import random
@@ -28,12 +28,12 @@ OWNED_SESSIONS: dict[str, dict[str, str]] = {
 }
 SHARED_TEXT = "secret tea that all users drink"
 DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "session_id"}
-# The table that reading adds to. Those that the engine keeps for itself change as well.
+# Reading adds rows to this table. The engine's internal tables change as well.
 CHANGING = "memory_access_logs"
 
 
 class Leak(Exception):
-    """Something foreign was read, or changed, or told."""
+    """A record of another scope was read, changed or revealed."""
 
 
 def require(condition: bool, about: object) -> None:
@@ -42,7 +42,7 @@ def require(condition: bool, about: object) -> None:
 
 
 class World:
-    """Memories of many scopes, what is true of them, and a view of each scope."""
+    """The memories of many scopes, their ids, keys, tags and messages, and a view of each scope."""
 
     def __init__(self, engine: Everhold, rng: random.Random) -> None:
         self.engine, self.rng = engine, rng
@@ -67,7 +67,7 @@ class World:
         self.read_truth()
 
     def _add_run(self, view: View, named: dict[str, str]) -> None:
-        """Begin a run whose id both organizations have, with one cycle that is complete and one that is open."""
+        """Begin a run with one complete and one open cycle; its id is the same in both organizations."""
         run = view.run(f"secret task of {view.scope.organization}", id=" ".join(["run", *named.values()]))
         self.run_ids.add(run.id)
         run.propose("secret tool")
@@ -158,7 +158,7 @@ class World:
 
 
 def require_own(view: View, memories: Iterable[Memory], include: Sequence[str] = ()) -> int:
-    """Return how many memories there are. Leak if one is of another scope, or deleted."""
+    """Return the number of memories. Raise Leak if one of them belongs to another scope or is deleted."""
     count = 0
     for memory in memories:
         count += 1
@@ -186,18 +186,19 @@ def is_own(scope: Scope, memory: Memory) -> bool:
 
 
 def require_refusal(verb: Callable[[], object], kind: type[EverholdError] = NotFound) -> str:
-    """Call a verb that must be refused, and return the words of the refusal. Leak if it is carried out."""
+    """Call a verb that must be refused, and return the error message. Raise Leak if the verb succeeds."""
     try:
         verb()
     except kind as error:
         return str(error)
-    raise Leak("a verb was carried out that should have been refused")
+    raise Leak("a verb succeeded that should have been refused")
 
 
 def read_steady_rows(engine: Everhold, organizations: Sequence[str] = ORGANIZATIONS) -> dict[str, Any]:
-    """Return all rows of these organizations except the log and the engine's own state, without read counts.
+    """Return all rows of these organizations that reading must not change, without read counts.
 
-    Episodes are left out: reading a window or a summary builds those of the session that is read.
+    The access log and internal tables are left out, and so are episodes, because reading a window or a summary builds
+    the episodes of its session.
     """
     engine.flush()
     records = engine._parts.records

@@ -1,4 +1,4 @@
-"""Sentences such as people tell an agent, and questions about them: many, varied, and the same in every run."""
+"""Makes sentences such as people tell an agent, and questions about them. They are the same in every run."""
 
 import random
 from collections.abc import Iterator

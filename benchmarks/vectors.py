@@ -10,7 +10,7 @@ from everhold.settings_sections import DEFAULT_MODEL
 
 DIMENSIONS = 384
 TOPICS = 2000
-# The distance of a vector from its topic, whose length is 1.
+# The standard deviation of the noise that is added to a topic, relative to that of the topic's own numbers.
 SPREAD = 1.0
 
 

@@ -1,4 +1,4 @@
-"""A store with its vectors in Chroma, for tests: the records, what keeps memories in them, and Chroma beside."""
+"""A store with vectors in Chroma, for tests: its records, the parts that write memories, and the vectors."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,27 +23,27 @@ from tests.engines import copy_empty_file
 
 DIMENSIONS = 32
 MODEL = "fake"
-# How long a test waits for what must happen.
+# How long a test waits for an expected event.
 SECONDS = 120.0
 ALICE = Scope(organization="acme", user="alice")
 WORDS = ["tea", "coffee", "rain", "snow", "train", "plane", "piano", "violin", "garden", "river", "desert", "glass"]
 
 
-class Otherwise(ScannedVectors):
-    """Looks at every row, and counts how often it was asked."""
+class CountingFallback(ScannedVectors):
+    """The fallback for Chroma: compares every row, and counts its searches."""
 
     def __init__(self, records: Records) -> None:
         super().__init__(records)
-        self.asked = 0
+        self.searches = 0
 
     def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
-        self.asked += 1
+        self.searches += 1
         return super().find_by_vector(space, vector, limit)
 
 
 @dataclass
 class Store:
-    """Records, in a SQLite file if nothing else is said, and every ChromaVectors opened on them."""
+    """Records, by default in a SQLite file, and every ChromaVectors that was opened on them."""
 
     folder: Path
     address: str
@@ -54,7 +54,7 @@ class Store:
 
     @classmethod
     def make(cls, folder: Path, address: str, records: Records | None = None) -> "Store":
-        """Open a store on these records, or else on the SQLite file in the folder."""
+        """Return a store with these records, or, without them, with the SQLite file in the folder."""
         if records is None:
             path = folder / "memory.db"
             records = SqliteRecords(
@@ -67,10 +67,10 @@ class Store:
         )
 
     def vectors(self, *, wait: bool = True, lease_seconds: float = 30.0, batch: int = 200) -> ChromaVectors:
-        """Open Chroma; with `wait`, return when it serves."""
+        """Open Chroma; with `wait`, return when it is ready to be searched."""
         vectors = ChromaVectors(
             self.records,
-            Otherwise(self.records),
+            CountingFallback(self.records),
             read_address(self.address),
             batch=batch,
             poll_seconds=0.05,
@@ -84,7 +84,7 @@ class Store:
 
     @property
     def serving_generation(self) -> int:
-        """The generation that the records name as the serving one."""
+        """The generation that, by the records, is searched."""
         (state,) = self.records.scan(ProjectionState, None, [Where("status", Op.EQ, "serving")])
         return state.generation
 
@@ -123,10 +123,10 @@ def generation_of(vectors: ChromaVectors) -> int:
 
 
 def fallbacks(vectors: ChromaVectors) -> int:
-    """How often the records were asked because Chroma could not be."""
+    """Return how many searches used the records because Chroma was not available."""
     fallback = vectors._fallback
-    assert isinstance(fallback, Otherwise)
-    return fallback.asked
+    assert isinstance(fallback, CountingFallback)
+    return fallback.searches
 
 
 def sentences(count: int, seed: int = 1) -> list[str]:
@@ -135,7 +135,7 @@ def sentences(count: int, seed: int = 1) -> list[str]:
 
 
 def overwrite(path: Path, how: str) -> None:
-    """Damages a file where it lies."""
+    """Cut a file to its first half if `how` is "half"; otherwise overwrite it with zeros."""
     size = path.stat().st_size
     with path.open("r+b") as file:
         if how == "half":

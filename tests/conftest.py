@@ -1,4 +1,4 @@
-"""For every test: a real PostgreSQL, Hypothesis without chance, the count of contract tests per store."""
+"""Fixtures for all tests: real servers and stores. Makes Hypothesis repeatable, and counts contract tests."""
 
 import os
 import re
@@ -38,14 +38,14 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """One server per test process, started by the first test that needs it. Fast; not for crashes."""
+    """One server per test process, started by the first test that needs it. It may lose data in a crash."""
     with PostgresServer() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def durable_postgres_server() -> Iterator[PostgresServer]:
-    """A server that keeps every promise of a production one; for tests that kill and restart it."""
+    """A server that loses no data in a crash, for tests that kill and restart it."""
     with PostgresServer(durable=True) as server:
         yield server
 
@@ -59,7 +59,7 @@ def dynamodb_server() -> Iterator[DynamoServer]:
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[ValkeyServer]:
-    """One server per test process, started by the first test that needs it. Not for those that stop it."""
+    """One server per test process, started by the first test that needs it. Tests must not stop it."""
     with ValkeyServer() as server:
         yield server
 
@@ -73,9 +73,9 @@ def valkey_cluster() -> Iterator[ValkeyCluster]:
 
 @pytest.fixture(scope="session")
 def chroma_server() -> Iterator[ChromaServer]:
-    """One server per test process, started by the first test that needs it; not for tests that kill it.
+    """One server per test process, started by the first test that needs it. Tests must not kill it.
 
-    The process that talks to it takes a second to start. It is kept from test to test.
+    The engine's client process for it takes a second to start, so it is kept from test to test.
     """
     with ChromaServer() as server:
         chroma = acquire_process(read_address(server.url), 10.0)
@@ -90,7 +90,7 @@ def shared_database(postgres_server: PostgresServer) -> SharedDatabase:
 
 @pytest.fixture
 def postgres_url(shared_database: SharedDatabase) -> str:
-    """The address of a database with the schema in it, and without a row."""
+    """The address of a database with the schema and without rows."""
     return shared_database.provide()
 
 
@@ -121,7 +121,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         items[:] = [item for item in items if not is_left_out(item.nodeid)]
         config.hook.pytest_deselected(items=left_out)
-    # Slow tests and groups first: otherwise the run ends with one process that works while the others wait.
+    # Slow tests and groups run first. Otherwise, at the end of the run, one process works and the others wait.
     items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("slow", "xdist_group")))
     if config.getoption("loadgroup", default=False):
         for item in items:
@@ -129,9 +129,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _name_group(item: pytest.Item) -> None:
-    """Append the group of a test to its id, by which pytest-xdist assigns it to a process.
+    """Append the group of a test to its id, because pytest-xdist assigns tests to processes by this part of the id.
 
-    pytest-xdist 3.8 does so in an attribute that pytest 9.2 no longer reads, so groups were ignored.
+    pytest-xdist 3.8 itself appends it to an attribute that pytest 9.2 no longer reads.
     """
     group = item.get_closest_marker("xdist_group")
     if group is not None and "@" not in item.nodeid.rpartition("]")[2]:
@@ -143,17 +143,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not passed:
         return
     terminalreporter.section("contract tests passed")
-    for (suite, who), count in sorted(passed.items()):
-        terminalreporter.write_line(f"{suite:10} {who:32} {count:5}")
+    for (suite, store_name), count in sorted(passed.items()):
+        terminalreporter.write_line(f"{suite:10} {store_name:32} {count:5}")
     gaps = [report for report in terminalreporter.getreports("xfailed") if CONTRACT_TESTS in report.nodeid]
     for report in gaps:
-        test, _, who = report.nodeid.rpartition("test_")[2].rstrip("]").partition("[")
-        terminalreporter.write_line(f"{'gap':10} {who}, {test.replace('_', ' ')}: {report.wasxfail}")
+        test, _, store_name = report.nodeid.rpartition("test_")[2].rstrip("]").partition("[")
+        terminalreporter.write_line(f"{'gap':10} {store_name}, {test.replace('_', ' ')}: {report.wasxfail}")
     if not gaps:
         terminalreporter.write_line(f"{'gaps':10} none")
 
 
 def contract_tests(test_names: Iterator[str]) -> Counter[tuple[str, str]]:
-    """How many of these are contract tests, by what is held to which contract: `test_records.py::…[sqlite-3]`."""
-    found = (re.search(r"/test_(\w+)\.py::.*\[([a-z_]+)", name) for name in test_names)
-    return Counter((SUITES[one[1]], one[2]) for one in found if one and one[1] in SUITES)
+    """Count the contract tests by contract and store. `test_records.py::…[sqlite-3]` counts for records and sqlite."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for name in test_names:
+        match = re.search(r"/test_(?P<file>\w+)\.py::.*\[(?P<store>[a-z_]+)", name)
+        if match and match["file"] in SUITES:
+            counts[SUITES[match["file"]], match["store"]] += 1
+    return counts

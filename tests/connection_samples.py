@@ -33,7 +33,7 @@ INSERT INTO order_items VALUES
 """
 TABLES = tuple(SCRIPT.strip().split(";"))
 
-# Questions, and the rows of their answers in any order.
+# Questions, each with the rows of its answer in any order.
 QUESTIONS: Sequence[tuple[str, Sequence[tuple[Any, ...]]]] = (
     ("How many customers are there?", [(4,)]),
     ("How many customers live in Oslo?", [(2,)]),
@@ -61,7 +61,7 @@ QUESTIONS: Sequence[tuple[str, Sequence[tuple[Any, ...]]]] = (
 
 
 def find_wrong_answers(view: View, step: int = 1) -> list[tuple[str, object, str]]:
-    """Return the questions whose rows are not the expected ones, with the rows and the statement."""
+    """Ask every `step`-th question. Return those with unexpected rows, with the rows and the statement."""
     wrong = []
     for question, expected in QUESTIONS[::step]:
         answer = view.ask(question)
@@ -71,7 +71,7 @@ def find_wrong_answers(view: View, step: int = 1) -> list[tuple[str, object, str
 
 
 def _normalise(rows: Sequence[Sequence[object]]) -> list[str]:
-    """Return rows in one order, with numbers of all types written the same way."""
+    """Return the rows as sorted texts in which numbers of all types are written in the same way."""
     return sorted(str([_write(cell) for cell in row]) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Rows that no write could have made."""
+"""Writes rows that the engine itself never writes."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from everhold.schema.operations import Patch, Put
 
 
 def damage(records: Records, operation: Patch | Put) -> None:
-    """Write what the rules over several fields would refuse, as a damaged disk might leave it."""
+    """Write a row that breaks the rules over several fields, as damage to a disk could."""
     entity = type(operation.row) if isinstance(operation, Put) else operation.entity
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(entity, "rules", ())

@@ -1,4 +1,4 @@
-"""A table in DynamoDB's server for tests, and a spy on what is sent to it."""
+"""Rows for tests of the DynamoDB store, and a client that records its requests."""
 
 import itertools
 from collections.abc import Callable
@@ -28,15 +28,15 @@ def use_options(**options: Any) -> pytest.MarkDecorator:
 
 
 def make_client_error(code: str, *reasons: str) -> ClientError:
-    """Return the driver's error for an answer with this code; for a transaction, with the reasons of its actions."""
+    """Return the driver's error for a code. For a transaction, `reasons` has the reason of each of its actions."""
     answer = {"Error": {"Code": code}, "CancellationReasons": [{"Code": reason} for reason in reasons]}
     return ClientError(answer, "a test")
 
 
 def memory(name: str, **fields: Any) -> Memory:
     now = clock.now()
-    given = {"id": name, "organization_id": ORGANIZATION, "created_at": now, "updated_at": now, "text": name}
-    return Memory(**{**given, "kind": "observation", "reach": "organization", **fields})
+    defaults = {"id": name, "organization_id": ORGANIZATION, "created_at": now, "updated_at": now, "text": name}
+    return Memory(**{**defaults, "kind": "observation", "reach": "organization", **fields})
 
 
 def texts(records: DynamoRecords, *where: Where) -> set[str]:
@@ -44,9 +44,10 @@ def texts(records: DynamoRecords, *where: Where) -> set[str]:
 
 
 class Spy:
-    """A client that notes every request it sends, calls `before` first, and returns what `after` makes of the answer.
+    """A client that records its requests and lets a test interfere.
 
-    `before` or `after` may raise an error, as if the request or its answer had been lost.
+    It calls `before` with each request, and returns the result of `after` instead of the answer. If one of them raises
+    an error, it looks as if the request or the answer was lost.
     """
 
     def __init__(self, options: DynamoOptions) -> None:
@@ -55,7 +56,7 @@ class Spy:
         self.reset()
 
     def reset(self) -> None:
-        """Let all requests and answers pass."""
+        """Let all requests and answers pass unchanged."""
         self.before: Callable[[str, dict[str, Any]], object] = lambda _, __: None
         self.after: Callable[[str, dict[str, Any], Any], Any] = lambda _, __, answer: answer
 
@@ -72,23 +73,24 @@ class Spy:
         return send
 
     def list_calls(self, name: str) -> list[dict[str, Any]]:
-        return [what for sent, what in self.sent if sent == name]
+        return [request for sent_name, request in self.sent if sent_name == name]
 
 
 def assert_within_limits(spy: Spy) -> None:
-    for what in spy.list_calls("transact_write_items"):
-        actions = what["TransactItems"]
-        items = [one.get("Put", {}).get("Item", {}) for one in actions]
+    """Check that every request kept AWS's limits, which moto's server does not enforce, and read consistently."""
+    for request in spy.list_calls("transact_write_items"):
+        actions = request["TransactItems"]
+        items = [action.get("Put", {}).get("Item", {}) for action in actions]
         assert len(actions) <= 100
         assert sum(map(measure, items)) <= limits.TRANSACTION_BYTES
         assert all(measure(item) <= limits.ITEM_BYTES for item in items)
-        keys = [(one.get("Put", {}).get("Item") or next(iter(one.values()))["Key"]) for one in actions]
+        keys = [(action.get("Put", {}).get("Item") or next(iter(action.values()))["Key"]) for action in actions]
         assert len({(key["p"]["S"], key["s"]["S"]) for key in keys}) == len(keys), "one action per item"
-    for what in spy.list_calls("batch_write_item"):
-        [wanted] = what["RequestItems"].values()
-        assert 1 <= len(wanted) <= 25
-    for what in spy.list_calls("batch_get_item"):
-        [asked] = what["RequestItems"].values()
-        assert 1 <= len(asked["Keys"]) <= 100
-        assert asked["ConsistentRead"] is True
-    assert all(what["ConsistentRead"] is True for what in spy.list_calls("query"))
+    for request in spy.list_calls("batch_write_item"):
+        [writes] = request["RequestItems"].values()
+        assert 1 <= len(writes) <= 25
+    for request in spy.list_calls("batch_get_item"):
+        [reads] = request["RequestItems"].values()
+        assert 1 <= len(reads["Keys"]) <= 100
+        assert reads["ConsistentRead"] is True
+    assert all(request["ConsistentRead"] is True for request in spy.list_calls("query"))

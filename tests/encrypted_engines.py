@@ -1,4 +1,4 @@
-"""Engines with encryption, and a look at what their stores really hold."""
+"""Opens engines with encryption, and reads what their stores really hold."""
 
 import json
 from pathlib import Path
@@ -33,10 +33,10 @@ def stored_of(engine: Everhold) -> Records:
 
 
 def find_tables_with(records: Records, word: str = CANARY) -> set[str]:
-    """Return the tables of which a stored row holds a word."""
-    found = set()
+    """Return the names of the tables with a stored row that contains the word."""
+    names = set()
     for entity, table in CATALOG.items():
         for row in records.scan(entity, None, deleted=True):
             if word in json.dumps(row.__dict__, default=repr, ensure_ascii=False):
-                found.add(table.name)
-    return found
+                names.add(table.name)
+    return names

@@ -1,4 +1,4 @@
-"""Engines for tests: the whole of Everhold but the embedding model, on each store."""
+"""Opens engines for tests on each store. They are complete except for the embedding model, which is a fake one."""
 
 import itertools
 import shutil
@@ -32,7 +32,7 @@ from tests.servers.postgres import PostgresServer
 STORES = ("sqlite", "postgres", "in_memory")
 LASTING = ("sqlite", "postgres")
 EVERY_STORE = ("in_memory", "sqlite", "postgres", "duckdb", "dynamodb")
-# Writes need not survive a power cut, and nothing happens by itself, unless a test asks for it.
+# Settings for fast and predictable tests: writes need not survive a power cut, and no background thread writes.
 CALM: dict[str, Any] = {"sqlite": {"synchronous": "NORMAL"}, "log": {"flush_seconds": 3600}}
 
 _TABLE_NUMBERS = itertools.count()
@@ -42,12 +42,12 @@ class KeptRecords(InMemoryRecords):
     """A store in memory that several engines may open and close one after the other."""
 
     def close(self) -> None:
-        """Stays open."""
+        """Do nothing, so that the next engine finds the rows."""
 
 
 @dataclass
 class Store:
-    """One empty store of some kind, and the engines opened on it."""
+    """A store of the kind `name`, and the engines that were opened on it."""
 
     name: str
     storage: str
@@ -57,7 +57,7 @@ class Store:
     def open(
         self, embedder: Any = None, storage: str | None = None, also: Sequence[Any] = (), **given: Any
     ) -> Everhold:
-        """One more engine on the store; `also` are embedders of models beside the first one."""
+        """Open another engine on the store; `also` are the embedders of further models."""
         chosen = settings.load(storage or self.storage, **{**CALM, **given})
         engine = Everhold(self._parts(chosen, embedder or FakeEmbedder(), also))
         self.opened.append(engine)
@@ -79,7 +79,7 @@ class Store:
 
 @cache
 def _empty_file() -> Path:
-    """Return a SQLite file with the schema in it, created once: creating it takes longer than most tests."""
+    """Return a SQLite file with the schema. It is created once, because creating it takes longer than most tests."""
     path = Path(mkdtemp(prefix="everhold-flows-")) / "empty.db"
     SqliteRecords(SqliteOptions(path=path)).close()
     return path
@@ -87,13 +87,13 @@ def _empty_file() -> Path:
 
 @dataclass(frozen=True)
 class _Database:
-    """One PostgreSQL database with the schema in it, for all tests of a process, and a connection that empties it."""
+    """A PostgreSQL database with the schema, for all tests of a process, and a connection that empties it."""
 
     url: str
     cleaner: psycopg.Connection
 
     def empty(self) -> str:
-        """Delete every row, in one round trip since most tests begin with it; return the address."""
+        """Delete every row and return the address. One round trip is enough, because most tests begin with this."""
         self.cleaner.execute(";".join(f'DELETE FROM "{name}"' for name in TABLES if name != "schema_versions").encode())
         return self.url
 
@@ -103,7 +103,7 @@ def _database(server: PostgresServer) -> _Database:
     url = server.create_database()
     PostgresRecords(PostgresOptions(url=url)).close()
     cleaner = psycopg.connect(url, autocommit=True)
-    cleaner.execute("SET session_replication_role = replica")  # neither cascades nor checks
+    cleaner.execute("SET session_replication_role = replica")  # turns cascades and constraints off
     return _Database(url, cleaner)
 
 
@@ -127,7 +127,7 @@ def make_store(
 
 
 def copy_empty_file(path: Path) -> Path:
-    """Create a SQLite file with the schema in it, and without a row."""
+    """Create a SQLite file with the schema and without rows."""
     shutil.copyfile(_empty_file(), path)
     return path
 
@@ -141,7 +141,7 @@ def records_of(engine: Everhold) -> Records:
 
 
 def read_all_rows(engine: Everhold, *, without: Iterable[type[Row]] = ()) -> dict[str, dict[tuple[Any, ...], Row]]:
-    """Return every row of every table by its key, after all waiting lines are written."""
+    """Write waiting log lines, and return every row of every table by its key."""
     engine.flush()
     left_out = set(without)
     return {
@@ -152,7 +152,7 @@ def read_all_rows(engine: Everhold, *, without: Iterable[type[Row]] = ()) -> dic
 
 
 def find_tables_with(engine: Everhold, word: str) -> list[str]:
-    """Return the tables with a row that holds a word in any field."""
+    """Return the names of the tables with a row that contains the word in any field."""
     tables = read_all_rows(engine).items()
     return [name for name, rows in tables if any(word.lower() in repr(row.__dict__).lower() for row in rows.values())]
 
@@ -166,7 +166,7 @@ def texts(hits: Hits) -> list[str]:
 
 
 def fetch_all_pages(fetch: Callable[[str | None], Any]) -> list[Any]:
-    """Return every page, first to last; fail if the listing never ends."""
+    """Return all pages in order; fail if there are more than 1,000."""
     pages = [fetch(None)]
     while pages[-1].cursor is not None:
         assert len(pages) < 1000, "the pages do not end"

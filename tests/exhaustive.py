@@ -1,19 +1,20 @@
 """Which tests `make test` leaves to `make contract`, and why.
 
-`make test` runs every test, on every store, in at least one of its variants. What only repeats a test with more of the
-same takes long, and is run by `make contract`, which sets CONTRACT_STORES=all and CONTRACT_TIMES.
+`make test` runs every test on every store in at least one variant. Variants that only repeat the same check on more
+tables, operations or combinations take long, so only `make contract` runs them; it sets CONTRACT_STORES=all and
+CONTRACT_TIMES.
 """
 
 import os
 import re
 
 IS_EXHAUSTIVE = os.environ.get("CONTRACT_STORES") == "all"
-# How much longer than usual random tests run: `make contract` does a hundred times as much.
+# By which factor random tests run longer; `make contract` sets 100.
 TIMES = int(os.environ.get("CONTRACT_TIMES", "1"))
 
 
 def choose_size(short: int, full: int) -> int:
-    """Return how often a test repeats the same: `short` in `make test`, `full` in `make contract`."""
+    """Return how often a test repeats a check: `short` times in `make test`, `full` times in `make contract`."""
     return full if IS_EXHAUSTIVE else short
 
 
@@ -33,10 +34,10 @@ _SHARED_SQL = (
 )
 _FEW_TABLES = "organizations|users|sessions|memories|chunks|action_proposals"
 _TABLES_OF_EVERY_KIND = f"{_FEW_TABLES}|agent_states|connections|memory_access_logs|outbox|projection_states|snapshots"
-# Unique rules with a condition, without one, with absent values, over several columns, and of drawn keys.
+# Unique rules with a condition, without a condition, with absent values, over several columns, and on generated keys.
 _RULES_OF_EVERY_KIND = r"users\.email|agent_states|memories\.(hash|own_key)|cycles|memory_access_logs|outbox"
 
-# Patterns of test names, each with the reason.
+# Patterns of the names of tests that only `make contract` runs, each with the reason.
 LEFT_TO_CONTRACT = {
     rf"({_PER_TABLE})\[(duckdb|dynamodb|plain_file)-(?!({_FEW_TABLES})[.\]])": (
         "`schema/planning.py` keeps these rules on all three; the store in memory is held to it for every table."

@@ -1,4 +1,4 @@
-"""A real HTTP server that answers as a test writes, and remembers what it was asked."""
+"""A real HTTP server whose answers a test chooses, and which records its requests."""
 
 import json
 import socket
@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-# Status, headers and content: bytes are sent as they are, all else as JSON.
+# The status, the headers and the content. Bytes are sent unchanged; any other content is sent as JSON.
 Answer = tuple[int, dict[str, str], Any]
 
 
 class HttpEndpoint:
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
-        """Their bodies, each with the `path` it was sent to."""
+        """The bodies of the requests, each with the `path` to which it was sent."""
         self.headers: list[dict[str, str]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"

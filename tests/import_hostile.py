@@ -1,9 +1,9 @@
-"""Fifty hostile files, and a process that imports each of them and tells its memory.
+"""Fifty hostile files, and a program that imports all of them.
 
     python -m tests.import_hostile FOLDER
 
-The process prints, for each file, the outcome and whether the store is as before; and at the end the most memory that
-it used above that of an idle engine.
+For each file, the program prints the outcome, whether the store is unchanged, and the most memory that it had used by
+then above that of an idle engine.
 """
 
 import json
@@ -74,7 +74,7 @@ def make_long(name: str, begin: bytes, repeated: bytes, end: bytes = b"") -> Mak
 
 
 def make_sparse(folder: Path) -> Path:
-    """A gigabyte in one line."""
+    """Write a file with a gigabyte in one line."""
     with (folder / "sparse.json").open("wb") as file:
         file.write(b'{"alice": [{"timestamp": 1, "memory": "')
         file.truncate(1 << 30)
@@ -98,7 +98,7 @@ def make_session_rows(*rows: tuple[Any, ...], name: str = "bad.db") -> Make:
 
 
 def make_views(folder: Path) -> Path:
-    """Views that never end, with the names of the tables."""
+    """Write a database with endless views that have the names of the expected tables."""
     path = folder / "views.db"
     with sqlite3.connect(path) as connection:
         endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT"
@@ -131,7 +131,7 @@ def make_zip_bomb(folder: Path) -> Path:
 
 
 def make_links(folder: Path) -> Path:
-    """A Slack export whose only day is a link to a file outside, in a folder that links to itself."""
+    """Write a Slack export whose only day is a link to a file outside; its folder also has a link to itself."""
     root = folder / "slack"
     (root / "garden").mkdir(parents=True)
     (folder / "secret.json").write_text('[{"type": "message", "text": "secret", "ts": "1709316060.1"}]')
@@ -216,7 +216,7 @@ HOSTILE: dict[str, Make] = {
 
 
 def try_import(engine: Everhold, path: Path) -> str:
-    """Import a file; return the reason for which it, or all of its rows, were refused."""
+    """Import a file. Return why the file or all its rows were refused, or how many rows were imported."""
     try:
         loaded = engine.load(path)
     except EverholdError as error:
@@ -227,16 +227,16 @@ def try_import(engine: Everhold, path: Path) -> str:
 
 
 def main(folder: Path) -> None:
-    """Import every hostile file into one store, and print what became of each."""
+    """Import every hostile file into one store, and print the outcomes."""
     engine = Everhold.open(copy_empty_file(folder / "memories.db"), embedder=FakeEmbedder(), **CALM)
     engine.scope(user="alice").remember("Alice has a cat")
     before = read_all_rows(engine, without=(AccessLog, LogHead, Outbox))
     idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     outcomes = {}
     for number, (name, make) in enumerate(HOSTILE.items()):
-        own = folder / str(number)
-        own.mkdir()
-        path = make(own)
+        file_folder = folder / str(number)
+        file_folder.mkdir()
+        path = make(file_folder)
         reason = try_import(engine, path)
         is_unchanged = read_all_rows(engine, without=(AccessLog, LogHead, Outbox)) == before
         peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) // 1024

@@ -1,4 +1,4 @@
-"""Files of other systems, in exactly the shapes that those systems write."""
+"""Sample files of other systems, in exactly the formats that these systems write."""
 
 import json
 import sqlite3
@@ -131,7 +131,7 @@ def session_memory(folder: Path) -> Path:
 
 
 def contextual(folder: Path) -> Path:
-    """The PC2 shape: newest first, epoch floats."""
+    """Write a store of contextual_memory_pc2: newest entries first, times as seconds since 1970."""
     return make_json(
         folder / "contextual_memory_store.json",
         {
@@ -155,7 +155,7 @@ def contextual(folder: Path) -> Path:
 
 
 def contextual_users(folder: Path) -> Path:
-    """The MainPC shape under the same file name."""
+    """Write a store of the build for the main computer, which has the same file name."""
     rows = [
         {"timestamp": 1709316060.5, "context": "Carol rehearses the cello on Mondays"},
         {"timestamp": 1709316070.5, "context": {"topic": "concert", "place": "Bath"}},

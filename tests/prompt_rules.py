@@ -1,4 +1,4 @@
-"""The rules by which the two providers accept the messages of a prompt, as assertions."""
+"""Assertions for the rules by which OpenAI and Anthropic accept the messages of a prompt."""
 
 import json
 import re
@@ -8,7 +8,7 @@ _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def check_openai(messages: list[dict[str, Any]]) -> None:
-    """Fail for messages that the chat completions would refuse."""
+    """Fail for messages that OpenAI's chat completions would refuse."""
     open_ids: list[str] = []
     for message in messages:
         if message["role"] == "tool":
@@ -37,7 +37,7 @@ def check_openai(messages: list[dict[str, Any]]) -> None:
 
 
 def check_anthropic(rendered: dict[str, Any]) -> None:
-    """Fail for messages that the Messages API would refuse."""
+    """Fail for messages that Anthropic's Messages API would refuse."""
     messages = rendered["messages"]
     assert rendered.keys() <= {"system", "messages"}
     assert rendered.get("system", "text")

@@ -1,4 +1,4 @@
-"""Purges and trimming at a time of the test's choice, as maintenance jobs that need no engine."""
+"""Runs the maintenance jobs that expire, purge and trim, without an engine and at a time that the test chooses."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""A relay before a real server, which makes it look like another: it speaks TLS, or calls itself Redis."""
+"""A relay in front of a real server, which adds TLS or replaces the name in the server's greeting."""
 
 import socket
 import ssl
@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-# The driver keeps what it has read only if the server's greeting names Redis; Valkey tells of changes just as well.
+# The driver caches what it reads only if the server's greeting names Redis, although Valkey reports changes too.
 AS_REDIS = (b"$6\r\nvalkey\r\n", b"$5\r\nredis\r\n")
 
-
+# Bytes of a request, and a function to call before data with these bytes is passed on.
 Before = tuple[bytes, Callable[[], object]]
 
 
@@ -37,9 +37,10 @@ def relay(
     before: Before | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[int]:
-    """The port of a relay to another port, or to the socket at a path.
+    """Yield the port of a relay to another port, or to the socket at a path.
 
-    Of what comes back, one thing may be replaced by another; before a word is passed on, something may be done.
+    In answers, the first bytes of `replacing` are replaced by the second. `before` calls a function before requests
+    with given bytes are passed on.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     opened: list[socket.socket] = []
@@ -57,17 +58,17 @@ def relay(
                 continue
             opened.extend((outside, inside))
             for source, sink, change in ((outside, inside, None), (inside, outside, replacing)):
-                given = (source, sink, change, before if source is outside else None)
-                threading.Thread(target=_copy, args=given, daemon=True).start()
+                arguments = (source, sink, change, before if source is outside else None)
+                threading.Thread(target=_copy, args=arguments, daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
     try:
         yield listener.getsockname()[1]
     finally:
-        for one in (listener, *opened):
+        for connection in (listener, *opened):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
 
 def _copy(
@@ -75,19 +76,21 @@ def _copy(
 ) -> None:
     with suppress(OSError):
         while data := source.recv(65_536):
-            if before and before[0] in data:
-                before[1]()
+            if before is not None:
+                awaited, act = before
+                if awaited in data:
+                    act()
             target.sendall(data.replace(*change) if change else data)
     with suppress(OSError):
         target.shutdown(socket.SHUT_RDWR)
 
 
 def certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """A server's side of TLS on this machine, and the file that a client trusts it by."""
+    """Return a TLS context for a server on this machine, and the file with the certificate that clients must trust."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)
-    made = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -100,7 +103,7 @@ def certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
         .sign(key, hashes.SHA256())
     )
     trusted, secret = folder / "certificate.pem", folder / "key.pem"
-    trusted.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    trusted.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     secret.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C at every point in turn where Python could deliver it."""
+"""Sends Ctrl-C at a chosen point, so that a test can try every point at which Python could deliver it."""
 
 import os
 import signal
@@ -13,9 +13,9 @@ WAIT_SECONDS = 100
 
 
 def interrupt_at(point: int, work: Callable[[], object]) -> bool:
-    """Run `work` with a SIGINT at its `point`-th call or return from C, which is where Python looks for signals.
+    """Run `work` and send SIGINT at its `point`-th call or return from C, which is where Python handles signals.
 
-    Returns False if the work ended before that point.
+    Return False if the work ended before that point.
     """
     remaining = point
     sent = False
@@ -38,7 +38,7 @@ def interrupt_at(point: int, work: Callable[[], object]) -> bool:
 
 
 def run_beside(work: Callable[[], None]) -> None:
-    """Run `work` in another thread, which must end: a lock that was left locked would stop it."""
+    """Run `work` in another thread, which must end. It would not end if this thread still held a lock."""
     failures: list[BaseException] = []
 
     def attempt() -> None:

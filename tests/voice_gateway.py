@@ -1,4 +1,4 @@
-"""A gateway in a thread of the test, and clients as the older services' clients were: REQ and DEALER sockets."""
+"""Runs a gateway in a thread, and clients with REQ and DEALER sockets, as the clients of the older services had."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ from everhold.interfaces.voice.serving import make_options
 from everhold.settings_sections import Voice
 
 ANSWER_MILLISECONDS = 10_000
-# How each kind of client frames a request: the socket, and what stands before the body.
+# The socket of each kind of client, and the frames that it sends before the body.
 FRAMINGS: dict[str, tuple[int, list[bytes]]] = {
     "REQ": (zmq.REQ, []),
     "DEALER": (zmq.DEALER, []),
@@ -52,7 +52,7 @@ class Client:
 
 @dataclass
 class Served:
-    """A gateway that runs, and where it listens."""
+    """A running gateway, and the addresses on which it listens."""
 
     context: "zmq.Context[Any]"
     addresses: list[str]
@@ -61,7 +61,7 @@ class Served:
         return Client(self.context, self.addresses[bind], framing)
 
     def subscribe(self, topic: bytes = b"") -> "zmq.Socket[Any]":
-        """Subscribe to the events, whose address is the last one."""
+        """Subscribe to events. The last address is that of the events."""
         socket = self.context.socket(zmq.SUB)
         socket.linger = 0
         socket.subscribe(topic)

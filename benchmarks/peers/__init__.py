@@ -1,1 +1,1 @@
-"""Everhold beside mem0, Chroma and LangGraph's store: the same texts, the same vectors, the same run."""
+"""Compares Everhold with mem0, Chroma and LangGraph's store on the same texts and vectors, in the same run."""

@@ -4,8 +4,9 @@
     python -m benchmarks.peers               # compares again
     python -m benchmarks.peers --quick       # the same questions, answered roughly
 
-All embed through one local endpoint that looks vectors up, each with its own client. An overhead is the median of a
-call less the median of that client's bare round trip to the endpoint, measured in the same turns.
+Every store embeds with its own client, through one local endpoint that looks vectors up. The overhead of a store is the
+median time of its calls minus the median time of a bare round trip of its client to the endpoint, measured in the same
+turns.
 """
 
 import argparse
@@ -40,9 +41,9 @@ from everhold.settings import Settings
 
 LOCOMO = Path("../shared/data/locomo-dev.json")
 USER = "alice"
-# A third of them go to each filter, and the first ten of those warm up.
+# Each of the three filters gets a third of the calls, and the first ten of these warm up.
 FEWEST_CALLS = 40
-# Every filter then leaves some.
+# With fewer memories, a filter would match none.
 FEWEST_MEMORIES = 500
 SCORES_ALL = (
     "it follows an approximate index of vectors, ours compares with every memory of the scope; where cores are busy"
@@ -57,15 +58,16 @@ NO_MODEL = "it embeds nothing itself; ours brings what runs its own model (onnxr
 SETUPS = {
     "mem0": "Memory with infer=False on its default store, Qdrant in a folder; without its extras (spaCy, fastembed),"
     " whose models are downloads, it searches by meaning only, and never below a similarity of 0",
-    "chroma": "PersistentClient, a collection per user, cosine, else as it comes, handed its vectors: its faster way",
+    "chroma": "PersistentClient, a collection per user, cosine, otherwise default settings; it is passed vectors, which"
+    " is faster than passing it an embedding function",
     "langgraph": "SqliteStore with its vector index (sqlite-vec), on the pysqlite3 driver; a user is a namespace",
-    OURS: "SQLite, as it comes; the cache of vectors off, so that it asks the endpoint as often as the others",
+    OURS: "SQLite, default settings; the cache of vectors off, so that it calls the endpoint as often as the others",
 }
 
 
 @dataclass(frozen=True)
 class Run:
-    """What all measures need."""
+    """The stores, the endpoint and the report of a run, and how many calls and memories are measured."""
 
     processes: Processes
     endpoint: Endpoint
@@ -76,7 +78,7 @@ class Run:
 
 
 def split_ours(values: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-    """Return the value of ours, and those of the peers."""
+    """Return our value, and the values of the peers."""
     return values[OURS], {name: value for name, value in values.items() if name != OURS}
 
 
@@ -105,7 +107,7 @@ def measure_overheads(run: Run) -> None:
 
 
 def measure_filters(run: Run) -> None:
-    """Measure the share of the ten nearest under a filter that is found, and what it costs."""
+    """Measure which share of the ten nearest memories under a filter each store finds, and the overhead."""
     memories = make_memories(make_sentences(run.memories, seed=5))
     truth = Truth(run.table, memories)
     load(run.processes, memories)

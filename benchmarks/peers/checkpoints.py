@@ -1,10 +1,10 @@
-"""LangGraph's SqliteSaver, checkpointing an agent's loop, in the peers' environment.
+"""Runs an agent's loop with LangGraph's SqliteSaver, in the peers' environment.
 
 python -m benchmarks.peers.checkpoints FILE
 
-Each line of input is one cycle as JSON; each line of output the seconds that it took. The graph has two nodes: one
-takes the proposal into the state, the other its result and the memories. LangGraph stores a checkpoint before the first
-node and after each of them. Nothing is embedded, and nothing can be searched.
+Each line of input is one cycle as JSON, and each line of output is the seconds that it took. The graph has two nodes:
+the first takes the proposal into the state, the second takes its result and the memories. LangGraph stores a checkpoint
+before the first node and after each of them. Nothing is embedded, and nothing can be searched.
 """
 
 import importlib

@@ -1,6 +1,6 @@
 """A local endpoint that answers OpenAI's `/v1/embeddings` from a table of precomputed vectors.
 
-Embedding therefore costs every client the same, next to nothing. A text that is not in the table is embedded when it is
+So embedding takes the same, very short time for every client. A text that is not in the table is embedded when it is
 requested.
 """
 
@@ -20,7 +20,7 @@ from everhold.ports.embedder import Embedder
 
 
 class VectorTable:
-    """The vector of each text, and its JSON."""
+    """Holds the vector of each text, and the vector as JSON."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -102,7 +102,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class Endpoint:
-    """The endpoint while it is open; `requests` is how many it has answered."""
+    """The endpoint, which is open within a `with` block."""
 
     def __init__(self, table: VectorTable) -> None:
         self._server = _Server(table)

@@ -1,4 +1,4 @@
-"""One line of the comparison: ours, each peer's, whether ours is ahead, and if not, why not."""
+"""One line of the comparison: our figure, the figure of each peer, and the reason if ours is not the best."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class Line:
-    """One figure of ours and of each peer.
+    """Our value of one figure, and the value of each peer.
 
-    `reasons` says by peer why it may be ahead. A `required` line has a bar: ours must not be behind.
+    `reasons` says for a peer why it may be better. A `required` line has a bar: our value must be as good as the best.
     """
 
     name: str

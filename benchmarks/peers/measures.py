@@ -1,4 +1,4 @@
-"""The measures: every store gets the same calls, a few at a time in turns, so that noise affects all equally."""
+"""The measures. All stores get the same calls, a few at a time by turns, so that noise affects all stores equally."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from benchmarks.peers.workers import OURS, Process
 from everhold.evaluation.locomo import EvaluatedConversation
 
 K = 10
-# Calls of one store before the next has its turn.
+# The number of calls to one store before it is the turn of the next store.
 TURN = 10
 
 USERS, TAGS = 10, 10
 KINDS = ("fact", "preference", "observation", "plan", "result")
-# Scores this close to the tenth count as equal to it, because of single precision.
+# Scores that differ from the tenth best by at most this count as equal to it, because they have single precision.
 SAME = 1e-6
 
 Processes = Mapping[str, Process]
@@ -29,7 +29,7 @@ Found = list[list[str]]
 
 @dataclass
 class Timing:
-    """The seconds of one store's calls, and of bare round trips to the endpoint made in the same turns."""
+    """The seconds of a store's calls, and of bare round trips of its client to the endpoint in the same turns."""
 
     calls: list[float] = field(default_factory=list)
     trips: list[float] = field(default_factory=list)
@@ -41,12 +41,12 @@ class Timing:
 
     @property
     def overhead_ms(self) -> float:
-        """The median of a call without its requests for vectors."""
+        """The median time of a call without the time of its requests to the endpoint."""
         return 1000 * median(self.calls) - self.requests / len(self.calls) * self.trip_ms
 
 
 def rotate_processes(processes: Processes, parts: int) -> Iterable[tuple[int, Process]]:
-    """Yield each part with each store; another store is first each time."""
+    """Yield the number of each part with each store. Another store is the first one in each part."""
     names = list(processes)
     for part in range(parts):
         first = part % len(names)
@@ -115,21 +115,27 @@ def make_memories(texts: Sequence[str]) -> list[Memory]:
 
 
 def make_filtered_queries(questions: Sequence[str]) -> dict[str, list[Query]]:
-    """Return questions by meaning to a user's memories (10 % of the store), to one kind (2 %) and to one tag (1 %)."""
+    """Return searches by meaning with three filters, a third of the questions for each.
+
+    The filter by user matches 10 % of the store, the one by user and kind 2 %, and the one by user and tag 1 %.
+    """
     queries_by_filter: dict[str, list[Query]] = {"user": [], "user_and_kind": [], "user_and_tag": []}
     for place, question in enumerate(questions):
-        number = place // len(queries_by_filter)
-        everything = Query(question, f"user{number % USERS}", by_meaning=True)
+        number, turn = divmod(place, len(queries_by_filter))
+        by_user = Query(question, f"user{number % USERS}", by_meaning=True)
         kind, tag = KINDS[number // USERS % len(KINDS)], f"tag{number // USERS % TAGS}"
-        narrow = (everything, everything._replace(kind=kind), everything._replace(tag=tag))[
-            place % len(queries_by_filter)
-        ]
-        list(queries_by_filter.values())[place % len(queries_by_filter)].append(narrow)
+        match turn:
+            case 0:
+                queries_by_filter["user"].append(by_user)
+            case 1:
+                queries_by_filter["user_and_kind"].append(by_user._replace(kind=kind))
+            case _:
+                queries_by_filter["user_and_tag"].append(by_user._replace(tag=tag))
     return queries_by_filter
 
 
 class Truth:
-    """The true nearest memories under a filter, found by comparing all."""
+    """Finds the nearest memories under a filter by comparing all of them."""
 
     def __init__(self, table: VectorTable, memories: Sequence[Memory]) -> None:
         self._table = table
@@ -137,7 +143,7 @@ class Truth:
         self._vectors = _unit(table.matrix([memory.text for memory in memories]))
 
     def shares(self, queries: Sequence[Query], refs_found: Found) -> list[float]:
-        """Return for each question the share of its ten nearest that was found."""
+        """Return for each question the share of its ten nearest memories that a store found."""
         vectors = _unit(self._table.matrix([query.text for query in queries]))
         return [
             self._share(query, vector, refs) for query, vector, refs in zip(queries, vectors, refs_found, strict=True)
@@ -164,7 +170,7 @@ def _unit(matrix: NDArray[np.float32]) -> NDArray[np.float64]:
 def measure_evidence(
     processes: Processes, path: Path, conversations: Sequence[EvaluatedConversation]
 ) -> dict[str, float]:
-    """Return for each store the mean share of a question's evidence that is shares_found the ten turns it finds.
+    """Return for each store the mean share of a question's evidence that is among the ten turns that it finds.
 
     Each turn is one memory, `Speaker: text`; each conversation belongs to one user.
     """

@@ -36,7 +36,7 @@ class Ours:
             )
 
     def ingest(self, path: Path) -> None:
-        """Ingest the conversations of a file, each as one user's."""
+        """Store the conversations of a file, each for a separate user."""
         for conversation in locomo.read(path):
             self._turns.update(locomo.ingest(self._engine, conversation))
 

@@ -1,8 +1,8 @@
 """The commands and answers of a worker, one line of JSON each, and the loop that serves them.
 
-Every store runs in its own process, ours too, so that none shares an interpreter with another or with the endpoint.
-Only the standard library is imported here, because this runs in the peers' environment as well as in ours. Only the
-store's own call is timed.
+Each store, including ours, runs in a separate process, so that it shares no interpreter with another store or with the
+endpoint. This module imports only the standard library, because it runs in the peers' environment too. Only the calls
+of a store are timed.
 """
 
 import json
@@ -29,7 +29,7 @@ class Memory(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A question to one user's memories. `by_meaning` asks for the nearest vectors and nothing else."""
+    """A question about one user's memories. With `by_meaning`, only vectors count."""
 
     text: str
     user: str
@@ -42,13 +42,13 @@ class Store(Protocol):
     """A store as the benchmark uses it."""
 
     def add(self, memory: Memory) -> None:
-        """Add one memory with the store's own call for it."""
+        """Add one memory with the store's call for a single memory."""
 
     def load(self, memories: Sequence[Memory]) -> None:
         """Add many memories as fast as the store can; not timed."""
 
     def search(self, query: Query, k: int) -> Any:
-        """Return the store's own answer."""
+        """Return the answer of the store, in the store's form."""
 
     def refs(self, answer: Any) -> list[str]:
         """Return the refs of an answer, best first."""
@@ -116,7 +116,7 @@ def _time_call(call: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 
 
 def serve(worker: Worker) -> None:
-    """Answer commands until standard input ends. What a library prints goes to standard error."""
+    """Answer commands until standard input ends. Output that a library prints is sent to standard error."""
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         command = json.loads(line)

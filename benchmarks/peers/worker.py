@@ -56,11 +56,11 @@ class Mem0:
 
 
 class Chroma:
-    """A collection per user in a folder, by cosine, otherwise with default settings.
+    """Chroma with a collection per user in a folder, by cosine, otherwise with default settings.
 
-    This is its faster way on both counts. With all users in one collection, told apart by metadata, a search first
-    lists every memory of the user. A collection that is given the function instead of vectors makes a new client of it
-    at every add, which takes ten times as long as the add.
+    Two choices make it faster. With all users in one collection and a filter by metadata, a search would first list
+    every memory of the user. And if a collection got the embedding function instead of vectors, it would create a new
+    client at every add, which takes ten times as long as the add.
     """
 
     def __init__(self, folder: Path, url: str) -> None:
@@ -117,10 +117,10 @@ class LangGraph:
         self._stores = importlib.import_module("langgraph.store.sqlite")
         self._operations = importlib.import_module("langgraph.store.base")
         self._client = importlib.import_module("openai").OpenAI(api_key=KEY, base_url=url)
-        # Many builds of Python cannot load SQLite extensions, which the index is; this driver always can.
+        # The index is an SQLite extension. Many builds of Python cannot load extensions; this driver always can.
         sqlite = importlib.import_module("pysqlite3")
         self._connection = sqlite.connect(folder / "store.db", check_same_thread=False, isolation_level=None)
-        # `fields` is what its documents name, `text_fields` what it reads: without it the whole value is embedded.
+        # Its documentation names `fields`, but it reads `text_fields`; without the latter, the whole value is embedded.
         index = {"dims": DIMENSIONS, "embed": self._embed_texts, "fields": ["text"], "text_fields": ["text"]}
         self._store = self._stores.SqliteStore(self._connection, index=index)
         self._store.setup()

@@ -67,7 +67,7 @@ class Process:
         return answer
 
     def open(self) -> None:
-        """Open an empty store and close the one before."""
+        """Open an empty store and close the previous one."""
         self._opened += 1
         self.ask("open", folder=str(self._folder / str(self._opened)), url=self._endpoint.url)
 

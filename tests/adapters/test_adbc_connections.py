@@ -79,7 +79,7 @@ def test_types_of_postgresql(url: str) -> None:
     assert tuple(map(str, row)) == ("1.5", "True", "5b1d3e50-0000-0000-0000-000000000000", '{"a": 1}', "2025-01-02")
 
 
-def test_what_the_guard_would_let_pass_cannot_write_or_read_files(url: str, file: Path) -> None:
+def test_a_statement_that_bypasses_the_guard_still_cannot_write_or_read_files(url: str, file: Path) -> None:
     for sql in ("WITH w AS (DELETE FROM orders RETURNING 1) SELECT * FROM w", "CREATE TABLE x (a int)"):
         with pytest.raises(QueryFailed):
             run(f"adbc+{url}", sql)

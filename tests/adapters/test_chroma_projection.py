@@ -45,7 +45,7 @@ def postgres_store(chroma_server: ChromaServer, tmp_path: Path, postgres_url: st
 
 @contextmanager
 def hold_transaction(url: str) -> Iterator[None]:
-    """Hold open a transaction that has written but not committed: the feed's position stays before it."""
+    """Hold a transaction open that has written but not committed; the feed's position stays before that transaction."""
     with psycopg.connect(url) as other:
         other.execute("SELECT pg_current_xact_id()")
         yield
@@ -60,7 +60,7 @@ def run_before(do: Callable[[], object], then: Callable[..., Any]) -> Callable[.
 
 
 class Asked:
-    """Chroma, before which something is done whenever a certain verb is asked."""
+    """Calls a function before each request to Chroma that has a certain verb."""
 
     def __init__(self, chroma: Any, verb: str, do: Callable[[], object]) -> None:
         self._chroma, self._verb, self._do = chroma, verb, do
@@ -76,7 +76,7 @@ class Asked:
 
 class TestBesideWriters:
     @pytest.mark.parametrize("moment", ["before the head is read", "before samples are taken"])
-    def test_what_is_committed_while_it_is_looked_at_is_no_difference(
+    def test_a_commit_during_a_check_is_not_taken_for_a_difference(
         self, store: Store, moment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         vectors = store.vectors()
@@ -94,7 +94,9 @@ class TestBesideWriters:
         assert generation_of(vectors) == generation
         assert vectors.find_problems() == []
 
-    def test_nor_is_it_while_an_older_transaction_runs(self, postgres_store: Store, postgres_url: str) -> None:
+    def test_a_commit_beside_an_older_transaction_is_not_taken_for_a_difference(
+        self, postgres_store: Store, postgres_url: str
+    ) -> None:
         vectors = postgres_store.vectors()
         proved, generation = projection_of(vectors), generation_of(vectors)
         texts = iter(sentences(100))
@@ -107,7 +109,7 @@ class TestBesideWriters:
         assert generation_of(vectors) == generation
         assert vectors.find_problems() == []
 
-    def test_what_a_question_adds_is_not_taken_for_left_over(
+    def test_rows_that_a_search_adds_during_a_check_are_not_removed(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first, *_ = store.add(*sentences(5))
@@ -138,14 +140,14 @@ class TestBesideWriters:
         assert (fallbacks(vectors), generation_of(vectors)) == (asked, generation)
         assert vectors._chroma.ask("count", name) == 6
 
-    def test_what_has_been_fed_is_remembered_only_while_the_feed_repeats_it(self, postgres_store: Store) -> None:
+    def test_applied_lines_are_remembered_only_while_the_feed_repeats_them(self, postgres_store: Store) -> None:
         vectors = postgres_store.vectors()
         for text in sentences(30):
             (made,) = postgres_store.add(text)
             assert postgres_store.nearest(vectors, text, 1) == [made]
         assert len(projection_of(vectors)._follower._applied) < 10
 
-    def test_more_than_a_page_that_was_fed_while_it_might_be_overtaken(
+    def test_more_than_a_page_is_fed_while_an_older_transaction_runs(
         self, postgres_store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(projection, "_MAX_INLINE_LINES", 4)
@@ -167,7 +169,7 @@ class TestBesideWriters:
 
 
 class TestBesideAnotherProcess:
-    def test_the_generation_that_was_looked_at_is_condemned(self, store: Store) -> None:
+    def test_a_check_condemns_only_the_generation_that_it_read(self, store: Store) -> None:
         store.add(*sentences(5))
         first, second = store.vectors(), store.vectors()
         looking, chroma = projection_of(second), second._chroma
@@ -186,7 +188,9 @@ class TestBesideAnotherProcess:
             assert looking.attached == generation_of(first)
 
     @pytest.mark.parametrize("built", [True, False])
-    def test_who_cannot_open_the_folder_leaves_the_lease_to_who_can(self, folder_store: Store, built: bool) -> None:
+    def test_a_process_that_cannot_open_the_folder_leaves_the_lease_to_others(
+        self, folder_store: Store, built: bool
+    ) -> None:
         vectors = folder_store.vectors()
         feeding = projection_of(vectors)
         shut_out = ChromaProcess(vectors._chroma.address, 10.0)
@@ -208,7 +212,9 @@ class TestBesideAnotherProcess:
 
 
 @pytest.mark.parametrize("what", ["no program", "no descriptors"])
-def test_a_process_that_cannot_be_started(folder_store: Store, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chroma_process_that_cannot_be_started_is_reported(
+    folder_store: Store, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def raise_too_many_files() -> None:
         raise OSError(24, "Too many open files")
 

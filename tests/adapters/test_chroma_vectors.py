@@ -1,4 +1,4 @@
-"""Nearest vectors from Chroma: as good as looking at every row, in step, private; in a folder and on a server."""
+"""Nearest vectors from Chroma, in a folder and on a server: as exact as a full scan, up to date and private."""
 
 import sys
 import threading
@@ -59,7 +59,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 class TestAnswers:
-    def test_as_good_as_looking_at_every_row(self, store: Store) -> None:
+    def test_answers_equal_those_of_a_full_scan(self, store: Store) -> None:
         for user in ("alice", "bob", "carol"):
             store.add(*sentences(choose_size(400, 1000), seed=len(user)), scope=Scope(organization="acme", user=user))
         vectors = store.vectors()
@@ -72,7 +72,7 @@ class TestAnswers:
             assert found >= 0.95 * 10 * len(questions)
         assert fallbacks(vectors) == 0
 
-    def test_an_empty_store_has_nothing(self, store: Store) -> None:
+    def test_an_empty_store_has_no_nearest_vectors(self, store: Store) -> None:
         vectors = store.vectors()
         assert store.nearest(vectors, "anything") == []
         assert vectors.find_by_vector(SearchSpace("acme", (), MODEL), store.ask("x"), 5) == []
@@ -100,7 +100,7 @@ class TestAnswers:
         assert store.nearest(vectors, "green tea") == [memory]
         assert fallbacks(vectors) == asked
 
-    def test_long_memories_are_named_once(self, store: Store) -> None:
+    def test_a_memory_of_many_chunks_is_returned_once(self, store: Store) -> None:
         (long,) = store.add(" ".join(["tea garden"] * 2000))
         assert store.nearest(store.vectors(), "tea garden", 50) == [long]
 
@@ -139,7 +139,7 @@ class TestAnswers:
             vectors.search(EVERYONES, store.ask("tea"), where={"type": {"$near": "fact"}})
         assert vectors.serves
 
-    def test_search_says_when_it_cannot(self, store: Store) -> None:
+    def test_a_search_before_chroma_is_ready_is_refused(self, store: Store) -> None:
         vectors = store.vectors(wait=False)
         with pytest.raises(StoreUnavailable, match="Chroma"):
             vectors.search(EVERYONES, store.ask("tea"))
@@ -187,11 +187,11 @@ class TestFollowing:
         assert set(store.nearest(vectors, "coffee", scope=Scope(organization="acme"))) == {tea, coffee}
         assert fallbacks(vectors) == 0
 
-    def test_far_behind_the_records_answer(self, store: Store) -> None:
+    def test_records_answer_while_chroma_is_far_behind(self, store: Store) -> None:
         store.add("green tea")
         vectors = store.vectors()
         projection = projection_of(vectors)
-        with projection._maintenance_lock:  # whoever feeds is busy
+        with projection._maintenance_lock:  # the thread that feeds Chroma is busy
             texts = sentences(choose_size(510, 700))
             store.add(*texts)
             assert store.nearest(vectors, texts[3]) == store.scan_texts(texts[3])
@@ -201,7 +201,7 @@ class TestFollowing:
         assert store.nearest(vectors, texts[3], 1) == store.scan_texts(texts[3], 1)
         assert fallbacks(vectors) == 1
 
-    def test_what_was_fed_is_not_fed_again(self, store: Store) -> None:
+    def test_lines_that_were_fed_are_not_fed_again(self, store: Store) -> None:
         store.add(*sentences(50))
         store.vectors().close()
         generation = generation_of(store.opened[0])
@@ -211,7 +211,7 @@ class TestFollowing:
         assert store.nearest(vectors, "green tea in winter", 1) == store.scan_texts("green tea in winter", 1)
         assert count_vectors(vectors) == 51
 
-    def test_who_has_slept_longer_than_the_feed_is_kept(self, store: Store) -> None:
+    def test_a_process_that_slept_longer_than_the_feed_is_kept_rebuilds(self, store: Store) -> None:
         kept, gone = store.add("green tea", "black coffee")
         store.vectors().close()
         state = store.opened[0].projection(CollectionSpace(MODEL, DIMENSIONS)).state
@@ -219,7 +219,7 @@ class TestFollowing:
         assert serving is not None
         long_ago = clock.now() - timedelta(days=30)
         store.records.commit([Patch(ProjectionState, get_key(serving), {"caught_up_at": long_ago})])
-        state.take()  # as one does who then fails to reach Chroma
+        state.take()  # as a process does that then fails to reach Chroma
         state.release()
         forget(store.write_deps, ALICE, gone, hard=True)
         (added,) = store.add("a violin in the snow")
@@ -258,7 +258,7 @@ class TestTenants:
         assert set(store.nearest(vectors, texts[0], 100, Scope(organization="acme"))) == {*mine, *bobs}
         assert fallbacks(vectors) == 0
 
-    def test_conditions_do_not_reach_further(self, store: Store) -> None:
+    def test_conditions_do_not_reach_other_scopes(self, store: Store) -> None:
         (mine,) = store.add("green tea")
         store.add("green tea", scope=OTHER)
         store.add("green tea", scope=BOB)
@@ -267,8 +267,8 @@ class TestTenants:
         found = vectors.search(ALICES, store.ask("green tea"), where=anywhere)
         assert [one.metadata["owner_id"] for one in found] == [mine]
 
-    def test_wrong_metadata_in_chroma_tells_nobody_anything(self, store: Store) -> None:
-        """Chroma says that others' chunks are ours, and knows some that never were."""
+    def test_wrong_metadata_in_chroma_reveals_no_memory(self, store: Store) -> None:
+        """Chroma says that other users' chunks are ours, and has chunks that never existed."""
         (mine,) = store.add("green tea")
         (theirs,) = store.add("green tea of others", scope=OTHER)
         (bobs,) = store.add("green tea of bob", scope=BOB)
@@ -294,7 +294,7 @@ class TestTenants:
 
 
 class TestTwoAtOnce:
-    def test_both_see_what_either_writes(self, store: Store) -> None:
+    def test_two_processes_see_each_other_s_writes(self, store: Store) -> None:
         first, second = store.vectors(), store.vectors()
         assert [projection_of(one).state.holds for one in (first, second)] == [True, False]
         (tea,) = store.add("green tea")
@@ -308,7 +308,7 @@ class TestTwoAtOnce:
         assert store.nearest(second, "black coffee", 1) == [coffee]
         assert fallbacks(second) == asked
 
-    def test_a_generation_of_anothers_is_taken_up(self, store: Store) -> None:
+    def test_a_generation_built_by_another_process_is_used(self, store: Store) -> None:
         store.add(*sentences(20))
         first, second = store.vectors(), store.vectors()
         first.rebuild()
@@ -343,7 +343,7 @@ class TestRebuild:
         assert store.nearest(vectors, texts[0], 1) == store.scan_texts(texts[0], 1)
         assert (count_vectors(vectors), fallbacks(vectors)) == (len(texts), 0)
 
-    def test_one_that_was_interrupted_is_gone_on_with(self, store: Store) -> None:
+    def test_an_interrupted_rebuild_is_continued(self, store: Store) -> None:
         texts = sentences(choose_size(250, 900))
         store.add(*texts)
         vectors = store.vectors()
@@ -366,7 +366,7 @@ def count_vectors(vectors: ChromaVectors) -> int:
 
 class TestSettings:
     @pytest.mark.parametrize("text", ["chroma://", "chroma:///", "chroma://host:port", "usearch", "chroma+https:///x"])
-    def test_an_address_that_is_none(self, text: str) -> None:
+    def test_an_invalid_address_is_refused(self, text: str) -> None:
         with pytest.raises(InvalidSettings, match="vectors"):
             read_address(text)
 
@@ -384,7 +384,7 @@ class TestSettings:
         store.close()
 
 
-def test_the_doctor_looks_before_it_speaks(tmp_path: Path) -> None:
+def test_the_doctor_reports_that_chroma_does_not_answer(tmp_path: Path) -> None:
     store = EngineStore("sqlite", f"sqlite:///{tmp_path}/x.db")
     report = store.open(vectors="chroma://127.0.0.1:1").doctor()
     assert ["does not answer" in problem for problem in report.problems] == [True]

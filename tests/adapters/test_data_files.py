@@ -360,7 +360,7 @@ def test_refusals_say_what_is_wrong(tmp_path: Path, name: str, content: bytes, f
 
 
 def test_the_child_reads_no_other_file(tmp_path: Path) -> None:
-    """A path inside a data file leads nowhere: DuckDB may read the upload and its own folder only."""
+    """A path written inside a data file is not followed: DuckDB may read only the upload and DuckDB's own folder."""
     secret = tmp_path / "secret.csv"
     secret.write_text("a,b\n1,2\n")
     from everhold.adapters.data_files.database import connect

@@ -1,4 +1,4 @@
-"""Several processes keep house at once: each piece of work is one process's, and a dead one's comes free."""
+"""Several processes do maintenance at once: one process has each job, and the job of a dead process becomes free."""
 
 import json
 import subprocess
@@ -102,7 +102,7 @@ def go(running: "subprocess.Popen[str]") -> None:
 
 
 class SlowRecords:
-    """Records that run a function between a read and what follows it."""
+    """Records that run a function between a read and the next call."""
 
     def __init__(self, records: Records, meanwhile: Callable[[], None]) -> None:
         self._records, self._meanwhile = records, meanwhile
@@ -132,8 +132,8 @@ class TestALease:
         assert [lease.name for lease in records.scan(Lease, None)] == ["work/a", "work/b"]
 
     @pytest.mark.parametrize("before", [0, 1, 2])
-    def test_who_looked_long_ago_does_not_get_it_too(self, records: Records, before: int) -> None:
-        """Between the look of a slow one and its commit, another gives the lease back and a third has it."""
+    def test_a_process_whose_read_is_outdated_gets_no_lease(self, records: Records, before: int) -> None:
+        """Between the read and the commit of a slow process, a second gives the lease back and a third takes it."""
         for _ in range(before):
             with hold_lease(records, "work"):
                 pass
@@ -151,7 +151,7 @@ class TestALease:
             assert third is not None
             third.commit()
 
-    def test_one_that_has_run_out_goes_to_another_and_moves_nothing_more(self, records: Records) -> None:
+    def test_the_holder_of_an_expired_lease_cannot_commit(self, records: Records) -> None:
         organization = Organization(id="o", name="o", created_at=NOW, updated_at=NOW)
         with hold_lease(records, "work", duration=timedelta(0)) as first:
             assert first is not None
@@ -161,15 +161,15 @@ class TestALease:
                     first.commit([Put(organization)])
                 assert records.scan(Organization, None) == []
                 second.commit([Put(organization)])
-        with hold_lease(records, "work") as third:  # the first gave back what was no longer its own
+        with hold_lease(records, "work") as third:  # the first has given back a lease that it no longer held
             assert third is not None
 
-    def test_the_work_of_a_long_name(self, records: Records) -> None:
+    def test_work_with_long_names_is_told_apart(self, records: Records) -> None:
         with hold_lease(records, "work", "x" * 255) as mine, hold_lease(records, "work", "x" * 254 + "y") as other:
             assert mine is not None
             assert other is not None
 
-    def test_it_does_not_keep_the_feed_from_being_trimmed(self, records: Records) -> None:
+    def test_a_lease_does_not_keep_the_feed_from_being_trimmed(self, records: Records) -> None:
         records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
         lines = [
             Outbox(organization_id="o", entity="memories", entity_id=f"m{number}", operation="put")
@@ -183,7 +183,7 @@ class TestALease:
 
 
 class TestProcesses:
-    def test_they_do_nothing_twice(self, store: PostgresRecords, postgres_url: str) -> None:
+    def test_no_job_is_done_twice(self, store: PostgresRecords, postgres_url: str) -> None:
         running = [process(PURGE, postgres_url) for _ in range(3)]
         assert [read_line(one) for one in running] == ["ready"] * 3
         for one in running:
@@ -203,7 +203,7 @@ class TestProcesses:
         assert len(counted) == 2 * half
         assert set(counted.values()) == {1}
 
-    def test_what_a_killed_process_held_comes_free(self, store: PostgresRecords, postgres_url: str) -> None:
+    def test_the_lease_of_a_killed_process_becomes_free(self, store: PostgresRecords, postgres_url: str) -> None:
         holder = process(HOLD, postgres_url)
         assert read_line(holder) == "purge"
         report = run_purge(store, clock.now())

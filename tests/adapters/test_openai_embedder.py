@@ -1,4 +1,4 @@
-"""Against a real HTTP server that behaves as endpoints do on good days and on bad ones."""
+"""The embedder of OpenAI-compatible endpoints, tested on a real HTTP server that can fail as endpoints do."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -47,7 +47,7 @@ def embedder(endpoint: Endpoint) -> Iterator[OpenAIEmbedder]:
     embedder.close()
 
 
-def test_vectors_come_in_the_order_of_the_texts_whatever_the_answer_s(
+def test_vectors_come_in_the_order_of_the_texts_whatever_the_order_of_the_answer(
     endpoint: Endpoint, embedder: OpenAIEmbedder
 ) -> None:
     texts = ["x" * length for length in (5, 1, 9, 2, 7, 3)]
@@ -72,7 +72,7 @@ def test_blank_texts_are_not_sent(endpoint: Endpoint, embedder: OpenAIEmbedder) 
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
-def test_passing_failures_are_tried_again(
+def test_temporary_failures_are_retried(
     endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float], status: int
 ) -> None:
     endpoint.script = [(status, {}, {"error": "busy"})] * 2
@@ -89,7 +89,7 @@ def test_passing_failures_are_tried_again(
         {"Retry-After": "Wed, 01 Jan 2031 00:00:07 GMT", "Date": "Wed, 01 Jan 2031 00:00:00 GMT"},
     ],
 )
-def test_waits_as_long_as_asked(
+def test_a_retry_waits_as_long_as_the_endpoint_asks(
     endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float], headers: dict[str, str]
 ) -> None:
     endpoint.script = [(429, headers, {})]
@@ -97,14 +97,14 @@ def test_waits_as_long_as_asked(
     assert pauses == [7]
 
 
-def test_does_not_wait_for_hours(endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float]) -> None:
+def test_a_retry_does_not_wait_for_hours(endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float]) -> None:
     endpoint.script = [(429, {"Retry-After": "7200"}, {})]
     with pytest.raises(ModelUnavailable, match="1 attempt"):
         embedder.embed(["text"])
     assert pauses == []
 
 
-def test_gives_up_and_says_so(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+def test_after_the_last_retry_an_error_is_raised(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
     endpoint.script = [(500, {}, {"error": KEY})] * 10
     with pytest.raises(ModelUnavailable, match=r"after 4 attempts.*status 500") as caught:
         embedder.embed(["text"])
@@ -112,7 +112,7 @@ def test_gives_up_and_says_so(endpoint: Endpoint, embedder: OpenAIEmbedder) -> N
     assert KEY not in str(caught.value)
 
 
-def test_nobody_there_is_unavailable(pauses: list[float]) -> None:
+def test_an_endpoint_that_does_not_answer_is_unavailable(pauses: list[float]) -> None:
     embedder = OpenAIEmbedder("http://user:pass@127.0.0.1:9/v1", "small", api_key=KEY, dimensions=3, retries=1)
     with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:9/v1/embeddings after 2 attempts") as caught:
         embedder.embed(["text"])
@@ -120,7 +120,7 @@ def test_nobody_there_is_unavailable(pauses: list[float]) -> None:
     assert len(pauses) == 1
 
 
-def test_a_refused_key_is_said_without_the_key(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+def test_the_error_about_a_refused_key_does_not_show_the_key(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
     endpoint.script = [(401, {}, {"error": f"Incorrect API key provided: {KEY}"})]
     with pytest.raises(InvalidSettings, match=r"refused the API key \(status 401\).*embedding\.api_key") as caught:
         embedder.embed(["text"])
@@ -128,16 +128,14 @@ def test_a_refused_key_is_said_without_the_key(endpoint: Endpoint, embedder: Ope
     assert len(endpoint.requests) == 1
 
 
-def test_another_refusal_tells_what_the_endpoint_said_without_the_key(
-    endpoint: Endpoint, embedder: OpenAIEmbedder
-) -> None:
+def test_other_refusals_quote_the_endpoint_without_the_key(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
     endpoint.script = [(404, {}, {"error": f"no model 'small' for {KEY}"})]
     with pytest.raises(ModelError, match="no model 'small' for …") as caught:
         embedder.embed(["text"])
     assert KEY not in str(caught.value)
 
 
-def test_wrong_dimensions_name_the_right_ones(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+def test_an_error_about_wrong_dimensions_names_the_right_number(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
     endpoint.script = [(200, {}, {"data": [{"index": 0, "embedding": [1.0, 0.0]}]})]
     with pytest.raises(InvalidSettings, match=r"2 dimensions, but 3.*set `embedding\.dimensions` to 2"):
         embedder.embed(["text"])
@@ -156,7 +154,9 @@ def test_wrong_dimensions_name_the_right_ones(endpoint: Endpoint, embedder: Open
         [],
     ],
 )
-def test_nonsense_is_an_error_of_ours(endpoint: Endpoint, embedder: OpenAIEmbedder, content: object) -> None:
+def test_a_nonsensical_answer_raises_an_error_of_everhold(
+    endpoint: Endpoint, embedder: OpenAIEmbedder, content: object
+) -> None:
     endpoint.script = [(200, {}, content)]
     with pytest.raises(ModelError):
         embedder.embed(["text"])
@@ -167,7 +167,7 @@ def test_the_key_is_not_shown(embedder: OpenAIEmbedder) -> None:
     assert "small" in repr(embedder)
 
 
-def test_pieces_are_careful(embedder: OpenAIEmbedder) -> None:
+def test_texts_are_cut_into_pieces_within_the_limit(embedder: OpenAIEmbedder) -> None:
     text = "Internationally, กาแฟ"
     assert [text[start:end] for start, end in embedder.offsets(text)] == [
         "Inte", "rnat", "iona", "lly", ",", "ก", "า", "แ", "ฟ",

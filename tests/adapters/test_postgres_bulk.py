@@ -90,7 +90,7 @@ def test_rows_are_the_same_as_those_written_one_by_one(
     assert [records.scan(entity, "o") for entity in entities] == copied
 
 
-def test_few_rows_are_not_worth_it(records: PostgresRecords) -> None:
+def test_a_few_rows_are_inserted_without_copy(records: PostgresRecords) -> None:
     assert collect_bulks(make_operations(bulk.MIN_ROWS - 1), records.compiler) is None
     parts = collect_bulks(
         [*make_operations(MANY), Patch(Memory, ("o", "m1"), {"text": "x"}), Put(tag("m1"))], records.compiler
@@ -118,7 +118,7 @@ def test_few_rows_are_not_worth_it(records: PostgresRecords) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("first", [False, True])
-def test_what_is_refused_is_refused_alike(
+def test_copy_and_insert_refuse_the_same_rows(
     records: PostgresRecords, wrong: Operation, error: type[EverholdError], said: tuple[str, str] | None, first: bool
 ) -> None:
     operations = [wrong, *make_operations(MANY)] if first else [*make_operations(MANY), wrong]
@@ -135,7 +135,7 @@ def test_what_is_refused_is_refused_alike(
     assert told[0] == told[1]
 
 
-def test_a_row_before_the_one_it_needs_is_refused_as_ever(records: PostgresRecords) -> None:
+def test_a_row_before_the_row_that_it_refers_to_is_refused(records: PostgresRecords) -> None:
     operations = make_operations(MANY)
     operations[0], operations[1] = operations[1], operations[0]
     assert collect_bulks(operations, records.compiler) is None
@@ -152,7 +152,7 @@ def test_a_row_before_the_one_it_needs_is_refused_as_ever(records: PostgresRecor
     assert collect_bulks([Put(cycle) for cycle in reversed(cycles)], records.compiler) is not None
 
 
-def test_a_log_of_many_lines_draws_its_numbers_in_their_order(records: PostgresRecords) -> None:
+def test_lines_of_the_log_are_numbered_in_their_order(records: PostgresRecords) -> None:
     lines = [
         AccessLog(organization_id="o", operation="read", timestamp=NOW, request={"n": number}, digest=bytes(32))
         for number in range(MANY)
@@ -166,7 +166,7 @@ def test_random_operations_find_no_difference(postgres_server: PostgresServer, m
     store = postgres_database(postgres_server)
 
     def make_records() -> Records:
-        store.close()  # a machine closes what it was given
+        store.close()  # the state machine closes the records that it was given
         return store.empty().open()
 
     operations = choose_size(270, 500)

@@ -1,4 +1,4 @@
-"""PostgreSQL: what its indexes propose for scopes that are too large to be held."""
+"""PostgreSQL: what its indexes propose for scopes that are too large to be kept in memory."""
 
 import threading
 import time
@@ -88,7 +88,9 @@ def test_more_terms_come_before_fewer(records: PostgresRecords, candidates: Post
     assert find_by_words(candidates, ("alice",), MODEL, ["coffee", "milk"], 3) == ["both", "two", "one"]
 
 
-def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, candidates: PostgresCandidates) -> None:
+def test_only_current_live_rows_of_the_scope_are_proposed(
+    records: PostgresRecords, candidates: PostgresCandidates
+) -> None:
     near = unit(1)
     for name in ("here", "hidden", "closed"):
         records.commit(make_memory(name, "coffee", near))
@@ -152,7 +154,7 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     records.commit([one for at, vector in enumerate(vectors) for one in make_memory(f"m{at}", "a", vector)])
     exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
     wanted = exact.find_by_vector(ALICES, vectors[0], 10)
-    assert large.find_by_vector(ALICES, vectors[0], 10) == wanted  # exact while there is no index
+    assert large.find_by_vector(ALICES, vectors[0], 10) == wanted  # the search is exact while there is no index
 
     with connect(options) as connection:
         assert build_missing_indexes(connection, options, exact_up_to=1000) == []
@@ -163,7 +165,7 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     found = large.find_by_vector(ALICES, vectors[0], 10)
     assert found[0] == "m0"
     assert len(set(found) & set(wanted)) >= (10 if made[0] == "hnsw" else 4)
-    assert len(large.find_by_vector(ALICES, vectors[0], 600)) > 550  # it goes on until there are enough
+    assert len(large.find_by_vector(ALICES, vectors[0], 600)) > 550  # the search continues until there are enough rows
     index = name_vector_index("memory", DIMENSIONS)
     used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index}'"
     records.close()
@@ -176,7 +178,7 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     pytest.fail("the index was not used")
 
 
-def test_an_index_of_another_make_is_built_anew(records: PostgresRecords, postgres_url: str) -> None:
+def test_an_index_built_with_other_options_is_rebuilt(records: PostgresRecords, postgres_url: str) -> None:
     records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
     with connect(PostgresOptions(postgres_url)) as connection:
         for given, made in (*MAKES.values(), MAKES["hnsw"]):
@@ -186,7 +188,7 @@ def test_an_index_of_another_make_is_built_anew(records: PostgresRecords, postgr
             assert connection.execute(BUILT, [INDEX]).fetchall() == [made]
 
 
-def test_readers_do_not_wait_while_an_index_is_built_anew_behind_a_long_query(
+def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(
     records: PostgresRecords, postgres_url: str
 ) -> None:
     records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
@@ -210,7 +212,7 @@ def test_readers_do_not_wait_while_an_index_is_built_anew_behind_a_long_query(
     assert built == [[("memory", DIMENSIONS)]] * 2
 
 
-def test_an_index_in_parts_is_built_anew_another_time_if_a_query_is_in_the_way(empty_postgres_url: str) -> None:
+def test_the_rebuild_of_a_partitioned_index_is_postponed_if_a_query_blocks_it(empty_postgres_url: str) -> None:
     records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
     records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
@@ -233,7 +235,7 @@ def wait_for_lock(url: str) -> None:
     deadline = time.monotonic() + 150
     with psycopg.connect(url, autocommit=True) as session:
         while not session.execute(waiting).fetchall():
-            assert time.monotonic() < deadline, "nobody waits"
+            assert time.monotonic() < deadline, "no session waits for a lock"
             time.sleep(0.05)
 
 

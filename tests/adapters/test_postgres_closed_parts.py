@@ -1,4 +1,4 @@
-"""PostgreSQL: parts of tables, and what keeps their rules, are closed to the engine's role under row-level security.
+"""PostgreSQL: the engine's role cannot reach partitions and rule tables directly under row-level security.
 
 Here the database grants the role everything on all that its owner creates.
 """
@@ -20,7 +20,7 @@ from tests.adapters.test_postgres_partitions import NOW, SAME, chunk, drop, memo
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import SharedDatabase
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share a database that takes seconds to prepare.
 pytestmark = pytest.mark.xdist_group("partitions")
 
 
@@ -67,12 +67,12 @@ def list_tables_of_parts(options: PostgresOptions) -> list[str]:
     return [*parts, *partitions.RULE_TABLES]
 
 
-def test_by_its_own_name_nothing_is_reached(records: PostgresRecords, options: PostgresOptions) -> None:
+def test_no_partition_or_rule_table_can_be_reached_by_name(records: PostgresRecords, options: PostgresOptions) -> None:
     with psycopg.connect(options.owner.url, autocommit=True) as session:
         drop(session, "memories", part("memories", 2, 3))
     records.maintain()
     names = list_tables_of_parts(options)
-    assert part("memories", 2, 3) in names  # one that maintenance has made
+    assert part("memories", 2, 3) in names  # a partition that maintenance has made
     for name in names:
         for attempt in ("SELECT * FROM", "DELETE FROM", "TRUNCATE"):
             with psycopg.connect(options.url) as session:
@@ -83,7 +83,7 @@ def test_by_its_own_name_nothing_is_reached(records: PostgresRecords, options: P
     assert records.count(Memory, "o") == 2
 
 
-def test_rows_stay_hidden_if_it_is_granted_again(records: PostgresRecords, options: PostgresOptions) -> None:
+def test_rows_stay_hidden_even_if_select_is_granted(records: PostgresRecords, options: PostgresOptions) -> None:
     names = list_tables_of_parts(options)
     with psycopg.connect(options.owner.url) as session:
         for name in names:
@@ -104,7 +104,7 @@ def test_rows_stay_hidden_if_it_is_granted_again(records: PostgresRecords, optio
         ("GRANT EXECUTE ON FUNCTION keep_memories_hash() TO PUBLIC", r"function keep_memories_hash\(\) runs as"),
     ],
 )
-def test_what_is_open_is_told_and_closed_by_the_owner(
+def test_the_doctor_reports_open_objects_and_the_owner_closes_them(
     records: PostgresRecords, options: PostgresOptions, opening: str, told: str
 ) -> None:
     with psycopg.connect(options.owner.url) as session:
@@ -117,7 +117,7 @@ def test_what_is_open_is_told_and_closed_by_the_owner(
     assert records.find_problems() == []
 
 
-def test_a_temporary_table_is_not_taken_for_one_beside(records: PostgresRecords, options: PostgresOptions) -> None:
+def test_a_temporary_table_does_not_replace_a_rule_table(records: PostgresRecords, options: PostgresOptions) -> None:
     with psycopg.connect(options.url) as session:
         session.execute("CREATE TEMPORARY TABLE taken_memories_hash (LIKE memories)")
         session.execute("GRANT ALL ON taken_memories_hash TO PUBLIC")

@@ -1,4 +1,4 @@
-"""A connected PostgreSQL: everyday questions, large tables, roles, and the same through SQLAlchemy."""
+"""A connected PostgreSQL database: everyday questions, large tables and roles; and the questions through SQLAlchemy."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_everyday_questions(shop: View, url: str) -> None:
     assert find_wrong_answers(shop, step=choose_size(3, 1)) == []
 
 
-def test_the_same_through_sqlalchemy(shop: View, url: str) -> None:
+def test_everyday_questions_through_sqlalchemy(shop: View, url: str) -> None:
     connected = shop.connect("shop", url.replace("postgresql://", "postgresql+psycopg://"))
     assert (connected.connection.kind, connected.connection.dialect) == ("sqlalchemy", "postgres")
     assert find_wrong_answers(shop, step=choose_size(10, 1)) == []
@@ -107,7 +107,7 @@ def test_tables_that_may_not_be_read_are_left_out(shop: View, url: str, empty_po
         shop.refresh_connection("shop")
 
 
-def test_another_schema(shop: View, url: str, empty_postgres_url: str) -> None:
+def test_tables_of_another_schema_are_read(shop: View, url: str, empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute('CREATE SCHEMA "Sales 2025"')
         connection.execute('SET search_path = "Sales 2025"')
@@ -139,7 +139,7 @@ def test_large_tables_are_sampled(url: str, empty_postgres_url: str) -> None:
     assert events.notes == (f"statistics are those of 1,000 of about {events.row_count:,} rows",)
     identifier, kind, who, _ = events.columns
     assert identifier.distinct_count == events.row_count
-    assert (len(kind.values), kind.distinct_count) == (7, 8), "whether there are more is not known"
+    assert (len(kind.values), kind.distinct_count) == (7, 8), "the profile does not know whether there are more values"
     assert 1000 < who.distinct_count <= events.row_count
     assert read["endless"].notes[0] == "not sampled: reading it takes longer than 0.5 s"
     assert [column.name for column in read["endless"].columns] == ["id", "waited"]

@@ -125,7 +125,9 @@ def test_the_server_ends_a_long_query(
         )
     with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
         active = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'data_reader' AND query LIKE '%pg_sleep%'"
-        while connection.execute(active).fetchall() != [(0,)]:  # pytest ends a server that never does
+        while connection.execute(active).fetchall() != [
+            (0,)
+        ]:  # if the server never ends the query, pytest's time limit ends the test
             time.sleep(0.05)
 
 
@@ -145,7 +147,7 @@ def test_a_server_without_tls_is_not_used_if_the_address_requires_tls(
                 run_unchecked(engine, open_tables(f"{url}?sslmode={mode}"), "SELECT 1")
 
 
-def test_an_absent_server(engine: SandboxedDataEngine) -> None:
+def test_a_server_that_does_not_answer_is_unavailable(engine: SandboxedDataEngine) -> None:
     with pytest.raises(DataUnavailable) as unavailable:
         run_unchecked(engine, open_tables("postgresql://reader:hunter2@127.0.0.1:1/none"), "SELECT 1")
     assert "hunter2" not in str(unavailable.value)

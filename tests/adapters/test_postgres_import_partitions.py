@@ -17,7 +17,7 @@ from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import Store
 from tests.servers.postgres import PostgresServer
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share a database that takes seconds to prepare.
 pytestmark = pytest.mark.xdist_group("partitions")
 
 
@@ -52,7 +52,7 @@ def test_an_import_creates_the_partitions_of_its_times(
     path = make_mem0_export(tmp_path)
     engine.load(path, dry_run=True)
     with psycopg.connect(empty_postgres_url) as session:
-        assert len(list_partitions(session, "memories")) == 4  # three from now on, and the default one
+        assert len(list_partitions(session, "memories")) == 4  # three for the coming months, and the default partition
     assert engine.load(path).added == 4
     assert {decode_id(name): place for name, place in find_places(empty_postgres_url).items()} == {
         "m-1": "memories@2024-02_2024-03",
@@ -71,7 +71,7 @@ def test_an_import_creates_the_partitions_of_its_times(
 
 
 @pytest.mark.parametrize("way", ["bundle", "move"])
-def test_bundles_and_moves_create_them_too(empty_postgres_url: str, tmp_path: Path, way: str) -> None:
+def test_bundles_and_moves_create_partitions_too(empty_postgres_url: str, tmp_path: Path, way: str) -> None:
     with Everhold.open(tmp_path / "first.db", embedder=FakeEmbedder()) as source:
         planted = datetime(2024, 3, 9, tzinfo=UTC)
         memory = source.scope(user="ann").remember("Ann planted a fig", created_at=planted)
@@ -85,7 +85,7 @@ def test_bundles_and_moves_create_them_too(empty_postgres_url: str, tmp_path: Pa
     assert find_places(empty_postgres_url) == {memory.id: "memories@2024-03_2024-04"}
 
 
-def test_quarters_between_months_and_the_most_partitions(
+def test_partitions_for_old_times_do_not_overlap_and_keep_to_the_limit(
     empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def month(year: int, number: int) -> datetime:

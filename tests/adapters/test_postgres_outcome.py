@@ -1,4 +1,4 @@
-"""PostgreSQL: connections that die, servers that restart, and commits whose answer never came."""
+"""PostgreSQL: connections that break, servers that restart, and commits whose answer was lost."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ def memory(name: str) -> Memory:
 class Wire:
     """Stands between a client and a server and can cut the connection at the next COMMIT.
 
-    `at_commit` is called with a function that passes the COMMIT on and waits for the server's answer; that answer
+    `at_commit` is called with a function that sends the COMMIT on and waits for the server's answer; that answer
     never reaches the client.
     """
 
@@ -72,7 +72,7 @@ class Wire:
                 if b"COMMIT" in data and self.at_commit:
                     act, self.at_commit = self.at_commit, None
                     self.cuts += 1
-                    client.shutdown(socket.SHUT_WR)  # the client hears nothing from here on
+                    client.shutdown(socket.SHUT_WR)  # from here on the client receives nothing
                     act(lambda message=data: server.sendall(message) or b"")
                     break
                 server.sendall(data)
@@ -91,7 +91,7 @@ class Wire:
 
 
 class Pooler:
-    """Stands between clients and a server and keeps the clients when the server restarts, as PgBouncer does."""
+    """Stands between clients and a server. Like PgBouncer it stays connected to clients when the server restarts."""
 
     IDLE = b"Z\x00\x00\x00\x05I"
 
@@ -123,7 +123,7 @@ class Pooler:
                 ready, _, _ = select.select([client, server], [], [])
                 if client in ready:
                     data = client.recv(65536)
-                    if idle and server in ready:  # all that an idle session says is that it ends
+                    if idle and server in ready:  # the only message of an idle session is that it ends
                         server.close()
                         server, _ = self._session(greeting)
                     if not data:
@@ -166,14 +166,14 @@ def records(wire: Wire) -> Iterator[PostgresRecords]:
     records.close()
 
 
-def test_a_commit_that_never_arrived_is_done_again(records: PostgresRecords, wire: Wire) -> None:
+def test_a_commit_that_never_arrived_is_repeated(records: PostgresRecords, wire: Wire) -> None:
     wire.at_commit = lambda _: None
     records.commit([Put(memory("m"))])
     assert wire.cuts == 1
     assert records.get(Memory, "o", ["m"])
 
 
-def test_a_commit_whose_answer_was_lost_is_not_done_twice(records: PostgresRecords, wire: Wire) -> None:
+def test_a_commit_whose_answer_was_lost_is_not_repeated(records: PostgresRecords, wire: Wire) -> None:
     records.commit([Put(memory("m"))])
     wire.at_commit = lambda send: (send(), time.sleep(0.3))
     records.commit([Patch(Memory, ("o", "m"), {"text": "once"})])
@@ -182,7 +182,7 @@ def test_a_commit_whose_answer_was_lost_is_not_done_twice(records: PostgresRecor
 
 
 def test_a_commit_still_under_way_is_waited_for(records: PostgresRecords, wire: Wire, postgres_url: str) -> None:
-    """The old backend holds its transaction open until it is ended; until then no other session may write the row."""
+    """The old backend keeps its transaction open until it is ended; before that no other session may write the row."""
     held = threading.Event()
 
     def hold(_: Callable[[], bytes]) -> None:
@@ -201,7 +201,7 @@ def _release_later(held: threading.Event) -> None:
     held.set()
 
 
-def test_an_outcome_that_cannot_be_asked_for_is_said_to_be_unknown(wire: Wire) -> None:
+def test_an_outcome_that_cannot_be_found_is_reported_as_unknown(wire: Wire) -> None:
     records = PostgresRecords(PostgresOptions(wire.url, pool_size=1, connect_seconds=0.5, query_seconds=0.5))
     records.commit([ORGANIZATION])
     wire.refuses_after_a_cut, wire.at_commit = True, lambda _: None
@@ -258,7 +258,7 @@ class TestCrashedServer:
                 time.sleep(0.3)
             server.kill()
             server.start()
-            with psycopg.connect(url) as other:  # takes an id that may have been the lost transaction's
+            with psycopg.connect(url) as other:  # this takes a transaction id that the lost transaction may have had
                 other.execute("UPDATE organizations SET name = 'other'")
 
         wire.at_commit = crash
@@ -280,7 +280,7 @@ class TestCrashedServer:
         before = pooler.sessions
         server.restart()
         assert records.count(Memory, "o") == 1
-        assert pooler.sessions == before + 1  # the client was kept
+        assert pooler.sessions == before + 1  # the pooler kept the client
         wire.at_commit = lambda send: (time.sleep(0.7), send(), time.sleep(0.3))
         records.commit([Patch(Memory, ("o", "m"), {"text": "once"})])
         assert wire.cuts == 1
@@ -310,7 +310,7 @@ class TestCrashedServer:
 
 
 class TestTestimony:
-    """After a crash an id alone proves nothing: what the transaction wrote must be there."""
+    """After a crash a transaction id alone proves nothing, because ids are reused: its rows must be found."""
 
     @pytest.fixture
     def connection_and_xid(self, postgres_url: str) -> Iterator[tuple[psycopg.Connection[tuple[object, ...]], int]]:
@@ -333,7 +333,7 @@ class TestTestimony:
             ([Delete(Memory, ("o", "m"))], TransactionOutcome.UNKNOWN),
         ],
     )
-    def test_an_id_of_an_earlier_run(
+    def test_an_id_of_an_earlier_run_counts_only_with_its_rows(
         self,
         connection_and_xid: tuple[psycopg.Connection[tuple[object, ...]], int],
         operations: list[Operation],
@@ -346,7 +346,7 @@ class TestTestimony:
             is TransactionOutcome.COMMITTED
         )
 
-    def test_an_id_that_was_never_given_out_again(
+    def test_an_id_that_was_never_reused_means_aborted(
         self, connection_and_xid: tuple[psycopg.Connection[tuple[object, ...]], int]
     ) -> None:
         connection, xid = connection_and_xid

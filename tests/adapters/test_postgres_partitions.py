@@ -1,4 +1,4 @@
-"""PostgreSQL: large tables in parts, made ahead and dropped by maintenance, with every rule still in force."""
+"""PostgreSQL: partitions of large tables are made ahead and dropped by maintenance, and every rule still applies."""
 
 import threading
 from collections import Counter
@@ -26,7 +26,7 @@ from tests.engines import Store, texts
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import SharedDatabase
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share a database that takes seconds to prepare.
 pytestmark = pytest.mark.xdist_group("partitions")
 
 NOW = clock.now()
@@ -86,7 +86,7 @@ def drop(session: psycopg.Connection[Any], table: str, name: str) -> None:
 
 
 class TestWhereRowsGo:
-    def test_ids_of_ours_by_their_time_and_others_to_the_default(self, records: PostgresRecords) -> None:
+    def test_memories_go_to_the_partition_of_their_time_or_to_the_default(self, records: PostgresRecords) -> None:
         mine, later = clock.make_id("mem"), clock.least_id("mem", months_on(2))
         before, far = clock.least_id("mem", months_on(-5)), clock.least_id("mem", months_on(40))
         records.commit([Put(memory(name)) for name in (mine, later, before, far, "own-name", "zebra")])
@@ -98,7 +98,7 @@ class TestWhereRowsGo:
         assert records.get(Memory, "o", [mine, far]).keys() == {mine, far}
         assert [row.id for row in records.scan(Memory, "o")] == sorted([mine, later, before, far, "own-name", "zebra"])
 
-    def test_lines_of_the_log_by_their_time(self, records: PostgresRecords) -> None:
+    def test_lines_of_the_log_go_to_the_partition_of_their_time(self, records: PostgresRecords) -> None:
         records.commit([Put(line(NOW)), Put(line(months_on(1))), Put(line(NOW - timedelta(days=400)))])
         names = [part("memory_access_logs", 0, 1), part("memory_access_logs", 1, 2), "memory_access_logs@default"]
         assert list(find_partitions(records, "memory_access_logs", "sequence").values()) == names
@@ -119,7 +119,7 @@ class TestWhereRowsGo:
         records.commit([Delete(Memory, ("o", "m1"))])
         assert records.count(Chunk, "o") == 39 * 3
 
-    def test_the_least_id_of_a_moment(self) -> None:
+    def test_the_smallest_id_of_a_moment_bounds_its_partition(self) -> None:
         moment = clock.now()
         made = clock.make_id("mem")
         assert clock.least_id("mem", moment) <= made < clock.least_id("mem", moment + timedelta(days=1))
@@ -132,7 +132,7 @@ def chunk(owner: str, **given: Any) -> Chunk:
 
 
 class TestUniqueRules:
-    def test_hold_across_parts(self, records: PostgresRecords) -> None:
+    def test_unique_rules_apply_across_partitions(self, records: PostgresRecords) -> None:
         records.commit([Put(memory(clock.make_id("mem"), hash=SAME, key="mine"))])
         for wrong, rule in (({"hash": SAME}, "hash"), ({"key": "mine"}, "own_key")):
             with pytest.raises(AlreadyExists) as caught:
@@ -142,7 +142,7 @@ class TestUniqueRules:
             records.commit([Put(memory("twice")), Put(memory("twice"))])
         assert (caught.value.table, caught.value.rule) == ("memories", "key")
 
-    def test_of_many_at_once_one_wins(self, records: PostgresRecords) -> None:
+    def test_of_many_writers_at_once_one_wins(self, records: PostgresRecords) -> None:
         outcomes: Counter[str] = Counter()
 
         def take(number: int) -> None:
@@ -161,7 +161,7 @@ class TestUniqueRules:
         assert outcomes == {"kept": 20, "refused": 80}
         assert records._fetch("SELECT count(*) FROM taken_memories_hash", ()) == [(20,)]
 
-    def test_what_is_given_up_is_free(self, records: PostgresRecords) -> None:
+    def test_a_value_that_a_row_gives_up_is_free_again(self, records: PostgresRecords) -> None:
         records.commit([Put(memory("first", hash=SAME))])
         records.commit([Hide(Memory, ("o", "first"), "del_1", NOW), Put(memory("second", hash=SAME))])
         records.commit([Patch(Memory, ("o", "second"), {"hash": None}), Put(memory("third", hash=SAME))])
@@ -170,7 +170,7 @@ class TestUniqueRules:
         records.commit([Delete(Organization, ("o",))])
         assert records._fetch("SELECT count(*) FROM taken_memories_hash", ()) == [(0,)]
 
-    def test_one_that_a_later_version_adds(self, records: PostgresRecords, monthly_url: str) -> None:
+    def test_a_unique_rule_that_a_later_version_adds_applies(self, records: PostgresRecords, monthly_url: str) -> None:
         records.commit([Put(memory("a", source_agent="x")), Put(memory("b"))])
         rule = AddUnique("memories", Unique("source", ("source_agent",), when="source_agent"))
         with connect(PostgresOptions(monthly_url)) as connection, connection.transaction():
@@ -179,7 +179,7 @@ class TestUniqueRules:
             records.commit([Put(memory("c", source_agent="x"))])
         records.commit([Put(memory("c", source_agent="y"))])
 
-    def test_the_engines_role_cannot_look_at_what_is_taken(
+    def test_the_engines_role_cannot_read_which_values_are_taken(
         self, postgres_server: PostgresServer, empty_postgres_url: str
     ) -> None:
         postgres_server.create_role("application")
@@ -201,7 +201,7 @@ class TestUniqueRules:
 
 
 class TestMaintenance:
-    def test_a_part_that_could_not_be_made_is_made_the_next_time(
+    def test_a_partition_that_could_not_be_made_is_made_the_next_time(
         self, records: PostgresRecords, monthly_url: str
     ) -> None:
         gap = part("memories", 1, 2)
@@ -210,7 +210,9 @@ class TestMaintenance:
                 drop(session, "memories", part("memories", start, start + 1))
             session.execute(partitions._create_partition("memories", months_on(2), months_on(3)).encode())
         with psycopg.connect(monthly_url) as reader:
-            reader.execute('LOCK TABLE "memories@default" IN ROW EXCLUSIVE MODE')  # as a long write would
+            reader.execute(
+                'LOCK TABLE "memories@default" IN ROW EXCLUSIVE MODE'
+            )  # holds the lock, as a long write would
             with connect(PostgresOptions(monthly_url)) as connection:
                 partitions.maintain_partitions(connection, records.options, "postgres")
             assert gap not in list_parts(monthly_url, "memories")
@@ -218,7 +220,7 @@ class TestMaintenance:
         assert gap in list_parts(monthly_url, "memories")
         assert len(list_parts(monthly_url, "memories")) == 4
 
-    def test_a_part_of_another_name_is_passed_over(self, records: PostgresRecords, monthly_url: str) -> None:
+    def test_a_partition_with_another_name_is_ignored(self, records: PostgresRecords, monthly_url: str) -> None:
         late, early = clock.least_id("mem", months_on(30)), clock.least_id("mem", months_on(-30))
         with psycopg.connect(monthly_url) as session:
             for name, bound in (("memories_by_hand", late), ("memories@2026-13_x", early)):
@@ -229,7 +231,7 @@ class TestMaintenance:
         found = list_parts(monthly_url, "memories")
         assert {part("memories", 2, 3), "memories_by_hand", "memories@2026-13_x"} <= set(found)
 
-    def test_parts_are_made_ahead(self, records: PostgresRecords, monthly_url: str) -> None:
+    def test_partitions_are_made_ahead(self, records: PostgresRecords, monthly_url: str) -> None:
         made = ["memories@default", *(part("memories", start, start + 1) for start in range(3))]
         assert sorted(list_parts(monthly_url, "memories")) == sorted(made)
         with psycopg.connect(monthly_url) as session:
@@ -240,7 +242,7 @@ class TestMaintenance:
         assert sorted(list_parts(monthly_url, "memories")) == sorted(made)
         assert len(list_parts(monthly_url, "memory_access_logs")) == 4
 
-    def test_old_ones_are_dropped_when_they_are_empty(self, records: PostgresRecords, monthly_url: str) -> None:
+    def test_old_partitions_are_dropped_when_they_are_empty(self, records: PostgresRecords, monthly_url: str) -> None:
         with psycopg.connect(monthly_url) as session:
             for start in (-3, -2):
                 session.execute(
@@ -255,10 +257,10 @@ class TestMaintenance:
         records.commit([Delete(Memory, ("o", old))])
         records.maintain()
         assert part("memories", -2, -1) not in list_parts(monthly_url, "memories")
-        records.commit([Put(memory(old))])  # what comes late goes to the default part
+        records.commit([Put(memory(old))])  # a late row goes to the default partition
         assert find_partitions(records, "memories", "id") == {old: "memories@default"}
 
-    def test_a_stretch_that_was_missed_stays_in_the_default_part(
+    def test_rows_of_a_missed_month_stay_in_the_default_partition(
         self, records: PostgresRecords, monthly_url: str
     ) -> None:
         with psycopg.connect(monthly_url) as session:
@@ -273,19 +275,25 @@ class TestMaintenance:
         assert part("memories", 2, 3) in found
         assert find_partitions(records, "memories", "id") == {missed: "memories@default"}
 
-    def test_quarters_go_on_where_months_end(self, records: PostgresRecords, monthly_url: str) -> None:
+    def test_partitions_of_quarters_continue_where_those_of_months_end(
+        self, records: PostgresRecords, monthly_url: str
+    ) -> None:
         quarterly = PostgresRecords(PostgresOptions(monthly_url, partitions="quarter"))
         quarterly.maintain()
         quarterly.close()
         ends = sorted(
             name.partition("@")[2].split("_") for name in list_parts(monthly_url, "memories") if "default" not in name
         )
-        assert [one[1] for one in ends[:-1]] == [one[0] for one in ends[1:]]  # nothing between them, nothing twice
+        assert [one[1] for one in ends[:-1]] == [
+            one[0] for one in ends[1:]
+        ]  # the partitions neither overlap nor leave a gap
         assert ends[-1][1][-2:] in ("01", "04", "07", "10")
         assert records.find_problems() == []
 
     @pytest.mark.parametrize("kind", ["hnsw", "ivfflat"])
-    def test_the_index_of_vectors(self, records: PostgresRecords, monthly_url: str, kind: Any) -> None:
+    def test_every_partition_has_the_index_of_vectors(
+        self, records: PostgresRecords, monthly_url: str, kind: Any
+    ) -> None:
         chance = np.random.default_rng(7)
         vectors = chance.standard_normal((300, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -309,7 +317,7 @@ class TestMaintenance:
 
 
 class TestStores:
-    def test_an_engine_on_it(self, empty_postgres_url: str) -> None:
+    def test_an_engine_works_on_a_partitioned_store(self, empty_postgres_url: str) -> None:
         store = Store("postgres", empty_postgres_url)
         engine = store.open(postgres={"partitions": "quarter"})
         alice = engine.scope(user="alice")
@@ -326,7 +334,7 @@ class TestStores:
         assert engine.doctor().parts["partitions"] == "memories, chunks and the access log"
         store.close()
 
-    def test_one_that_is_there_stays_as_it_is(self, empty_postgres_url: str) -> None:
+    def test_an_existing_store_is_not_partitioned(self, empty_postgres_url: str) -> None:
         PostgresRecords(PostgresOptions(empty_postgres_url)).close()
         records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
         assert records.traits.details["partitions"] == "none"

@@ -1,4 +1,4 @@
-"""PostgreSQL: values on the wire, the feed behind a slow transaction, and what its errors become."""
+"""PostgreSQL: values as they are sent, the feed beside a slow transaction, and the errors of the server."""
 
 import socket
 import struct
@@ -33,7 +33,7 @@ NOW = clock.now()
 
 
 class Counted(PostgresRecords):
-    """A store of which another thread ends the count to the first analysis after it has been read `reads` times."""
+    """A store whose count to the first analysis another thread ends after the count was read `reads` times."""
 
     reads = 0
 
@@ -44,7 +44,7 @@ class Counted(PostgresRecords):
 
     @_analyse_after.setter
     def _analyse_after(self, left: int | None) -> None:
-        """It stays ended."""
+        """Leave the count ended."""
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ class TestValues:
     def test_streams_longer_than_a_fetch_are_whole(self, records: PostgresRecords) -> None:
         records.commit([Put(memory(f"m{number}")) for number in range(10_050)])
         assert len({key for (key,) in records.columns(Memory, "o", ["id"])}) == 10_050
-        assert next(records.columns(Memory, "o", ["id"]))  # left half read, it gives its connection back
+        assert next(records.columns(Memory, "o", ["id"]))  # a stream that is left half read gives its connection back
         assert records.count(Memory, "o") == 10_050
 
 
@@ -133,7 +133,7 @@ class TestFeed:
         insert = """INSERT INTO outbox (organization_id, user_id, entity, entity_id, operation, generation)
             VALUES ('o', '', 'memories', 'slow', 'put', 0)"""
         with psycopg.connect(postgres_url) as slow:
-            slow.execute(insert)  # draws its sequence now and commits late
+            slow.execute(insert)  # takes its number in the feed now and commits late
             records.commit([Put(line("quick"))])
             first = records.feed(0)
             assert [one.entity_id for one in first.lines] == ["quick"]
@@ -144,7 +144,7 @@ class TestFeed:
         third = records.feed(second.position)
         assert (third.lines, third.position) == ([], records.head())
 
-    def test_a_limit_never_parts_a_transaction(self, records: PostgresRecords) -> None:
+    def test_a_limit_never_splits_a_transaction(self, records: PostgresRecords) -> None:
         start = records.head()
         for number in range(4):
             records.commit([Put(line(f"{number}{letter}")) for letter in "abc"])
@@ -179,7 +179,7 @@ class TestFeed:
 
 
 class TestErrors:
-    def test_a_taken_key_and_a_taken_rule_are_told_apart(self, records: PostgresRecords) -> None:
+    def test_the_error_says_whether_a_key_or_a_unique_rule_is_taken(self, records: PostgresRecords) -> None:
         records.commit([Put(memory("m", hash=b"x" * 16, key="k"))])
         for other, rule in (
             (memory("m"), "key"),
@@ -208,7 +208,7 @@ class TestErrors:
             records.commit([Put(memory("n")), Patch(Memory, ("o", "m"), {"text": "x"}, version=7), Put(memory("p"))])
         assert [row.id for row in records.scan(Memory, "o")] == ["m"]
 
-    def test_waiting_for_a_lock_has_an_end(self, records: PostgresRecords, postgres_url: str) -> None:
+    def test_waiting_for_a_lock_times_out(self, records: PostgresRecords, postgres_url: str) -> None:
         records.commit([Put(memory("m"))])
         hasty = PostgresRecords(PostgresOptions(postgres_url, query_seconds=0.3))
         with psycopg.connect(postgres_url) as holder:
@@ -236,7 +236,9 @@ class TestErrors:
             ("0A000", StoreError),
         ],
     )
-    def test_states_that_are_hard_to_bring_about(self, postgres_url: str, state: str, wanted: type[Exception]) -> None:
+    def test_error_states_that_are_hard_to_cause_are_translated(
+        self, postgres_url: str, state: str, wanted: type[Exception]
+    ) -> None:
         failing = f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}', MESSAGE = 'it happened'; END $$"
         with (
             psycopg.connect(postgres_url) as connection,
@@ -255,7 +257,7 @@ class TestErrors:
             PostgresRecords(PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=2))
 
     @pytest.mark.parametrize("wrong", [("/database_", "/no_database_"), ("//postgres@", "//nobody_here@")])
-    def test_a_database_or_a_role_that_is_not_there(self, postgres_url: str, wrong: tuple[str, str]) -> None:
+    def test_a_missing_database_or_role_is_named(self, postgres_url: str, wrong: tuple[str, str]) -> None:
         with pytest.raises(InvalidSettings, match=r"does not exist.*check the user, the password and the database"):
             PostgresRecords(PostgresOptions(postgres_url.replace(*wrong)))
 
@@ -276,7 +278,9 @@ class TestErrors:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             threading.Thread(target=refuse_encryption, daemon=True).start()
             url = f"postgresql://u@127.0.0.1:{listener.getsockname()[1]}/db"
-            with pytest.raises(StoreUnavailable, match="does not support SSL"):  # at once: it would not help to retry
+            with pytest.raises(
+                StoreUnavailable, match="does not support SSL"
+            ):  # raised at once, because a retry would not help
                 PostgresRecords(PostgresOptions(url, ssl="require"))
         assert asked == [struct.pack("!ii", 8, 80877103)]
 
@@ -313,7 +317,7 @@ class TestManyAtOnce:
         assert failures == []
         assert records.get(Memory, "o", ["a"])["a"].version == 61
 
-    def test_nothing_rests_on_the_session_behind_a_pooler(self, postgres_url: str) -> None:
+    def test_nothing_depends_on_the_state_of_a_session_behind_a_pooler(self, postgres_url: str) -> None:
         records = PostgresRecords(PostgresOptions(postgres_url, transaction_pooler=True, query_seconds=5))
         records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
         records.commit([Put(memory("m", content={"a": 1}))])

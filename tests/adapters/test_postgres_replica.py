@@ -1,4 +1,4 @@
-"""PostgreSQL: recalls read from a real streaming replica while it is in step, and from the primary when it is not."""
+"""PostgreSQL: recalls read from a real streaming replica while it is up to date, and otherwise from the primary."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ from everhold.schema.operations import Put
 from tests.engines import Store
 from tests.servers.postgres import PostgresServer
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share servers that take seconds to prepare.
 pytestmark = pytest.mark.xdist_group("replica")
 
 NOW = clock.now()
@@ -42,7 +42,7 @@ def replica(primary: PostgresServer) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def addresses(primary: PostgresServer, replica: PostgresServer) -> tuple[str, str]:
-    """Of one database, on both."""
+    """The addresses of one database, on the primary and on the replica."""
     url = primary.create_database()
     name = url.partition("?")[0].rpartition("/")[2]
     reached = lambda: _tables(replica.url(name)) is not None  # noqa: E731
@@ -101,7 +101,7 @@ def set_replay(url: str, *, replay: bool) -> None:
 
 @contextmanager
 def frozen(server: PostgresServer) -> Iterator[None]:
-    """It accepts connections, and answers nothing."""
+    """Freeze a server: it accepts connections and answers nothing."""
     assert server._process is not None
     postmaster = psutil.Process(server._process.pid)
     stopped = [postmaster, *postmaster.children(recursive=True)]
@@ -121,7 +121,7 @@ def run_in_threads(work: Callable[[], object], count: int) -> None:
             done.result()
 
 
-def test_every_read_sees_ones_own_writes(records: PostgresRecords, replica_reading: ReplicaReading) -> None:
+def test_every_read_sees_the_engines_own_writes(records: PostgresRecords, replica_reading: ReplicaReading) -> None:
     for number in range(60):
         position = replica_reading.feed(0).position
         line = Outbox(organization_id="o", entity="memories", entity_id=f"m{number}", operation="put")
@@ -140,7 +140,7 @@ def test_every_read_sees_ones_own_writes(records: PostgresRecords, replica_readi
     assert replica_reading.report()["replica"].endswith("in step")
 
 
-def test_one_that_is_behind_is_not_asked(
+def test_a_replica_that_is_behind_is_not_asked(
     records: PostgresRecords, replica_reading: ReplicaReading, addresses: tuple[str, str]
 ) -> None:
     replica_reading.count(Memory, "o")
@@ -161,7 +161,7 @@ def test_one_that_is_behind_is_not_asked(
     assert replica_reading.count(Memory, "o") == 1
 
 
-def test_what_was_shown_is_never_unseen(
+def test_rows_that_a_read_has_shown_never_disappear(
     records: PostgresRecords, replica_reading: ReplicaReading, addresses: tuple[str, str]
 ) -> None:
     """Another engine's write, once seen on the primary, is there in every later read."""
@@ -171,7 +171,7 @@ def test_what_was_shown_is_never_unseen(
     other = PostgresRecords(records.options)
     try:
         other.commit([Put(memory("theirs"))])
-        assert replica_reading.count(Memory, "o") == 0  # the replica does not have it yet, and is allowed not to
+        assert replica_reading.count(Memory, "o") == 0  # the replica does not have the row yet, which is allowed
         records.commit([Put(memory("mine"))])
         position = replica_reading.feed(0).position
         assert replica_reading.count(Memory, "o") == 2  # the primary answered
@@ -186,7 +186,7 @@ def test_what_was_shown_is_never_unseen(
     assert replica_reading.feed(position).position >= position
 
 
-def test_one_that_is_gone_is_done_without_and_comes_back(
+def test_reads_go_to_the_primary_until_a_lost_replica_returns(
     records: PostgresRecords, replica_reading: ReplicaReading, replica: PostgresServer
 ) -> None:
     replica_reading.count(Memory, "o")
@@ -209,7 +209,7 @@ def test_one_that_is_gone_is_done_without_and_comes_back(
     assert replica_reading.find_problems() == []
 
 
-def test_one_that_was_never_there_is_done_without(records: PostgresRecords) -> None:
+def test_reads_go_to_the_primary_if_the_replica_was_never_there(records: PostgresRecords) -> None:
     replica_reading = ReplicaReading(records, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1, rest_seconds=0.0)
     records.commit([Put(memory("m"))])
     assert replica_reading.get(Memory, "o", ["m"])
@@ -231,12 +231,12 @@ def test_a_stream_from_the_primary_needs_one_connection(
             assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == 5
 
     run_in_threads(work, threads)
-    assert replica_reading._needed > 0  # it was told by the stream how far the primary is
+    assert replica_reading._needed > 0  # the stream said which position the primary has reached
     replica_reading.close()
     small.close()
 
 
-def test_one_that_is_frozen_holds_a_read_up_once(
+def test_a_frozen_replica_delays_only_one_read(
     records: PostgresRecords, addresses: tuple[str, str], replica: PostgresServer
 ) -> None:
     records.commit([Put(memory("m"))])
@@ -265,7 +265,7 @@ def test_one_that_is_frozen_holds_a_read_up_once(
     replica_reading.close()
 
 
-def test_a_server_that_follows_nobody_is_not_asked(records: PostgresRecords, addresses: tuple[str, str]) -> None:
+def test_a_server_that_is_no_replica_is_not_asked(records: PostgresRecords, addresses: tuple[str, str]) -> None:
     replica_reading = ReplicaReading(records, addresses[0], rest_seconds=0.0, lag_seconds=0.0)
     assert replica_reading.count(Memory, "o") == 0
     assert not is_read_by_replica(replica_reading)
@@ -273,7 +273,9 @@ def test_a_server_that_follows_nobody_is_not_asked(records: PostgresRecords, add
     replica_reading.close()
 
 
-def test_a_role_above_row_security_may_not_read_it(primary: PostgresServer, addresses: tuple[str, str]) -> None:
+def test_a_role_that_bypasses_row_security_may_not_read_the_replica(
+    primary: PostgresServer, addresses: tuple[str, str]
+) -> None:
     primary.create_role("application")
     url, replica_url = addresses
     mine, theirs = (address.replace("postgres@", "application@") for address in addresses)
@@ -310,7 +312,7 @@ class TestAnEngine:
     def alice(self, engine: Everhold) -> View:
         return engine.scope(user="alice")
 
-    def test_recalls_what_it_has_just_written(self, engine: Everhold, alice: View) -> None:
+    def test_an_engine_recalls_what_it_has_just_written(self, engine: Everhold, alice: View) -> None:
         replica_reading = engine._parts.recall_deps.records
         assert isinstance(replica_reading, ReplicaReading)
         for number in range(30):
@@ -322,7 +324,7 @@ class TestAnEngine:
         assert "replica" in engine.doctor().parts
         assert engine.doctor().problems == []
 
-    def test_doctor_tells_of_it_beside_chroma_too(self, addresses: tuple[str, str], tmp_path: Path) -> None:
+    def test_doctor_reports_the_replica_beside_chroma_too(self, addresses: tuple[str, str], tmp_path: Path) -> None:
         store = Store("postgres", addresses[0])
         store.open()  # so that the replica has the tables
         wait_until(lambda: bool(_tables(addresses[1])))

@@ -42,7 +42,7 @@ def test_all_changes_applied_equal_created_new(empty_postgres_url: str, postgres
     assert describe_schema(grown) == describe_schema(empty_postgres_url)
 
 
-def test_every_table_is_there_with_what_only_postgres_has(empty_postgres_url: str) -> None:
+def test_every_table_exists_with_the_columns_that_only_postgresql_has(empty_postgres_url: str) -> None:
     open_records(empty_postgres_url).close()
     found = describe_schema(empty_postgres_url)
     assert {table for what, table, *_ in found if what == "column"} == set(TABLES)
@@ -54,7 +54,7 @@ def test_every_table_is_there_with_what_only_postgres_has(empty_postgres_url: st
     assert all(row[3].endswith("C") for row in text_columns)
 
 
-def test_many_may_open_an_empty_database_at_once(empty_postgres_url: str) -> None:
+def test_many_engines_may_open_an_empty_database_at_once(empty_postgres_url: str) -> None:
     failures: list[BaseException] = []
 
     def open_it() -> None:
@@ -92,14 +92,14 @@ def test_other_programs_tables_are_left_alone_unless_names_clash(empty_postgres_
         open_records(empty_postgres_url)
 
 
-def test_versions_of_another_program_are_not_taken_for_ours(empty_postgres_url: str) -> None:
+def test_a_version_table_of_another_program_is_not_taken_for_ours(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("CREATE TABLE schema_versions (version text)")
     with pytest.raises(StoreDamaged, match="schema_versions"):
         open_records(empty_postgres_url)
 
 
-def test_a_schema_of_its_own(empty_postgres_url: str) -> None:
+def test_a_store_can_have_a_schema_of_its_own(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("CREATE EXTENSION vector")
         connection.execute("CREATE SCHEMA apart")
@@ -126,7 +126,7 @@ def test_an_old_server_is_refused(empty_postgres_url: str, monkeypatch: pytest.M
         open_records(empty_postgres_url)
 
 
-def test_problems_are_told(empty_postgres_url: str) -> None:
+def test_problems_of_the_schema_are_reported(empty_postgres_url: str) -> None:
     records = open_records(empty_postgres_url)
     assert records.find_problems() == []
     with psycopg.connect(empty_postgres_url) as connection:

@@ -1,4 +1,4 @@
-"""PostgreSQL: the database itself keeps organizations apart, whatever the engine's own statements say."""
+"""PostgreSQL: the database itself keeps organizations apart, even if the engine's statements do not."""
 
 import re
 import threading
@@ -31,7 +31,7 @@ from tests.exhaustive import choose_size
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import SharedDatabase
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share a database that takes seconds to prepare.
 pytestmark = pytest.mark.xdist_group("row security")
 
 NOW = clock.now()
@@ -57,7 +57,7 @@ def options(secured_database: SharedDatabase) -> PostgresOptions:
 
 @pytest.fixture
 def empty_options(postgres_server: PostgresServer, empty_postgres_url: str) -> PostgresOptions:
-    """A database without a table."""
+    """Options for a database without any table."""
     postgres_server.create_role("application")
     return make_secured_options(empty_postgres_url)
 
@@ -80,7 +80,7 @@ def chunk(owner: str) -> Chunk:
 
 
 class Careless(Compiler):
-    """Leaves the organization out of every condition."""
+    """Reads that leave the organization out of every condition."""
 
     def _match_key(self, table: Table) -> str:
         mark = self.dialect.placeholder
@@ -119,7 +119,7 @@ def records(options: PostgresOptions) -> Iterator[PostgresRecords]:
 
 
 class TestWithoutTheEnginesOwnFilter:
-    def test_reads_show_ones_own(self, records: PostgresRecords) -> None:
+    def test_reads_show_only_the_own_organization(self, records: PostgresRecords) -> None:
         records.commit([Put(memory("theirs", "bolt"))])
         assert records.get(Memory, "acme", ["m", "theirs"]).keys() == {"m"}
         assert [row.organization_id for row in records.scan(Memory, "acme")] == ["acme"]
@@ -127,7 +127,7 @@ class TestWithoutTheEnginesOwnFilter:
         assert records.count(Memory, "bolt", deleted=True) == 2
         assert [row.id for row in records.scan(Organization, "acme")] == ["acme"]
 
-    def test_it_is_really_off(self, empty_postgres_url: str) -> None:
+    def test_the_engines_filter_is_really_off(self, empty_postgres_url: str) -> None:
         records = CarelessRecords(PostgresOptions(empty_postgres_url))
         records.commit([Put(organization(name)) for name in ("acme", "bolt")])
         records.commit([Put(memory("theirs", "bolt"))])
@@ -137,7 +137,7 @@ class TestWithoutTheEnginesOwnFilter:
         assert records.scan(Memory, "bolt")[0].text == "mine"
         records.close()
 
-    def test_writes_touch_ones_own(self, records: PostgresRecords) -> None:
+    def test_writes_change_only_the_own_organization(self, records: PostgresRecords) -> None:
         records.commit([Put(memory("theirs", "bolt"))])
         mine = ("acme", "m")
         records.commit([Patch(Memory, mine, {"text": "mine"}), Increment(Memory, mine, {"revision": 1})])
@@ -150,7 +150,7 @@ class TestWithoutTheEnginesOwnFilter:
         assert [found["bolt", name].text for name in ("m", "theirs")] == ["m of bolt", "theirs of bolt"]
         assert not found["bolt", "theirs"].is_deleted
 
-    def test_a_commit_may_be_of_several_organizations(self, records: PostgresRecords) -> None:
+    def test_a_commit_may_write_to_several_organizations(self, records: PostgresRecords) -> None:
         both = [Patch(Memory, (name, "m"), {"text": name}) for name in ("acme", "bolt")]
         records.commit(
             [
@@ -166,7 +166,7 @@ class TestWithoutTheEnginesOwnFilter:
         records.commit([Unhide("bolt", "del_1")])
         assert records.get(Memory, "bolt", ["m"])["m"].text == "bolt"
 
-    def test_nothing_foreign_is_read_or_changed_by_random_attempts(self, options: PostgresOptions) -> None:
+    def test_random_attempts_neither_read_nor_change_another_organization(self, options: PostgresOptions) -> None:
         chosen = settings.load(options.url, postgres={"row_security": True, "owner_url": options.owner_url}, **CALM)
         records = CarelessRecords(options)
         proposals = PostgresCandidates(records)
@@ -176,15 +176,15 @@ class TestWithoutTheEnginesOwnFilter:
             outcome = run(engine, ATTEMPTS)
             assert outcome.findings == []
             common = {attempt.__name__ for attempt, weight in WEIGHTS.items() if weight >= 0.5}
-            assert common <= outcome.tried.keys(), "but for the rarest, every kind is tried"
-            assert outcome.own_rows_read > ATTEMPTS, "the attempts must also find what is their own"
+            assert common <= outcome.tried.keys(), "a common kind of attempt was never tried"
+            assert outcome.own_rows_read > ATTEMPTS, "the attempts did not find rows of their own organization"
             assert engine.doctor().problems == []
             assert engine.doctor().parts["row security"] == "in force for role application"
             engine.maintain()
 
 
 class TestFailingClosed:
-    def test_a_transaction_that_names_nobody_sees_and_writes_nothing(
+    def test_a_transaction_without_an_organization_sees_and_writes_nothing(
         self, records: PostgresRecords, options: PostgresOptions
     ) -> None:
         records.commit([Put(Outbox(organization_id="acme", entity="memories", entity_id="m", operation="put"))])
@@ -201,7 +201,7 @@ class TestFailingClosed:
                 )
         assert records._fetch("SELECT count(*) FROM memories", ()) == [(0,)]
 
-    def test_naming_everything_shows_all_and_writes_none(
+    def test_a_transaction_for_everything_reads_all_rows_and_writes_none(
         self, records: PostgresRecords, options: PostgresOptions
     ) -> None:
         with psycopg.connect(options.url) as session:
@@ -210,9 +210,13 @@ class TestFailingClosed:
             assert session.execute("UPDATE memories SET text = 'x'").rowcount == 0
             assert session.execute("DELETE FROM memories").rowcount == 0
             session.commit()
-            assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)  # it ended with the transaction
+            assert session.execute("SELECT count(*) FROM memories").fetchone() == (
+                0,
+            )  # the setting ended with the transaction
 
-    def test_an_organization_cannot_be_left(self, records: PostgresRecords, options: PostgresOptions) -> None:
+    def test_a_row_cannot_move_to_another_organization(
+        self, records: PostgresRecords, options: PostgresOptions
+    ) -> None:
         with psycopg.connect(options.url) as session:
             session.execute("SELECT set_config('everhold.organization', 'acme', true)")
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
@@ -232,13 +236,15 @@ class TestFailingClosed:
             "SET row_security = off; SELECT * FROM memories",
         ],
     )
-    def test_the_role_cannot_switch_it_off(
+    def test_the_role_cannot_switch_row_security_off(
         self, records: PostgresRecords, options: PostgresOptions, attempt: str
     ) -> None:
         with psycopg.connect(options.url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
             session.execute(attempt.encode())
 
-    def test_the_owner_obeys_it_too(self, postgres_server: PostgresServer, empty_options: PostgresOptions) -> None:
+    def test_row_security_applies_to_the_owner_too(
+        self, postgres_server: PostgresServer, empty_options: PostgresOptions
+    ) -> None:
         postgres_server.create_role("keeper")
         with psycopg.connect(empty_options.owner.url, autocommit=True) as session:
             session.execute("CREATE EXTENSION vector")
@@ -327,7 +333,7 @@ class TestNoMoreThanItNeeds:
             ),
         ],
     )
-    def test_a_right_too_many_or_too_few_is_told_and_mended_by_the_owner(
+    def test_the_doctor_reports_wrong_rights_and_the_owner_corrects_them(
         self, options: PostgresOptions, statement: str, told: str
     ) -> None:
         records = PostgresRecords(options)
@@ -361,7 +367,7 @@ def may(session: psycopg.Connection[Any], statement: str) -> bool:
     return True
 
 
-# As docs/postgresql.md gives them.
+# The statements of docs/postgresql.md.
 LEAKPROOF = (
     "ALTER FUNCTION pg_catalog.arraycontains(anyarray, anyarray) LEAKPROOF",
     "ALTER FUNCTION chunk_words(text, text, text, text) LEAKPROOF",
@@ -406,7 +412,7 @@ class TestOpening:
         assert records.find_problems() == []
         records.close()
 
-    def test_a_store_that_was_without_it_is_put_under_it(self, empty_options: PostgresOptions) -> None:
+    def test_an_existing_store_can_be_put_under_row_security(self, empty_options: PostgresOptions) -> None:
         before = PostgresRecords(PostgresOptions(empty_options.owner.url))
         before.commit([Put(organization("acme")), Put(memory("m"))])
         before.close()
@@ -415,7 +421,9 @@ class TestOpening:
         assert records.get(Memory, "bolt", ["m"]) == {}
         records.close()
 
-    def test_who_stands_above_it_is_refused(self, postgres_server: PostgresServer, options: PostgresOptions) -> None:
+    def test_a_role_that_bypasses_row_security_is_refused(
+        self, postgres_server: PostgresServer, options: PostgresOptions
+    ) -> None:
         PostgresRecords(options).close()
         with pytest.raises(StoreError, match="'postgres' is above row-level security"):
             PostgresRecords(replace(options, url=options.owner.url))
@@ -423,19 +431,21 @@ class TestOpening:
         with pytest.raises(StoreError, match="'elevated' is above row-level security"):
             PostgresRecords(replace(options, url=options.url.replace("application@", "elevated@")))
 
-    def test_who_owns_the_tables_is_refused(self, postgres_server: PostgresServer, options: PostgresOptions) -> None:
+    def test_a_role_that_owns_the_tables_is_refused(
+        self, postgres_server: PostgresServer, options: PostgresOptions
+    ) -> None:
         PostgresRecords(options).close()
         with psycopg.connect(options.owner.url) as session:
             session.execute("ALTER TABLE users OWNER TO application")
         with pytest.raises(StoreError, match="'application' owns users and could switch"):
             PostgresRecords(options)
 
-    def test_a_store_under_it_is_not_opened_without(self, options: PostgresOptions) -> None:
+    def test_a_store_under_row_security_is_not_opened_without_it(self, options: PostgresOptions) -> None:
         PostgresRecords(options).close()
         with pytest.raises(StoreError, match=r"set postgres\.row_security to true"):
             PostgresRecords(replace(options, row_security=False, owner_url=None))
 
-    def test_a_gap_is_told_and_closed_by_the_owner(self, options: PostgresOptions) -> None:
+    def test_the_doctor_reports_a_gap_and_the_owner_closes_it(self, options: PostgresOptions) -> None:
         records = PostgresRecords(options)
         with psycopg.connect(options.owner.url) as session:
             session.execute("ALTER TABLE users NO FORCE ROW LEVEL SECURITY")
@@ -452,7 +462,7 @@ class TestOpening:
 
 class TestManyAtOnce:
     @pytest.mark.parametrize("pooler", [False, True])
-    def test_one_connection_serves_organizations_by_turns(self, options: PostgresOptions, pooler: bool) -> None:
+    def test_one_connection_serves_organizations_in_turn(self, options: PostgresOptions, pooler: bool) -> None:
         records = CarelessRecords(replace(options, pool_size=1, transaction_pooler=pooler))
         names = [f"o{number}" for number in range(4)]
         records.commit([Put(organization(name)) for name in names])
@@ -474,7 +484,7 @@ class TestManyAtOnce:
             assert connection.execute("SHOW everhold.organization").fetchall() == [("",)]
         records.close()
 
-    def test_lines_of_all_are_followed_and_sealed(self, records: PostgresReading) -> None:
+    def test_lines_of_all_organizations_are_followed_and_sealed(self, records: PostgresReading) -> None:
         assert isinstance(records, PostgresRecords)
         position = records.head()
         records.commit(

@@ -1,4 +1,4 @@
-"""The server other tests rely on: it starts as any user, has pgvector, and loses nothing acknowledged."""
+"""The PostgreSQL server of other tests: it starts as any user, has pgvector and keeps every acknowledged commit."""
 
 import psycopg
 import pytest

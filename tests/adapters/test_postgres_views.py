@@ -64,7 +64,7 @@ def test_policies_apply_to_views(engine: Everhold, secured_options: PostgresOpti
     with psycopg.connect(secured_options.url, autocommit=True) as report:
         report.execute("SET everhold.organization = 'acme'")
         assert report.execute(COUNT).fetchall() == []
-    # Opening checks that the role has no right too many.
+    # Opening the store checks that the role has no right that it does not need.
     with closing(PostgresRecords(replace(secured_options, owner_url=None))) as records:
         views = PostgresViews(records)
         with pytest.raises(StoreError, match=r"role may not create or drop views; set postgres\.owner_url"):
@@ -86,7 +86,7 @@ def test_a_role_for_reports_sees_what_its_organization_has(
         [(database,)] = owner.execute("SELECT quote_ident(current_database())").fetchall()
         owner.execute(f"ALTER ROLE reporter IN DATABASE {database} SET everhold.organization = 'acme'".encode())
         owner.execute(f"ALTER ROLE reporter IN DATABASE {database} SET search_path = julep, public".encode())
-    engine.install_views("s4", organization="acme")  # which creates them again
+    engine.install_views("s4", organization="acme")  # installing creates the views again
     with psycopg.connect(owner_url.replace("postgres@", "reporter@")) as report:
         assert report.execute("SELECT content FROM memory_facts").fetchall() == [("A memory of acme",)]
 
@@ -101,7 +101,7 @@ def test_tables_in_another_schema(empty_postgres_url: str) -> None:
         assert report.execute(COUNT).fetchall() == []
 
 
-def test_what_others_created_stays(empty_postgres_url: str) -> None:
+def test_views_that_others_created_stay(empty_postgres_url: str) -> None:
     options = PostgresOptions(empty_postgres_url)
     PostgresRecords(options).close()
     with psycopg.connect(empty_postgres_url, autocommit=True) as owner:
@@ -116,7 +116,9 @@ def test_what_others_created_stays(empty_postgres_url: str) -> None:
         assert owner.execute("SELECT to_regnamespace('reports') IS NOT NULL").fetchall() == [(True,)]
 
 
-def test_roles_and_stores_that_may_not(empty_postgres_url: str, postgres_server: PostgresServer) -> None:
+def test_roles_and_stores_that_may_not_have_views_are_refused(
+    empty_postgres_url: str, postgres_server: PostgresServer
+) -> None:
     PostgresRecords(PostgresOptions(empty_postgres_url)).close()
     postgres_server.create_role("writer")
     with psycopg.connect(empty_postgres_url, autocommit=True) as owner:

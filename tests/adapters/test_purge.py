@@ -1,4 +1,4 @@
-"""Purging what was deleted or has expired long ago, and trimming the feed."""
+"""Purging rows that were deleted or expired long ago, and trimming the feed."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -60,7 +60,7 @@ def add(records: Records, *items: Any, scope: Scope = SCOPE) -> list[str]:
 
 
 def run(records: Records, days: float = 31, **options: Any) -> dict[str, dict[str, int]]:
-    """Return what each job did, by table, if it were run so many days from now."""
+    """Run each job as if this number of days had passed, and return what it did, by table."""
     report = run_purge(records, clock.now() + timedelta(days=days), **options)
     assert {job.outcome for job in report.jobs} <= {"done", "planned"}
     return {job.name: dict(job.counts) for job in report.jobs}
@@ -70,7 +70,7 @@ NOTHING: dict[str, dict[str, int]] = {"expire": {}, "purge": {}, "outbox": {}}
 
 
 class TestMemories:
-    def test_only_what_is_deleted_longer_than_the_grace(self, records: Records) -> None:
+    def test_only_memories_deleted_longer_than_the_grace_period_are_purged(self, records: Records) -> None:
         kept, gone = add(records, {"text": "tea", "tags": ["drink"]}, {"text": "rain", "tags": ["weather"]})
         forget(make_write_deps(records), SCOPE, gone, hard=False)
         assert run(records, days=29) == NOTHING
@@ -97,7 +97,7 @@ class TestMemories:
         told = records.feed(head).lines
         assert [(line.entity, line.entity_id, line.operation, line.user_id) for line in told] == [
             ("memories", one, "reindex", "alice")
-            for one in sorted(ids[:2])  # "delete" was told when they were hidden
+            for one in sorted(ids[:2])  # "delete" was in the feed when they were hidden
         ]
         logged = [line for line in records.scan(AccessLog, "acme") if "purged" in line.request]
         assert [line.request["memory"] for line in logged] == sorted(ids[:2])
@@ -105,7 +105,7 @@ class TestMemories:
             line.digest == compute_digest(line.__dict__) and line.memory_id == line.request["memory"] for line in logged
         )
 
-    def test_every_organization_and_in_batches(self, records: Records) -> None:
+    def test_memories_of_every_organization_are_purged_in_batches(self, records: Records) -> None:
         for scope in (SCOPE, OTHER):
             ids = add(records, *[f"fact {number}" for number in range(25)], scope=scope)
             for one in ids[:20]:
@@ -119,7 +119,7 @@ class TestMemories:
 
 
 class TestAboveMemories:
-    def test_a_user_goes_with_all_that_was_hidden_with_it(self, records: Records) -> None:
+    def test_a_user_is_purged_with_all_that_was_hidden_with_the_user(self, records: Records) -> None:
         add(records, "tea", "rain")
         records.commit([Hide(User, ("acme", "alice"), clock.make_id("del"), clock.now())])
         assert run(records)["purge"] == {"memories": 2, "sessions": 1, "users": 1}
@@ -128,7 +128,7 @@ class TestAboveMemories:
         requests = [line.request for line in records.scan(AccessLog, "acme")]
         assert {"table": "users", "row": "alice", "hard": True, "purged": "deleted"} in requests
 
-    def test_never_a_live_row(self, records: Records) -> None:
+    def test_no_live_row_is_purged(self, records: Records) -> None:
         (memory,) = add(records, "tea")
         forget(make_write_deps(records), SCOPE, memory, hard=False)
         deletion = records.get(Memory, "acme", [memory], deleted=True)[memory].deletion_id
@@ -139,7 +139,7 @@ class TestAboveMemories:
         assert set(records.get(Memory, "acme", [memory])) == {memory}
         assert records.count(User, "acme", deleted=True) == records.count(Session, "acme", deleted=True) == 1
 
-    def test_an_organization(self, records: Records) -> None:
+    def test_a_deleted_organization_is_purged(self, records: Records) -> None:
         add(records, "tea")
         add(records, "rain", scope=OTHER)
         now = clock.now()
@@ -164,17 +164,17 @@ class TestOutbox:
         assert planned["outbox"].counts == report["outbox"].counts
         return report["outbox"].counts.get("outbox", 0)
 
-    def test_keeps_a_week(self, records: Records) -> None:
+    def test_lines_of_the_last_week_are_kept(self, records: Records) -> None:
         add(records, *[f"fact {number}" for number in range(10)])
         assert self.trim(records, 0) == 0
         add(records, "tea", {"text": "rain", "idempotency_key": "once"})
         assert self.trim(records, 1) == 0
-        assert self.trim(records, 7) == 0, "it is not known how late on Monday the lines were written"
+        assert self.trim(records, 7) == 0, "the mark says only the day of the lines, so Monday's lines stay"
         assert self.trim(records, 8) == SCOPE_LINES + 10
         assert [line.idempotency_key for line in records.feed(0).lines] == [None, "once"]
         assert add(records, {"text": "rain", "idempotency_key": "once"}), "a retry is still recognised"
 
-    def test_keeps_the_last_line_and_counts_on(self, records: Records) -> None:
+    def test_the_last_line_is_kept_and_numbers_continue(self, records: Records) -> None:
         add(records, "tea", "rain", "snow")
         head = records.head()
         for day in range(0, 40, 4):
@@ -183,14 +183,14 @@ class TestOutbox:
         add(records, "piano")
         assert records.head() == head + 1
 
-    def test_nobody_holds_the_feed_back(self, records: Records) -> None:
+    def test_no_reader_keeps_the_feed_from_being_trimmed(self, records: Records) -> None:
         add(records, *[f"fact {number}" for number in range(10)])
         records.commit([Put(ProjectionState(projection="p", generation=1, status="serving", applied_sequence=4))])
         self.trim(records, 0)
         assert self.trim(records, 9) == SCOPE_LINES + 9
 
-    def test_a_store_whose_positions_are_not_its_lines_numbers(self, postgres_url: str) -> None:
-        """PostgreSQL's feed goes by transactions, of which there are more than lines."""
+    def test_a_store_whose_feed_positions_are_not_line_numbers_is_trimmed(self, postgres_url: str) -> None:
+        """Positions of PostgreSQL's feed are numbers of transactions, and there are more transactions than lines."""
         records = PostgresRecords(PostgresOptions(url=postgres_url))
         add(records, *[f"fact {number}" for number in range(3)])
         for number in range(40):
@@ -199,9 +199,7 @@ class TestOutbox:
         position = records.head()
         assert self.trim(records, 0) == 0
         add(records, "tea", {"text": "rain", "idempotency_key": "once"})
-        assert self.trim(records, 9) == SCOPE_LINES + 3, (
-            "the two lines after the mark are younger than a week, as far as one knows"
-        )
+        assert self.trim(records, 9) == SCOPE_LINES + 3, "the two lines after the mark may be younger than a week"
         assert [line.idempotency_key for line in records.feed(position).lines] == [None, "once"]
         add(records, *[f"new {number}" for number in range(4)])
         assert self.trim(records, 18) == 2

@@ -1,4 +1,4 @@
-"""How Redis is asked: layout, client-side caching, passwords, TLS, and what happens when it fails."""
+"""Sessions in Redis: layout, client-side caching, passwords, TLS, and what happens when Redis fails."""
 
 import json
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def cache(valkey_server: ValkeyServer, client: Any) -> Iterator[RedisSessions]:
     made.close()
 
 
-def test_the_layout(cache: RedisSessions, client: Any) -> None:
+def test_keys_and_values_have_the_documented_layout(cache: RedisSessions, client: Any) -> None:
     context = {"scope": "technical", "state": "active", "client": "web"}
     cache.write(PLACE, make_working(messages=100, user_id="alice", topic="Tea", context=context))
     assert sorted(client.keys("*")) == sorted([SESSION, HISTORY, ACTIVE, BY_ACTIVITY])
@@ -62,7 +62,7 @@ def test_the_layout(cache: RedisSessions, client: Any) -> None:
         assert 86_390 < client.ttl(key) <= 86_400
 
 
-def test_reading_sets_the_time_to_live_anew(cache: RedisSessions, client: Any) -> None:
+def test_reading_renews_the_time_to_live(cache: RedisSessions, client: Any) -> None:
     cache.write(PLACE, make_working())
     for key in client.keys("*"):
         client.expire(key, 100)
@@ -89,17 +89,17 @@ def test_reading_sets_the_time_to_live_anew(cache: RedisSessions, client: Any) -
         lambda client: client.lset(HISTORY, 0, client.lindex(HISTORY, 0).replace('"acme"', '"other"')),
     ],
 )
-def test_what_is_not_whole_is_no_answer(cache: RedisSessions, client: Any, damage: Any) -> None:
+def test_an_incomplete_session_is_not_used(cache: RedisSessions, client: Any, damage: Any) -> None:
     cache.write(PLACE, make_working())
     assert cache.read(PLACE) == make_working()
     damage(client)
     assert cache.read(PLACE) is None
-    while cache.read(PLACE) is None:  # after bytes that are no text it is not asked for a moment
+    while cache.read(PLACE) is None:  # after bytes that are no text Redis is not asked for a moment
         cache.write(PLACE, make_working())
     assert cache.read(PLACE) == make_working()
 
 
-def test_a_key_of_another_type_is_no_answer(client: Any, valkey_server: ValkeyServer) -> None:
+def test_a_key_of_another_type_is_not_used(client: Any, valkey_server: ValkeyServer) -> None:
     client.set(SESSION, "something else")
     with_clock = RedisSessions(RedisOptions(valkey_server.url), secret)
     assert with_clock.read(PLACE) is None
@@ -112,8 +112,8 @@ def reads(client: Any) -> int:
     return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("hgetall", "lrange"))
 
 
-def test_what_was_read_is_not_read_from_the_server_again(valkey_server: ValkeyServer, client: Any) -> None:
-    """The server tells a client of changes; until then it answers from its own memory."""
+def test_a_session_that_was_read_is_answered_from_the_clients_memory(valkey_server: ValkeyServer, client: Any) -> None:
+    """The server tells a client of changes; until then the client answers from its own memory."""
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
         cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
         cache.write(PLACE, make_working())
@@ -122,14 +122,14 @@ def test_what_was_read_is_not_read_from_the_server_again(valkey_server: ValkeySe
         before = reads(client)
         for _ in range(20):
             assert cache.read(PLACE) == make_working()
-        assert reads(client) <= before + 2  # once more, if the server's word of that change came late
+        assert reads(client) <= before + 2  # once more if the server's message about that change came late
         assert cache.advance(PLACE, make_step(1, make_message(3)))
         assert cache.read(PLACE) == make_working(messages=4, version=2)
         assert reads(client) > before
         other = RedisSessions(RedisOptions(valkey_server.url), secret)
         assert other.advance(PLACE, make_step(2, make_message(4)))
         while (found := cache.read(PLACE)) in (None, make_working(messages=4, version=2)):
-            pass  # None while only one of the two keys is known to have changed; the test's time limit ends this
+            pass  # None while the client knows of a change of only one key; the test's time limit ends this loop
         assert found == make_working(messages=5, version=3)
         cache.drop([PLACE])
         assert cache.read(PLACE) is None
@@ -137,10 +137,10 @@ def test_what_was_read_is_not_read_from_the_server_again(valkey_server: ValkeySe
             one.close()
 
 
-def test_what_another_writes_in_the_middle_of_a_step_is_noticed(
+def test_a_write_by_another_client_in_the_middle_of_a_step_is_noticed(
     valkey_server: ValkeyServer, cache: RedisSessions
 ) -> None:
-    """Between looking and writing: the step would go on top of a state that it was not made from."""
+    """The other client writes between the read and the write of the step, so the step is based on an old state."""
     with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(PLACE, make_working(version=7)))) as port:
         stepping = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
         cache.write(PLACE, make_working())
@@ -150,7 +150,7 @@ def test_what_another_writes_in_the_middle_of_a_step_is_noticed(
     assert found is None or found == make_working(version=7)
 
 
-def test_a_session_that_comes_back_while_it_is_cleaned_away(
+def test_a_session_that_is_written_during_cleaning_stays(
     valkey_server: ValkeyServer, cache: RedisSessions, client: Any
 ) -> None:
     with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(PLACE, make_working()))) as port:
@@ -162,7 +162,7 @@ def test_a_session_that_comes_back_while_it_is_cleaned_away(
     assert cache.list_active("acme") == {"s1"}
 
 
-def test_threads_keep_apart_what_they_remember(valkey_server: ValkeyServer, client: Any) -> None:
+def test_each_thread_has_its_own_memory_of_sessions(valkey_server: ValkeyServer, client: Any) -> None:
     places = [SessionKey("acme", f"s{number}") for number in range(4)]
     wrong: list[Any] = []
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
@@ -202,11 +202,11 @@ def test_closing_ends_the_connections_of_every_thread(valkey_server: ValkeyServe
         cache.close()
         deadline = monotonic() + 150
         while len(client.client_list()) > before:
-            assert monotonic() < deadline, "some are still open"
+            assert monotonic() < deadline, "some connections are still open"
             sleep(0.01)
 
 
-def test_a_valkey_is_asked_each_time(valkey_server: ValkeyServer) -> None:
+def test_a_valkey_server_is_asked_each_time(valkey_server: ValkeyServer) -> None:
     assert Link(RedisOptions(valkey_server.url)).caching is None
 
 
@@ -230,7 +230,7 @@ def test_passwords() -> None:
         raw = server.client()
         raw.config_set("requirepass", "changed")
         raw.client_kill_filter(_type="normal", skipme=True)
-        assert good.read(PLACE) is None  # from one moment to the next the password no longer holds
+        assert good.read(PLACE) is None  # the password becomes wrong while the client is connected
         assert "refused the user or the password" in str(good.find_problem())
         good.close()
 
@@ -253,7 +253,7 @@ def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
     ["redis://", "redis://:secret@", "redis://host:port/0", "http://host", "redis", "redis://:secret@host:99999",
      "redis://:secret@host/first", "redis://:secret@host/0#1"],
 )  # fmt: skip
-def test_an_address_that_is_none(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidSettings, match="is not the address of a Redis server") as refused:
         RedisSessions(RedisOptions(url), secret)
     assert "secret" not in str(refused.value)
@@ -274,7 +274,7 @@ def test_parameters_that_the_driver_does_not_take_are_refused(query: str, told: 
     assert "secret" not in str(refused.value)
 
 
-def test_nobody_there() -> None:
+def test_an_address_where_nobody_listens_is_unavailable() -> None:
     cache = RedisSessions(RedisOptions("redis://:secret@127.0.0.1:1", socket_seconds=0.2), secret)
     assert cache.read(PLACE) is None
     cache.write(PLACE, make_working())
@@ -305,7 +305,7 @@ class Time:
         return 1
 
 
-def test_the_pauses_double_until_it_answers() -> None:
+def test_the_pauses_double_until_redis_answers() -> None:
     time, told = Time(), []
     breaker = Breaker((OSError,), lambda: told.append(1), lambda: time.now)
     pause = FIRST_PAUSE
@@ -323,7 +323,7 @@ def test_the_pauses_double_until_it_answers() -> None:
     assert breaker.ask(time.work, 0) == 1
 
 
-def test_after_a_pause_one_asks_for_all() -> None:
+def test_after_a_pause_only_one_thread_asks() -> None:
     time = Time()
     breaker = Breaker((OSError,), lambda: None, lambda: time.now)
     breaker.ask(time.fail, 0)
@@ -337,7 +337,7 @@ def test_after_a_pause_one_asks_for_all() -> None:
     assert breaker.ask(time.work, 0) == 1
 
 
-def test_what_is_not_expected_is_raised_and_asked_again() -> None:
+def test_an_unexpected_error_is_raised_and_the_next_call_asks_again() -> None:
     time = Time()
     breaker = Breaker((OSError,), lambda: None, lambda: time.now)
     breaker.ask(time.fail, 0)

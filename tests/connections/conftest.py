@@ -1,4 +1,4 @@
-"""Tests that need a MariaDB, which `make connections` downloads; `make test` leaves them out."""
+"""These tests need a MariaDB, which `make connections` downloads. `make test` does not collect them."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the contract suites share."""
+"""Stores that many contract tests share, because creating them takes long."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How the contract suites open each store: empty, and quickly."""
+"""Opens an empty store of each kind for the contract suites, quickly."""
 
 import shutil
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from tests.servers.postgres import PostgresServer
 
 
 class Store(Protocol):
-    """One empty store of some kind, and how to open it."""
+    """An empty store of one kind, with functions that open, reopen and close it."""
 
     def open(self) -> Records: ...
 
@@ -50,7 +50,7 @@ class InMemory:
 
 
 class File:
-    """A store in one file, which begins as a copy of an empty one."""
+    """A store in one file, which begins as a copy of an empty file."""
 
     def __init__(self, path: Path, empty: Path, make: Callable[[Path], Records]) -> None:
         self.path, self.make = path, make
@@ -92,7 +92,7 @@ def empty_sqlite_file() -> Path:
 
 
 def empty_postgres_database(server: PostgresServer) -> str:
-    """The address of one database with the schema in it, emptied."""
+    """Return the address of a database that has the schema and no rows."""
     return postgres_database(server).empty().url
 
 
@@ -111,7 +111,7 @@ def make_partitioned_database(server: PostgresServer) -> "Postgres":
 
 
 class Postgres:
-    """One database with the schema in it, emptied for each test; its connections are kept from test to test."""
+    """One database with the schema, which is emptied for each test. Its connections are kept between tests."""
 
     def __init__(self, url: str, options: PostgresOptions | None = None) -> None:
         self.url = url
@@ -119,7 +119,7 @@ class Postgres:
         self.records: PostgresRecords | None = None
         PostgresRecords(self.options).close()
         self.cleaner = psycopg.connect(url, autocommit=True)
-        self.cleaner.execute("SET session_replication_role = replica")  # neither cascades nor checks: just empty
+        self.cleaner.execute("SET session_replication_role = replica")  # turns cascades and constraints off
 
     def empty(self) -> "Postgres":
         beside = self.cleaner.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'taken!_%' ESCAPE '!'")
@@ -159,7 +159,7 @@ def empty_duckdb_file() -> Path:
 
 
 class Duckdb:
-    """One file with the schema in it, emptied for each test and kept open: opening it takes longer than most tests."""
+    """One file with the schema. It is emptied for each test and kept open, because opening takes longer than a test."""
 
     def __init__(self) -> None:
         self.folder = Path(mkdtemp(prefix="everhold-contract-"))
@@ -197,7 +197,7 @@ class Duckdb:
 
 
 class Dynamo:
-    """One table, recreated for each test; its connections are kept."""
+    """One table, which is created again for each test. Its connections are kept between tests."""
 
     def __init__(self, server: DynamoServer) -> None:
         self.server = server
@@ -247,5 +247,5 @@ STORES: dict[str, Callable[[pytest.FixtureRequest, Path], Store]] = {
     "duckdb": lambda request, _: request.getfixturevalue("duckdb_store").empty(),
     "dynamodb": lambda request, _: dynamodb_store(request.getfixturevalue("dynamodb_server")).empty(),
 }
-if IS_EXHAUSTIVE:  # a variant, which has unit tests, too
+if IS_EXHAUSTIVE:  # a variant of PostgreSQL
     STORES["postgres_parted"] = lambda request, _: request.getfixturevalue("postgres_partitioned_store").empty()

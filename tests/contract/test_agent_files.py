@@ -1,4 +1,4 @@
-"""Copies of agents through public verbs, on every store: clones, files, and files of Letta."""
+"""Agents are copied with public verbs on every store: as clones, through files, and from Letta's files."""
 
 import json
 from datetime import UTC, datetime
@@ -140,7 +140,7 @@ def test_an_import_changes_nothing_that_exists(engine: Everhold, file: Path) -> 
     document = {**DOCUMENT, "agent": {**AGENT, "id": "third"}}
     file.write_text(json.dumps(document), "utf-8")
     with pytest.raises(AlreadyExists):
-        engine.scope().import_agent(file)  # the file must not decide what an agent of others becomes
+        engine.scope().import_agent(file)  # a file must not change an agent that exists
     assert engine.scope(agent="third").agent().is_implicit
     assert engine.scope(agent="third").import_agent(file).agent.system == AGENT["system"]
     assert engine.scope(agent="third").agent().version == 2
@@ -175,7 +175,7 @@ def test_a_file_holds_nothing_of_other_users(engine: Everhold, tmp_path: Path) -
     assert (tmp_path / "bob.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_clone_is_an_agent_of_its_own(engine: Everhold, file: Path, tmp_path: Path) -> None:
+def test_a_clone_is_independent_of_the_original(engine: Everhold, file: Path, tmp_path: Path) -> None:
     coder = engine.scope(agent="coder")
     coder.import_agent(file)
     coder.pause_agent()

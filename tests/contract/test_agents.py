@@ -132,7 +132,7 @@ def test_the_window_of_messages_grows_and_is_cut(engine: Everhold, coder: View) 
     assert coder.buffer_messages(keep=0).message_ids == []
 
 
-def test_what_belongs_to_an_agent_goes_and_comes_back_with_it(engine: Everhold, coder: View) -> None:
+def test_everything_that_belongs_to_an_agent_is_deleted_and_restored_with_it(engine: Everhold, coder: View) -> None:
     coder.create_agent(system="Be brief")
     coder.set_state({"step": 1})
     alice = engine.scope(user="alice", agent="coder", session="s1")
@@ -190,7 +190,7 @@ def test_every_column_of_a_state_is_written_and_read(engine: Everhold) -> None:
         assert view.state().state == value  # type: ignore[union-attr]
 
 
-def test_each_session_has_a_state_and_the_agent_one_more(engine: Everhold, coder: View) -> None:
+def test_an_agent_has_a_state_per_session_and_one_without_a_session(engine: Everhold, coder: View) -> None:
     first, second = (engine.scope(user="alice", agent="coder", session=name) for name in ("s1", "s2"))
     assert [view.state() for view in (coder, first, second)] == [None, None, None]
     for number, view in enumerate((coder, first, second)):

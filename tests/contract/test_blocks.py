@@ -260,7 +260,7 @@ def test_threads_that_edit_one_block(engine: Everhold, coder: View) -> None:
     assert find_words(coder, "0-5 1-5")[:1] == [coder.block("log").value]
 
 
-def test_who_sees_which_block(engine: Everhold, coder: View) -> None:
+def test_which_scopes_see_which_blocks(engine: Everhold, coder: View) -> None:
     engine.scope(agent="coder").create_block("persona", "Careful persona", id="persona")
     coder.create_block("human", "Alice persona", id="alice-human")
     engine.scope(user="bob", agent="coder").create_block("human", "Bob persona", id="bob-human")
@@ -307,7 +307,7 @@ def test_who_sees_which_block(engine: Everhold, coder: View) -> None:
         engine.scope(project="p").create_block("human", "x")
 
 
-def test_blocks_are_found_by_what_they_say_now(engine: Everhold, coder: View) -> None:
+def test_blocks_are_found_by_their_current_text(engine: Everhold, coder: View) -> None:
     made = coder.create_block("human", "Alice grows roses", id="b1")
     coder.create_block("plan", "Water the tulips on Monday")
     assert find_words(coder, "roses") == ["Alice grows roses"]
@@ -394,7 +394,7 @@ def test_a_deleted_block_comes_back(engine: Everhold, coder: View) -> None:
     assert coder.block_history("b1") == []
 
 
-def test_others_keep_a_shared_block(engine: Everhold, coder: View) -> None:
+def test_deleting_a_shared_block_leaves_it_to_other_agents(engine: Everhold, coder: View) -> None:
     everybody = engine.scope()
     everybody.create_block("rules", "Be brief", id="rules")
     for agent in ("coder", "tester"):

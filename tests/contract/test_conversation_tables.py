@@ -1,6 +1,6 @@
 """The tables of the memory systems that Everhold replaces: each column is written and read back by public verbs.
 
-There is one test per table, on every store. What one engine writes another one reads, so that no cache answers, except
+There is one test per table, on every store. One engine writes and another one reads, so that no cache answers, except
 on DuckDB.
 """
 
@@ -30,7 +30,7 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Pair:
-    """Two engines on one store, or twice the same, and an organization that no other test uses."""
+    """An engine that writes and one that reads, perhaps the same, and an organization that no other test uses."""
 
     writer: Everhold
     reader: Everhold
@@ -45,7 +45,7 @@ class Pair:
 
 @pytest.fixture(scope="module", params=EVERY_STORE)
 def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Everhold]]:
-    """Two engines for all tests of this file: opening a store takes longer than most of them."""
+    """Two engines for all tests of this file, because opening a store takes longer than most tests."""
     with pytest.MonkeyPatch.context() as patch:
         store = make_store(request.param, request, tmp_path_factory.mktemp("tables"), patch)
         # Only one engine at a time may have a DuckDB file open.
@@ -225,7 +225,7 @@ def test_memory_entries(pair: Pair) -> None:
 
 
 def test_memory_tags(pair: Pair, tmp_path: Path) -> None:
-    """memory_id, tag; each pair once, and gone with its memory."""
+    """memory_id, tag; each pair exists once and is deleted with its memory."""
     writer, reader = pair.write(user="u1"), pair.read(user="u1")
     tea, rain = writer.remember("Tea", tags=["drink", "茶"]), writer.remember("Rain", tags=["weather"])
     writer.tag(tea.id, "drink", "warm")
@@ -241,7 +241,7 @@ def test_memory_tags(pair: Pair, tmp_path: Path) -> None:
 
 
 def test_vector_embeddings(pair: Pair, tmp_path: Path) -> None:
-    """memory_id, embedding, embedding_model, created_at; one per memory and model, and gone with its memory."""
+    """memory_id, embedding, embedding_model, created_at; one per memory and model, deleted with its memory."""
     writer, reader = pair.write(user="u1"), pair.read(user="u1")
     axis = [1.0, *[0.0] * (OTHER_MODEL.dimensions - 1)]
     own = writer.remember("Prefers green tea", vector={"other": axis})

@@ -74,7 +74,7 @@ def test_a_deleted_session_comes_back_with_what_was_deleted(engine: Everhold, ch
         chat.restore_session()
 
 
-def test_only_its_owner_deletes_a_session(engine: Everhold) -> None:
+def test_only_the_owner_of_a_session_can_delete_it(engine: Everhold) -> None:
     team = engine.scope(session="team")
     team.open_session(session_type="group")
     team.say("Who brings the tea?", sender_id="bob")
@@ -93,7 +93,7 @@ def test_only_its_owner_deletes_a_session(engine: Everhold) -> None:
     assert list_texts(team.messages(oldest_first=True).messages) == ["Who brings the tea?", "I do"]
 
 
-def test_content_is_kept_as_it_came_and_its_words_are_found(chat: View) -> None:
+def test_content_is_stored_unchanged_and_found_by_its_words(chat: View) -> None:
     parts = [
         {"type": "text", "text": "The pump is broken"},
         {"type": "image_url", "image_url": {"url": "x"}},
@@ -187,7 +187,7 @@ def test_the_recent_messages_of_an_agent(engine: Everhold) -> None:
     assert len(everything.recent_messages(n=100)) == 6
 
 
-def test_recent_messages_put_back_no_more_than_they_need(engine: Everhold) -> None:
+def test_recent_messages_puts_back_only_the_sessions_that_it_needs(engine: Everhold) -> None:
     def say(session: str, user: str | None, count: int) -> View:
         view = engine.scope(user=user, session=session)
         for number in range(count):
@@ -213,7 +213,7 @@ def test_recent_messages_put_back_no_more_than_they_need(engine: Everhold) -> No
     assert list_archived() == {"s4"}
 
 
-def test_an_utterance_is_one_hit(engine: Everhold) -> None:
+def test_a_message_that_is_also_a_memory_is_one_hit(engine: Everhold) -> None:
     chat = engine.scope(user="alice", session="s1")
     added = chat.add([{"text": "I live in Lisbon and my sister lives in Porto.", "name": "Alice", "id": "m1"}, "Hello"])
     assert len(added.memories) >= 2

@@ -130,7 +130,7 @@ def test_field_metadata(views: tuple[View, View], shop: Path) -> None:
     assert (day.semantic_type, day.minimum, day.maximum) == ("date", "2024-02-01", "2024-02-28")
 
 
-def test_what_is_uploaded_is_found_described_replaced_and_deleted(
+def test_an_uploaded_table_is_found_described_replaced_and_deleted(
     views: tuple[View, View], engines: list[Everhold], shop: Path, tmp_path: Path
 ) -> None:
     writer, reader = views

@@ -46,7 +46,7 @@ class TestEncryptingRecords(RecordsContract):
 
     @pytest.fixture
     def encrypt(self, chosen_columns: Mapping[str, frozenset[str]]) -> Callable[[Records], Records]:
-        # The keys are in a store of their own: the tests compare all rows of a store.
+        # The keys are in a separate store, because the tests compare all rows of a store.
         keys = StoredDataKeys(InMemoryRecords(), MasterKeys(MasterKey(make_secret())))
         readable = choose_fields(list_encryptable_fields()).read
         fields = EncryptedFields(chosen_columns, {**chosen_columns, "memories": readable["memories"]})
@@ -54,7 +54,7 @@ class TestEncryptingRecords(RecordsContract):
 
     @pytest.fixture(autouse=True)
     def expect_gaps(self, request: pytest.FixtureRequest) -> None:
-        """Rows cannot be ordered by what is encrypted."""
+        """Expect tests that order rows by an encrypted column to fail."""
         if re.search(r"test_rows_are_ordered_by_value_and_then_by_key\[\w+-\w+-text\]", request.node.name):
             request.applymarker(pytest.mark.xfail(strict=True, raises=InvalidInput))
 

@@ -1,4 +1,4 @@
-"""Every combination of a store, what searches for it, and where working memory is kept, gives the same answers."""
+"""Every combination of a store, a search index and a session cache gives the same answers."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -94,13 +94,13 @@ def open_engine(combination_settings: dict[str, Any], search: str, exit_stack: E
 
 
 def open_other_engine(engine: Everhold, exit_stack: ExitStack) -> Everhold:
-    """Another engine on a store that lets a process open it once only."""
+    """Open another engine on the records of the first one, for a store that a process can open only once."""
     records = engine._parts.records
     portable = SearchIndexes(ScannedWords(records), ScannedVectors(records))
     _, candidates = stores.choose_vectors(engine.settings, records, portable)
     other_engine = assemble_engine(engine.settings, records, candidates)
     exit_stack.callback(candidates.close)
-    exit_stack.callback(other_engine._parts.access.close)  # and not the store, which the other engine closes
+    exit_stack.callback(other_engine._parts.access.close)  # but not the store, which the first engine closes
     return other_engine
 
 
@@ -114,7 +114,7 @@ def assemble_engine(chosen: Settings, records: Records, candidates: SearchIndexe
 
 @pytest.fixture(scope="module")
 def engine(combination_settings: dict[str, Any], combination: Combination, exit_stack: ExitStack) -> Everhold:
-    """Asks the projection, however few memories there are."""
+    """An engine without images, so that the indexes are used even for a few memories."""
     return open_engine(combination_settings, combination.search, exit_stack, images={"max_memories": 0})
 
 
@@ -140,7 +140,7 @@ class TestEngine(EngineContract):
 
     @pytest.fixture(autouse=True)
     def shorten_walk(self, combination: Combination) -> None:
-        """Take a tenth of the steps on DynamoDB in `make contract`: each takes long on its server for tests."""
+        """In `make contract`, take a tenth of the steps on DynamoDB, whose server for tests is slow."""
         if combination.store == "dynamodb":
             self.steps = choose_size(80, EngineContract.steps // 10) * TIMES
 

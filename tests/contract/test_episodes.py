@@ -1,4 +1,4 @@
-"""Episodes on every store: built as messages come, read by time, and free of what is erased."""
+"""Episodes on every store: they are built as messages are added, read by time, and lose erased messages."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -66,7 +66,7 @@ def test_an_episode_leads_to_its_messages(store: Store) -> None:
         alice.episodes(level="decade")
 
 
-def test_nothing_quotes_what_is_deleted(store: Store) -> None:
+def test_deleted_messages_are_quoted_nowhere(store: Store) -> None:
     engine = store.open()
     alice = _talk(engine)
     alice.episodes()
@@ -89,7 +89,7 @@ def test_nothing_quotes_what_is_deleted(store: Store) -> None:
     assert records_of(engine).count(Episode, "default", deleted=True) == 0
 
 
-def test_the_deletion_of_a_participant_removes_what_they_said(store: Store) -> None:
+def test_deleting_a_participant_removes_their_quotes(store: Store) -> None:
     engine = store.open()
     group = engine.scope(session="group")
     group.say("Welcome!", role="assistant")

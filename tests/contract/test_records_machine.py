@@ -13,7 +13,7 @@ from everhold.testing.records_machine import run_machine
 from tests.contract.stores import STORES, Store
 from tests.exhaustive import TIMES, choose_size
 
-# How many random operations: fewer where each takes long. `make contract` multiplies the exhaustive ones by 100.
+# The number of random operations, smaller on slow stores. `make contract` runs up to a hundred times as many.
 OPERATIONS = {"sqlite": 750, "postgres": 600, "duckdb": 300, "dynamodb": 250}
 EXHAUSTIVE_OPERATIONS = {"dynamodb": 100}
 DEFAULT_EXHAUSTIVE_OPERATIONS = 2000

@@ -172,7 +172,7 @@ def test_calls_are_retried_without_doubling(engine: Everhold, gardener: View) ->
 
 
 def test_resume_returns_the_next_step(any_store: Store) -> None:
-    """A process ends after each commit; the next one finds what is to be done."""
+    """A process ends after each commit, and the next process finds out what to do next."""
 
     def reopen() -> View:
         any_store.close()
@@ -321,7 +321,7 @@ def test_a_run_is_deleted_and_restored(engine: Everhold, gardener: View) -> None
     assert records_of(engine).get(Execution, "default", [fork.id])[fork.id].parent_id is None
 
 
-def test_runs_are_seen_by_their_scope_only(engine: Everhold, gardener: View) -> None:
+def test_runs_are_visible_only_in_their_scope(engine: Everhold, gardener: View) -> None:
     run = gardener.run("Water the roses", id="run-1")
     run.propose("water")
     strangers = ({"user": "bob"}, {"agent": "cook"}, {"project": "kitchen"}, {"organization": "acme"})
@@ -372,7 +372,7 @@ def test_forks_comparisons_and_stories(gardener: View) -> None:
         run.story(timezone="Mars/Olympus")
 
 
-def test_what_was_known_at_a_cycle(gardener: View) -> None:
+def test_known_at_recalls_what_was_known_when_a_cycle_began(gardener: View) -> None:
     run = gardener.run("Water the roses")
     for bed in range(3):
         run.propose("water", {"bed": bed})
@@ -399,7 +399,7 @@ def test_recall_with_results(engine: Everhold, gardener: View) -> None:
     assert not engine.scope(user="bob", agent="gardener").recall_with_results("hose")
 
 
-def test_how_a_task_was_done_before(engine: Everhold, gardener: View) -> None:
+def test_how_to_finds_the_procedure_of_a_similar_task(engine: Everhold, gardener: View) -> None:
     for number in range(2):
         run = gardener.run("Water the roses in the garden", id=f"run-{number}")
         run.propose("open", {"tap": 1})
@@ -424,7 +424,7 @@ def test_how_a_task_was_done_before(engine: Everhold, gardener: View) -> None:
 
 
 class Program:
-    """A program whose functions are steps; it stops after so many calls of them."""
+    """A program whose functions are steps of a run. It stops after a given number of calls of these functions."""
 
     def __init__(self, view: View) -> None:
         self.view, self.calls = view, list[tuple[Any, ...]]()
@@ -437,7 +437,7 @@ class Program:
             self.calls.append(call)
             left[0] -= 1
             if left[0] < 0:
-                raise KeyboardInterrupt  # as sudden as a crash for the run: the step stays open
+                raise KeyboardInterrupt  # like a crash: the step stays without a result
 
         @run.step
         def measure(bed: int, *, deep: bool = False) -> tuple[int, bool]:
@@ -458,7 +458,7 @@ class Program:
         return outputs
 
 
-def test_a_program_of_steps_goes_on_where_it_stopped(gardener: View) -> None:
+def test_a_program_of_steps_continues_where_it_stopped(gardener: View) -> None:
     program = Program(gardener)
     for stop_after in (0, 1, 1):
         with pytest.raises(KeyboardInterrupt):
@@ -477,7 +477,7 @@ def test_a_program_of_steps_goes_on_where_it_stopped(gardener: View) -> None:
     assert gardener.get_run("beds").execution.output == expected
 
 
-def test_a_program_that_does_something_else_is_refused(gardener: View) -> None:
+def test_a_program_that_makes_other_calls_than_before_is_refused(gardener: View) -> None:
     with pytest.raises(KeyboardInterrupt):
         Program(gardener).run(1)
     run = gardener.run("Water the beds", id="beds")

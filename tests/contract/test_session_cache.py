@@ -1,4 +1,4 @@
-"""Every session cache is held to the same contract."""
+"""Every session cache passes the same contract."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 
 class Clock:
-    """Seconds that go by when a test says so."""
+    """A clock whose time a test sets."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -34,7 +34,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def servers(kind: str, request: pytest.FixtureRequest) -> list[Any]:
-    """A client of each server that the cache is on, all of them empty."""
+    """A client of each server of the cache; the servers are empty."""
     if kind == "in_process":
         return []
     if kind == "redis_cluster":
@@ -73,7 +73,7 @@ def _open_cache(kind: str, history: int, seconds: Clock, request: pytest.Fixture
 
 @pytest.fixture
 def pass_time(servers: list[Any], seconds: Clock) -> PassTime:
-    """A server's time cannot be changed; what is left to each key can."""
+    """A function that lets time pass: on a server, whose clock cannot be set, by shortening the life of each key."""
 
     def go_by(many: float) -> None:
         seconds.seconds += many
@@ -86,4 +86,4 @@ def pass_time(servers: list[Any], seconds: Clock) -> PassTime:
 
 
 class TestSessionCache(SessionCacheContract):
-    """Each of them."""
+    """The contract, on each kind of session cache."""

@@ -1,4 +1,4 @@
-"""A store that comes from another package keeps the whole contract, and an engine opens it by its address."""
+"""A store from another package passes the whole contract, and an engine opens it by its address."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ def test_an_engine_on_it_remembers_and_recalls(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_line_cut_short_is_no_commit_and_a_damaged_one_is_said(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored_and_a_damaged_line_is_reported(tmp_path: Path) -> None:
     store = Store("plain_file", f"plain-file:///{tmp_path / 'memories.log'}")
     path = tmp_path / "memories.log"
     store.open().scope(user="alice").remember("The first")
@@ -85,11 +85,11 @@ def test_a_line_cut_short_is_no_commit_and_a_damaged_one_is_said(tmp_path: Path)
         stores.open_store(settings.load(store.storage))
 
 
-def test_it_is_one_small_folder() -> None:
+def test_the_store_is_one_small_folder() -> None:
     files = sorted((PACKAGES / "plain_file").rglob("*.py"))
     assert sum(len(path.read_text("utf-8").splitlines()) for path in files) <= MOST_LINES
 
 
-def test_an_unknown_scheme_is_told_what_there_is() -> None:
+def test_the_error_for_an_unknown_scheme_lists_the_known_ones() -> None:
     with pytest.raises(InvalidSettings, match=r"no store for mongodb://.*sqlite.*plain-file"):
         stores.open_store(settings.load("mongodb://localhost/memories"))

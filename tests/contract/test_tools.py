@@ -163,7 +163,7 @@ def test_deleting_and_restoring_a_tool(engine: Everhold, coder: View) -> None:
         coder.restore_tool(replacement.id)
 
 
-def test_an_agent_changes_no_tool_of_another(engine: Everhold, coder: View) -> None:
+def test_an_agent_cannot_change_a_tool_that_another_agent_has(engine: Everhold, coder: View) -> None:
     critic = engine.scope(agent="critic")
     coder.create_tool("search", attach=True)
     critic.attach_tool("search")
@@ -180,7 +180,7 @@ def test_an_agent_changes_no_tool_of_another(engine: Everhold, coder: View) -> N
     assert coder.update_tool("search", tags=["y"]).tags == ["y"]
 
 
-def test_an_organization_sees_no_tool_of_another(engine: Everhold, coder: View) -> None:
+def test_an_organization_cannot_see_tools_of_another(engine: Everhold, coder: View) -> None:
     tool = coder.create_tool("search", attach=True)
     other = engine.scope(organization="other", agent="coder")
     for refused in (other.tool, other.attach_tool, other.delete_tool, other.restore_tool):
@@ -231,7 +231,7 @@ def test_imported_tools_may_share_a_name(engine: Everhold, coder: View, tmp_path
     copy.create_tool("search", id="ours")
     engine.export(tmp_path / "all.jsonl")
     engine.load(tmp_path / "all.jsonl", organization="copy")
-    assert copy.tool("search").id == "theirs"  # the one that the agent has
+    assert copy.tool("search").id == "theirs"  # the tool that the agent has
     with pytest.raises(Conflict, match="2 tools are named 'search'; use an id: ours, theirs"):
         engine.scope(organization="copy").tool("search")
     with pytest.raises(Conflict, match="agent 'coder' has another tool named 'search'; detach it first"):

@@ -85,8 +85,8 @@ def test_the_summary_of_one_conversation(chat: View) -> None:
         assert f"grows {other}" not in str(window.as_openai())
 
 
-def test_the_summary_of_what_fell_out(engine: Everhold, chat: View) -> None:
-    """It stays the same while the window begins with the same message, and quotes no deleted message."""
+def test_the_summary_of_turns_before_the_window(engine: Everhold, chat: View) -> None:
+    """The summary stays the same while the window begins with the same message. It quotes no deleted message."""
     talk(chat, 18)
     before = chat.window(budget=600, strategy="summarise")
     chat.say("Thanks")

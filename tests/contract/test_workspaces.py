@@ -20,7 +20,7 @@ HELLO = sha256(b"hello\n").hexdigest()
 
 @pytest.fixture(autouse=True)
 def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written here need not survive a power cut."""
+    """Turn `fsync` off, because files of tests need not survive a power cut."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
@@ -186,7 +186,7 @@ def test_every_column_of_a_content(engine: Everhold, coder: View) -> None:
     assert engine.maintain(["workspaces"])["workspaces"].counts == {}
 
 
-def test_tools_write_to_the_folder(coder: View) -> None:
+def test_a_scan_stores_what_tools_have_written_to_the_folder(coder: View) -> None:
     workspace = coder.workspace("site")
     assert workspace.scan().added == ()
     (workspace.folder / "a.txt").write_text("one")
@@ -254,7 +254,7 @@ def test_a_scope_sees_its_own_workspaces(engine: Everhold, coder: View, tmp_path
     assert bob.workspace("site").workspace.name == "site"
 
 
-def test_a_row_cannot_name_a_folder(engine: Everhold, coder: View, tmp_path: Path) -> None:
+def test_a_row_cannot_choose_the_folder_of_a_workspace(engine: Everhold, coder: View, tmp_path: Path) -> None:
     workspace = coder.workspace("site")
     workspace.write("a.txt", "x")
     outside = tmp_path / "outside"
@@ -267,7 +267,7 @@ def test_a_row_cannot_name_a_folder(engine: Everhold, coder: View, tmp_path: Pat
     assert not list(outside.iterdir())
 
 
-def test_an_archive_is_taken_in_and_written(coder: View, tmp_path: Path) -> None:
+def test_archives_are_extracted_and_written(coder: View, tmp_path: Path) -> None:
     workspace = coder.workspace("site")
     workspace.write("a.txt", "hello\n")
     workspace.write("bin/run", "#!/bin/sh\n", executable=True)

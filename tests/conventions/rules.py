@@ -1,4 +1,4 @@
-"""The house rules about source files: each finds the places that break it, in any list of modules."""
+"""The house rules about source files. Each is a function that yields the places in modules that break it."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ LONGEST_FUNCTION = 40
 ENVIRONMENT = re.compile(r"(^|\.)(environ|environb|getenv|putenv)$")
 CLOCKS = re.compile(r"(^|\.)(datetime\.(now|utcnow|today)|date\.today|time\.(time|time_ns|localtime|gmtime))$")
 CLOCK_NAMES = {"time": {"time", "time_ns", "localtime", "gmtime"}}
-# Modules whose names are those of another program's interface.
+# Modules that must use the names of another program's interface.
 NAMES_OF_OTHERS = ("julep.py",)
 VAGUE_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "impl"}
 WORDS_OF_A_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -77,7 +77,7 @@ def _uses(module: Module, pattern: re.Pattern[str]) -> Iterator[str]:
 
 
 def _imports(module: Module, banned: dict[str, set[str]]) -> Iterator[str]:
-    """Imports of these names from these modules; `*` bans the module itself."""
+    """Yield imports of banned names, given by module; `*` bans the module itself."""
     for node in module.nodes():
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -90,7 +90,7 @@ def _imports(module: Module, banned: dict[str, set[str]]) -> Iterator[str]:
                     yield f"{module.place(node)} from {node.module} import {alias.name}"
 
 
-# The tops of background threads, and the call of a function that the caller wrote.
+# Modules that may catch every exception: at the top of background threads, and around the caller's embedder.
 CATCHES_EVERYTHING = ("background.py", "adapters/caller_embedder.py")
 
 
@@ -107,7 +107,7 @@ def broad_excepts(modules: Iterable[Module]) -> Iterator[str]:
 
 
 def _raises_again(handler: ast.ExceptHandler) -> bool:
-    """Whether everything caught goes on its way: a clean-up, which is no decision about the error."""
+    """Return whether a handler only cleans up and raises the same error again."""
     last = handler.body[-1]
     return isinstance(last, ast.Raise) and last.exc is None
 
@@ -148,7 +148,7 @@ def _is_vague(name: str) -> bool:
 
 
 def errors_never_raised(modules: Iterable[Module]) -> Iterator[str]:
-    """Leaves of the error tree that no statement raises or makes. A group, having subclasses, need not be."""
+    """Yield error classes that are never raised or created. A class with subclasses is a group and need not be."""
     listed = list(modules)
     defined = {
         node.name: {get_dotted_name(base) for base in node.bases}
@@ -176,7 +176,7 @@ def _errors_made(module: Module) -> Iterator[str]:
 
 
 def find_errors_without_remedy(modules: Iterable[Module]) -> Iterator[str]:
-    """Yield calls that make one of our errors without a remedy. `from_sentence` splits one off a sentence."""
+    """Yield calls that create one of our errors without a remedy. `from_sentence` gets it from its sentence."""
     for module in modules:
         for node in module.nodes():
             if (
@@ -189,7 +189,7 @@ def find_errors_without_remedy(modules: Iterable[Module]) -> Iterator[str]:
 
 
 def find_plain_threads(modules: Iterable[Module]) -> Iterator[str]:
-    """Yield threads that would end silently at the first error."""
+    """Yield plain threads, which end at the first error without logging it."""
     for module in modules:
         if module.name == "background.py" or module.name.startswith("testing/"):
             continue
@@ -199,7 +199,7 @@ def find_plain_threads(modules: Iterable[Module]) -> Iterator[str]:
 
 
 def find_plain_events(modules: Iterable[Module]) -> Iterator[str]:
-    """Yield events that an interrupt could leave locked."""
+    """Yield plain events, which an interrupt can leave locked."""
     for module in modules:
         if module.name == "interrupts.py" or module.name.startswith("testing/"):
             continue

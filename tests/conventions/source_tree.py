@@ -1,4 +1,4 @@
-"""The repository as the house rules see it: files, their text and their syntax trees."""
+"""Reads the files of the repository, their texts and their syntax trees for the house rules."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Module:
-    """One Python file; `name` is its path in the package, as `adapters/sqlite/records.py`."""
+    """A Python file; `name` is its path in the package, such as `adapters/sqlite/records.py`."""
 
     name: str
     text: str
@@ -47,10 +47,10 @@ def package_modules() -> list[Module]:
 
 
 def repository_files(folder: Path = REPOSITORY) -> Iterator[Path]:
-    """Every file that is ours: neither generated nor installed."""
+    """Yield every file of the repository that is neither generated nor installed."""
     for path in sorted(folder.iterdir()):
-        ours = path.name in HIDDEN_BUT_OURS or not path.name.startswith(".")
-        if not ours or path.name in GENERATED or path.name.endswith(".egg-info"):
+        is_ours = path.name in HIDDEN_BUT_OURS or not path.name.startswith(".")
+        if not is_ours or path.name in GENERATED or path.name.endswith(".egg-info"):
             continue
         if path.is_dir():
             yield from repository_files(path)
@@ -59,7 +59,7 @@ def repository_files(folder: Path = REPOSITORY) -> Iterator[Path]:
 
 
 def get_dotted_name(node: ast.AST | None) -> str:
-    """`datetime.now` for the expression that spells it; empty for anything that is not a name."""
+    """Return the name that an expression spells, such as `datetime.now`; empty if it is not a name."""
     match node:
         case ast.Name(id=name):
             return name
@@ -70,6 +70,6 @@ def get_dotted_name(node: ast.AST | None) -> str:
 
 
 def assert_none(offenders: Iterable[str], rule: str) -> None:
-    """Fail with the rule and everything that breaks it."""
-    found = list(offenders)
-    assert not found, f"{rule}\n  " + "\n  ".join(found)
+    """Fail with the rule and all places that break it, if there are any."""
+    places = list(offenders)
+    assert not places, f"{rule}\n  " + "\n  ".join(places)

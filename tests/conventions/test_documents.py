@@ -1,4 +1,4 @@
-"""What documents say of the code: files that they name are there, and so is what they say is in them."""
+"""Files, names in files and pages that documents mention exist."""
 
 import re
 from collections.abc import Iterator
@@ -16,11 +16,15 @@ LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
 
 def files_named(path: str, root: Path = ROOT) -> list[Path]:
-    """The files that a page may mean: the path as it stands, or from within one of our folders."""
-    folders = [root, root / "src/everhold"]
-    found = [folder / path for folder in folders if (folder / path).is_file()]
-    inside = [one for folder in ("src", "tests", "benchmarks") for one in (root / folder).rglob(f"*/{path}")]
-    return found or [one for one in inside if one.is_file()]
+    """Return the files that a path on a page may mean.
+
+    A path is relative to the repository or to the package. If there is no such file, it may be a part of a longer path.
+    """
+    exact = [folder / path for folder in (root, root / "src/everhold") if (folder / path).is_file()]
+    if exact:
+        return exact
+    partial = [file for folder in ("src", "tests", "benchmarks") for file in (root / folder).rglob(f"*/{path}")]
+    return [file for file in partial if file.is_file()]
 
 
 def mistakes(text: str, page: Path) -> Iterator[str]:
@@ -28,7 +32,7 @@ def mistakes(text: str, page: Path) -> Iterator[str]:
         if not files_named(path):
             yield f"no file {path}"
     for name, path in NAME_IN_FILE.findall(text):
-        if not any(re.search(rf"\b{name}\b", one.read_text()) for one in files_named(path)):
+        if not any(re.search(rf"\b{name}\b", file.read_text()) for file in files_named(path)):
             yield f"no {name} in {path}"
     for link in LINK.findall(text):
         if not (page.parent / link).is_file():
@@ -36,11 +40,11 @@ def mistakes(text: str, page: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_names_is_there(page: Path) -> None:
+def test_files_and_names_on_a_page_exist(page: Path) -> None:
     assert list(mistakes(page.read_text(), page)) == []
 
 
-def test_what_is_not_there_is_found() -> None:
+def test_missing_files_and_names_are_reported() -> None:
     text = "See `recall/nothing.py`, `gone_for_good` in `clock.py`, [there](nowhere.md) and `now` in `clock.py`."
     assert list(mistakes(text, ROOT / "docs/recall.md")) == [
         "no file recall/nothing.py",

@@ -1,7 +1,7 @@
-"""What the README and docs/ show is run: Python in one namespace per page, `everhold` commands too.
+"""Every example in the README and docs/ runs: Python blocks, in one namespace per page, and `everhold` commands.
 
-A block that cannot run here, because it needs an account or a server, says so: ```` ```python no-run ````. Examples
-share one loaded model, and commands without pipes run in this process, because a process for each would be slow.
+A block that cannot run here, because it needs an account or a server, is marked ```` ```python no-run ````. Examples
+share one loaded model, and commands without pipes run in this process, because a new process for each would be slow.
 """
 
 import contextlib
@@ -42,14 +42,14 @@ class Block:
 
 
 def blocks_of(text: str) -> Iterator[Block]:
-    for found in FENCE.finditer(text):
-        if "no-run" not in found["note"].split():
-            line = text.count("\n", 0, found.start("body"))
-            yield Block(found["language"], textwrap.dedent(found["body"]), line)
+    for match in FENCE.finditer(text):
+        if "no-run" not in match["note"].split():
+            line = text.count("\n", 0, match.start("body"))
+            yield Block(match["language"], textwrap.dedent(match["body"]), line)
 
 
 def commands_of(block: Block) -> Iterator[str]:
-    """The `everhold` commands of a block: after a prompt or, where no output is shown, on their own."""
+    """Yield the `everhold` commands of a block: lines after a prompt, and in blocks without output also other lines."""
     for line in block.body.replace("\\\n", " ").splitlines():
         if line.startswith("$ everhold"):
             yield line.removeprefix("$ ")
@@ -61,7 +61,7 @@ def run_page(name: str, text: str, folder: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks_of(text):
         if block.language == "python":
-            source = "\n" * block.line + block.body  # so that an error names the page's own line
+            source = "\n" * block.line + block.body  # so that an error names the line of the page
             exec(compile(source, name, "exec"), namespace)
         elif block.language in SHELL_LANGUAGES:
             for command in commands_of(block):
@@ -111,7 +111,7 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: EmbeddingParts) -> Path:
-    """An empty folder to work in, with the default settings and the shared model."""
+    """Work in an empty folder, with the default settings and the shared model."""
     make_embedder = embedders.make_embedder
 
     def share_model(chosen: Settings) -> EmbeddingParts:

@@ -1,4 +1,4 @@
-"""The language of the code stays plain: what a script can count is held to the bars of `benchmarks.language`."""
+"""The language of the code stays plain: the figures of `benchmarks.language` meet their bars."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.language import BARS, ROOT, Counts, count_package, count_source, is_participle_like
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share a result that takes seconds to compute.
 pytestmark = pytest.mark.xdist_group("source tree")
 
 PACKAGE = ROOT / "src" / "everhold"

@@ -17,7 +17,7 @@ from everhold.model.base import Row
 from everhold.schema.catalog import TABLES
 from tests.conventions.source_tree import PACKAGE, REPOSITORY, assert_none, repository_files
 
-# Spelled in parts: this file, too, must not name them.
+# The names are written in parts, because this file must not contain them either.
 REGISTRY_HOSTS = [
     "pypi" + ".org",
     "python" + "hosted.org",
@@ -55,7 +55,7 @@ def test_every_entity_is_in_the_glossary() -> None:
 
 
 def entities() -> set[type[Row]]:
-    """The values that have a table: all descendants of `Row` but the bases themselves."""
+    """Return the classes that have a table: all descendants of `Row` except base classes."""
     modules = {module.name for module in pkgutil.iter_modules(everhold.model.__path__, "everhold.model.")}
     for module in modules:
         importlib.import_module(module)
@@ -85,8 +85,8 @@ def test_no_registry_is_named() -> None:
 def find_registry_names(paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="ignore").splitlines(), start=1):
-            if found := REGISTRY.search(line):
-                yield f"{path}:{number} {found[0]}"
+            if match := REGISTRY.search(line):
+                yield f"{path}:{number} {match[0]}"
 
 
 def test_a_named_registry_is_found(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The page of settings names every setting, with its default."""
+"""The page docs/settings.md lists every setting with its default."""
 
 import re
 from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 from tests.conventions import rules
 from tests.conventions.source_tree import Module, assert_none, package_modules
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share the parsed modules, which take seconds to parse.
 pytestmark = pytest.mark.xdist_group("source tree")
 
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("source tree")
 class Rule:
     says: str
     find: Callable[[Iterable[Module]], Iterator[str]]
-    broken_by: tuple[str, ...]  # each alone must be found
-    kept_by: tuple[str, ...] = ()
+    broken_by: tuple[str, ...]  # modules that break the rule
+    kept_by: tuple[str, ...] = ()  # modules that do not break it
     name: str = "recall/pipeline.py"
 
     def offenders(self, text: str) -> list[str]:
@@ -51,7 +51,7 @@ RULES = [
         ("import time\ntime.monotonic()\ntime.perf_counter()", "from everhold import clock\nclock.now()"),
     ),
     Rule(
-        "`except Exception` stands only at a process's edge, in interfaces/, and at a thread's, in background.py",
+        "`except Exception` is only at the edge of a process (interfaces/) and at the top of threads (background.py)",
         rules.broad_excepts,
         (
             "try:\n    f()\nexcept Exception:\n    pass",

@@ -1,4 +1,4 @@
-"""A backup that is killed leaves the earlier ones whole."""
+"""If a backup is killed, earlier backups stay intact."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.exhaustive import choose_size
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 
-def test_a_killed_backup_damages_none() -> None:
+def test_a_killed_backup_damages_no_other_backup() -> None:
     # `python -m benchmarks.backup_crash` kills it 30 times.
     outcome = backup_crash.run(choose_size(2, 8))
     assert outcome["faults"] == []

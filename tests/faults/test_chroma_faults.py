@@ -1,4 +1,4 @@
-"""Whatever becomes of Chroma, the records answer meanwhile, and Chroma serves again by itself."""
+"""Whatever happens to Chroma, the records answer meanwhile, and Chroma is repaired and used again automatically."""
 
 import os
 import shutil
@@ -27,15 +27,15 @@ from tests.chroma_store import (
 from tests.servers.chroma import ChromaServer
 
 pytestmark = pytest.mark.crash
-# Chroma writes index files from a thousand on.
+# Chroma writes index files once a collection has 1,000 documents.
 TEXTS = sentences(1300)
-ASKED = TEXTS[::130]
+QUESTIONS = TEXTS[::130]
 INDEX_FILES = ("data_level0.bin", "header.bin", "length.bin", "link_lists.bin", "index_metadata.pickle")
 
 
 @pytest.fixture(scope="session")
 def template_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a store and its Chroma, as it is to be before each test. Filling it takes longer than a test."""
+    """A folder with a filled store and its Chroma. Each test gets a copy, because filling takes longer than a test."""
     folder = tmp_path_factory.mktemp("folder_store")
     fill(folder / "used", f"chroma:///{folder / 'used' / 'chroma'}")
     (folder / "used").rename(folder / "filled")
@@ -44,7 +44,7 @@ def template_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def template_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChromaServer, Path]]:
-    """A server, and a folder with its data and a store, as they are to be before each test."""
+    """A server, and a folder with its data and a filled store, which are copied for each test."""
     folder = tmp_path_factory.mktemp("server_store") / "filled"
     with ChromaServer() as server:
         fill(folder, server.url)
@@ -63,7 +63,7 @@ def fill(folder: Path, address: str) -> None:
 
 @pytest.fixture
 def folder_store(template_folder: Path) -> Iterator[Store]:
-    folder = template_folder / "used"  # the same path in each test: the records remember which folder is theirs
+    folder = template_folder / "used"  # the same path in each test, because the records store the path of Chroma
     shutil.copytree(template_folder / "filled", folder)
     store = Store.make(folder, f"chroma:///{folder / 'chroma'}")
     yield store
@@ -90,39 +90,41 @@ def server_store(server: ChromaServer, template_server: tuple[ChromaServer, Path
 
 
 def assert_right(store: Store, vectors: ChromaVectors) -> None:
-    for text in ASKED:
+    """Check that searches return the right memories, whether Chroma or the records answer."""
+    for text in QUESTIONS:
         assert store.nearest(vectors, text, 1) == store.scan_texts(text, 1)
 
 
 def assert_well(store: Store, vectors: ChromaVectors) -> None:
-    """Chroma serves, and it is Chroma that answers."""
+    """Check that Chroma itself answers, that its answers are right, and that no problem is reported."""
     assert vectors.wait(SECONDS), vectors.find_problems()
-    asked = fallbacks(vectors)
+    before = fallbacks(vectors)
     assert_right(store, vectors)
-    assert fallbacks(vectors) == asked
+    assert fallbacks(vectors) == before
     assert vectors.find_problems() == []
 
 
 def files_of(folder: Path, names: tuple[str, ...]) -> list[Path]:
-    found = [path for path in folder.rglob("*") if path.name in names]
-    assert found, "Chroma has written no such file"
-    return found
+    paths = [path for path in folder.rglob("*") if path.name in names]
+    assert paths, "Chroma has written no such file"
+    return paths
+
+
+def damage_files(names: tuple[str, ...], how: str) -> Callable[[Path], None]:
+    """Return a function that overwrites the files with these names in a folder."""
+
+    def damage(folder: Path) -> None:
+        for path in files_of(folder, names):
+            overwrite(path, how)
+
+    return damage
 
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
-    "zeroed": lambda folder: [overwrite(path, "zero") for path in files_of(folder, INDEX_FILES)] and None,
-    **{
-        f"zeroed {name}": lambda folder, name=name: (
-            [overwrite(path, "zero") for path in files_of(folder, (name,))] and None
-        )
-        for name in INDEX_FILES
-    },
-    "half the vectors": lambda folder: (
-        [overwrite(one, "half") for one in files_of(folder, ("data_level0.bin",))] and None
-    ),
-    "zeroed database": lambda folder: (
-        [overwrite(one, "zero") for one in files_of(folder, ("chroma.sqlite3",))] and None
-    ),
+    "zeroed": damage_files(INDEX_FILES, "zero"),
+    **{f"zeroed {name}": damage_files((name,), "zero") for name in INDEX_FILES},
+    "half the vectors": damage_files(("data_level0.bin",), "half"),
+    "zeroed database": damage_files(("chroma.sqlite3",), "zero"),
     "gone": shutil.rmtree,
 }
 
@@ -132,7 +134,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 class TestFolder:
     @pytest.mark.parametrize("damage", DAMAGES)
     def test_damaged_while_closed(self, folder_store: Store, damage: str) -> None:
-        """One such file ends the process that reads it, another makes it find less: so none of them is read."""
+        """Damage is noticed before the files are read: some would end the reading process, others lose documents."""
         before = folder_store.serving_generation
         DAMAGES[damage](folder_store.folder / "chroma")
         vectors = folder_store.vectors(wait=False)
@@ -147,7 +149,7 @@ class TestFolder:
         assert_right(folder_store, vectors)
         DAMAGES[damage](folder_store.folder / "chroma")
         assert_right(folder_store, vectors)
-        assert fallbacks(vectors), "it was noticed"
+        assert fallbacks(vectors), "the damage was noticed"
         folder_store.add("green tea in the winter garden")
         assert_well(folder_store, vectors)
         assert generation_of(vectors) > before
@@ -165,7 +167,7 @@ class TestFolder:
         assert_right(folder_store, vectors)
         assert vectors.find_problems() or vectors.serves
         assert_well(folder_store, vectors)
-        assert generation_of(vectors) > before, "what was not closed is not opened"
+        assert generation_of(vectors) > before, "a folder that was not closed is rebuilt"
 
     def test_its_process_killed_again_and_again(self, folder_store: Store) -> None:
         vectors = folder_store.vectors(wait=False)
@@ -177,7 +179,7 @@ class TestFolder:
         assert_well(folder_store, vectors)
 
     def test_in_use_by_another_process(self, folder_store: Store) -> None:
-        """Two processes in one folder damage it: the second is kept out, and answers from the records."""
+        """Two processes would damage a folder, so the second one is refused."""
         vectors = folder_store.vectors()
         second = ChromaProcess(vectors._chroma.address, 10.0)
         with pytest.raises(CannotAnswer, match="in use by another process"):
@@ -211,7 +213,7 @@ class TestServer:
         server.start()
         assert_well(server_store, vectors)
         assert server_store.nearest(vectors, "a letter about glass bridges", 1) == [added]
-        assert generation_of(vectors) == before, "it was well, so nothing was built anew"
+        assert generation_of(vectors) == before, "its data was right, so nothing was rebuilt"
 
     def test_not_there_at_first(self, server: ChromaServer, tmp_path: Path) -> None:
         server.kill()
@@ -233,7 +235,7 @@ class TestServer:
         DAMAGES[damage](server.folder)
         deadline = time.monotonic() + SECONDS
         while generation_of(vectors) == before and time.monotonic() < deadline:
-            server.start()  # as whoever runs it would: a damaged index ends it
+            server.start()  # again and again, because a damaged index ends the server
             assert_right(server_store, vectors)
             time.sleep(0.05)
         assert_well(server_store, vectors)
@@ -250,7 +252,7 @@ class TestServer:
         assert generation_of(vectors) > before
 
     def test_some_of_it_lost(self, server_store: Store) -> None:
-        """No error reports it, but the counts differ."""
+        """Chroma reports no error, but the counts differ from the records."""
         vectors = server_store.vectors()
         name = projection_of(vectors).name(generation_of(vectors))
         ids = vectors._chroma.ask("list_ids", name, "acme")
@@ -291,7 +293,7 @@ def test_a_rebuild_killed_half_way(where: str, request: pytest.FixtureRequest) -
     assert generation_of(first) == before
     vectors = store.vectors(lease_seconds=2.0)
     assert_well(store, vectors)
-    assert generation_of(vectors) == before, "what served goes on serving"
+    assert generation_of(vectors) == before, "the old generation is still searched"
     wait_for(projection_of(vectors).state.take)
     vectors.rebuild()
     assert generation_of(vectors) >= begun.generation
@@ -306,10 +308,10 @@ def kill(vectors: ChromaVectors) -> None:
     os.kill(process, signal.SIGKILL)
 
 
-def wait_for(happens: Callable[[], object]) -> object:
-    """Call a function until its result is true, and return it; fail after SECONDS."""
+def wait_for(read: Callable[[], object]) -> object:
+    """Call a function until its result is true, and return the result; fail after SECONDS."""
     deadline = time.monotonic() + SECONDS
-    while not (found := happens()):
-        assert time.monotonic() < deadline, "it does not happen"
+    while not (result := read()):
+        assert time.monotonic() < deadline, "the result did not become true in time"
         time.sleep(0.01)
-    return found
+    return result

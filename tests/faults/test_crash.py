@@ -1,4 +1,4 @@
-"""A crash loses nothing that was acknowledged, leaves nothing half there, and a retry makes no duplicate."""
+"""A crash loses no acknowledged write and leaves no partial one, and a retry adds no duplicate."""
 
 import pytest
 
@@ -15,14 +15,14 @@ KILLS = {
     "duckdb": choose_size(3, 6),
     "dynamodb": choose_size(3, 5),
 }
-KILLS_BESIDE = choose_size(1, 2)
+KILLS_WITH_SERVERS = choose_size(1, 2)
 SERVER_KILLS = choose_size(1, 2)
 PLANTED_KILLS = 8
 
 
 @pytest.mark.parametrize("store", KILLS)
 def test_every_promise_is_kept_when_writers_are_killed(store: str) -> None:
-    """PostgreSQL's server is killed too."""
+    """On PostgreSQL, the server is killed too."""
     server_kills = SERVER_KILLS if store == "postgres" else 0
     outcome = crash.run(store, KILLS[store], server_kills=server_kills)
     assert not outcome.wrong
@@ -33,14 +33,14 @@ def test_every_promise_is_kept_when_writers_are_killed(store: str) -> None:
 
 @pytest.mark.parametrize("store", [pytest.param(store, id=f"{store}_chroma_redis") for store in KILLS])
 def test_with_vectors_in_chroma_and_sessions_in_redis_too(store: str) -> None:
-    outcome = crash.run(store, KILLS_BESIDE, with_servers=True)
+    outcome = crash.run(store, KILLS_WITH_SERVERS, with_servers=True)
     assert not outcome.wrong
-    assert outcome.kills == KILLS_BESIDE
-    assert outcome.figures["acknowledged"] > KILLS_BESIDE
+    assert outcome.kills == KILLS_WITH_SERVERS
+    assert outcome.figures["acknowledged"] > KILLS_WITH_SERVERS
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_a_vector_written_before_its_record_is_caught(store: str) -> None:
     outcome = crash.run(store, PLANTED_KILLS, plant=VECTOR_FIRST)
     assert outcome.figures["orphans"] > 0
-    assert "but not the memory" in outcome.wrong[0]
+    assert "without the memory" in outcome.wrong[0]

@@ -1,4 +1,4 @@
-"""A build of episodes that is killed and finished summarises each message once, as an undisturbed build does."""
+"""If a build of episodes is killed and then completed, each message is summarised once, as in an undisturbed build."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.exhaustive import choose_size
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-# `make attack` kills it on 200 stores on SQLite and on 50 on PostgreSQL.
+# `make attack` kills builds in 200 stores on SQLite and in 50 on PostgreSQL.
 STORES = {"sqlite": choose_size(3, 8), "postgres": choose_size(1, 4)}
 
 

@@ -1,4 +1,4 @@
-"""Hostile data files are refused or read within the memory that is allowed, and leave nothing behind."""
+"""Hostile data files are refused or read within the memory limit, and leave no files behind."""
 
 import tempfile
 from functools import partial
@@ -13,11 +13,11 @@ from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views import data_deps
 from tests.exhaustive import choose_size
 
-# Every eighth file, from two starts: `python -m benchmarks.hostile_files` tries all of them.
+# Each of the two tests tries every eighth file. `python -m benchmarks.hostile_files` tries all of them.
 _STEP = choose_size(8, 4)
 
 
-def test_there_are_three_hundred() -> None:
+def test_there_are_three_hundred_hostile_files() -> None:
     assert len(list_hostile_files(FULL_SEEDS)) >= 300
 
 
@@ -25,8 +25,8 @@ def test_there_are_three_hundred() -> None:
 @pytest.mark.parametrize("start", range(2))
 def test_hostile_files_are_refused_or_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
     folder, place, temporary = (tmp_path / name for name in ("files", "blobs", "temporary"))
-    for each in (folder, place, temporary):
-        each.mkdir()
+    for new_folder in (folder, place, temporary):
+        new_folder.mkdir()
     monkeypatch.setattr(data_deps, "mkdtemp", partial(tempfile.mkdtemp, dir=temporary))
     with Everhold.open("memory://", embedder=FakeEmbedder(), blobs=str(place)) as engine:
         view = engine.scope(project="hostile")

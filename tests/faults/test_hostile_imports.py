@@ -1,4 +1,4 @@
-"""Hostile files are refused or quarantined with a reason, in little memory, and leave the store as it was."""
+"""Imports refuse or quarantine hostile files with a reason, need little memory, and leave the store unchanged."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""An import that is killed and repeated ends like one that was never disturbed."""
+"""An import that is killed and repeated ends with the same rows as an undisturbed import."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.exhaustive import choose_size
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 
-def test_a_killed_import_is_finished() -> None:
-    # `python -m benchmarks.import_crash` kills it 30 times.
+def test_repeating_a_killed_import_completes_it() -> None:
+    # `python -m benchmarks.import_crash` kills 30 imports.
     outcome = import_crash.run(choose_size(1, 8))
     assert outcome["different"] == []

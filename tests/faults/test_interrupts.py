@@ -1,4 +1,4 @@
-"""Random interrupts: a short form of `python -m benchmarks.interrupts`."""
+"""The engine survives random interrupts: a short form of `python -m benchmarks.interrupts`."""
 
 import pytest
 

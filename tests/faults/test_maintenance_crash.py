@@ -7,7 +7,7 @@ from tests.exhaustive import choose_size
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-# `make attack` kills it 200 times on SQLite and 50 times on PostgreSQL.
+# `make attack` kills maintenance 200 times on SQLite and 50 times on PostgreSQL.
 KILLS = {"sqlite": choose_size(3, 8), "postgres": choose_size(1, 4)}
 
 

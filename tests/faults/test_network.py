@@ -1,5 +1,7 @@
-"""Networks break between an engine and its servers: nothing acknowledged is lost, no answer is wrong, and once the
-network is well again, so is the engine."""
+"""Faults of the network between an engine and its servers lose no acknowledged write and cause no wrong answer.
+
+When the network works again, so does the engine.
+"""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -29,7 +31,10 @@ BEFORE, DURING, TRIES = 4, 3, 40
 
 @dataclass(frozen=True)
 class Line:
-    """An engine, and the network between it and one of its servers. `needed`: without the server it can do nothing."""
+    """A function that opens an engine, and the network to one of its servers.
+
+    `needed` says whether the engine cannot work without the server.
+    """
 
     proxy: FaultProxy
     open: Callable[[], Everhold]
@@ -77,7 +82,7 @@ def to_chroma(_: pytest.FixtureRequest, folder: Path, held: ExitStack) -> Line:
 
 
 def _close_store(store: Store) -> None:
-    """Close a store. An engine whose store is gone cannot write its last lines."""
+    """Close a store. If its server is gone, writing the last log lines fails, which is ignored."""
     with suppress(StoreError):
         store.close()
 
@@ -91,26 +96,27 @@ def line(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Line]:
         yield LINES[request.param](request, tmp_path, held)
 
 
-def say(engine: Everhold, number: int) -> str:
-    """One memory and one message, either of which may be tried again."""
+def remember_note(engine: Everhold, number: int) -> str:
+    """Store a memory under an idempotency key, so that it can be retried, and return the key."""
     key = f"note-{number}"
     engine.scope(user="alice").remember(f"Note {number} is about ship {number}", idempotency_key=key, kind="episodic")
     return key
 
 
-def again(deed: Callable[[], Any]) -> Any:
-    """What a program does with an error that says so: it tries again."""
+def retry(call: Callable[[], Any]) -> Any:
+    """Retry a call that fails with a retryable error, as a program would."""
     for _ in range(TRIES):
-        result, refused = attempt(deed)
-        if refused is None:
+        result, error = attempt(call)
+        if error is None:
             return result
-        assert refused.retryable, refused
-    raise AssertionError("it does not recover")
+        assert error.retryable, error
+    raise AssertionError("the engine does not recover")
 
 
-def attempt(deed: Callable[[], Any]) -> tuple[Any, StoreError | None]:
+def attempt(call: Callable[[], Any]) -> tuple[Any, StoreError | None]:
+    """Return the result of a call, or its error."""
     try:
-        return deed(), None
+        return call(), None
     except StoreError as error:
         return None, error
 
@@ -119,26 +125,26 @@ def attempt(deed: Callable[[], Any]) -> tuple[Any, StoreError | None]:
 @pytest.mark.parametrize("line", LINES, indirect=True)
 def test_what_was_acknowledged_is_there_once_and_the_engine_recovers(line: Line, fault: Fault) -> None:
     engine = line.open()
-    done = [say(engine, number) for number in range(BEFORE)]
+    stored_keys = [remember_note(engine, number) for number in range(BEFORE)]
     line.proxy.fault = fault
-    failed: list[int] = []
+    failed_numbers: list[int] = []
     for number in range(BEFORE, BEFORE + DURING):
-        key, refused = attempt(lambda number=number: say(engine, number))
-        if refused is None:
-            done.append(key)
+        key, error = attempt(lambda number=number: remember_note(engine, number))
+        if error is None:
+            stored_keys.append(key)
             continue
-        assert line.needed, refused
-        assert refused.retryable, refused
-        assert ";" in str(refused), "the fact and the remedy"
-        failed.append(number)
+        assert line.needed, error
+        assert error.retryable, error
+        assert ";" in str(error), "the message has a fact and a remedy"
+        failed_numbers.append(number)
     line.proxy.heal()
-    done += [again(lambda number=number: say(engine, number)) for number in failed]
+    stored_keys += [retry(lambda number=number: remember_note(engine, number)) for number in failed_numbers]
     alice = engine.scope(user="alice")
-    kept = [memory.text for memory in again(lambda: alice.list(limit=100)).memories]
-    assert sorted(kept) == sorted(f"Note {number} is about ship {number}" for number in range(len(done)))
-    for number in (0, BEFORE, len(done) - 1):
-        found = again(lambda number=number: alice.recall(f"which note is about ship {number}?", k=1, minimum=0))
-        assert texts(found) == [f"Note {number} is about ship {number}"]
+    stored_texts = [memory.text for memory in retry(lambda: alice.list(limit=100)).memories]
+    assert sorted(stored_texts) == sorted(f"Note {number} is about ship {number}" for number in range(len(stored_keys)))
+    for number in (0, BEFORE, len(stored_keys) - 1):
+        hits = retry(lambda number=number: alice.recall(f"which note is about ship {number}?", k=1, minimum=0))
+        assert texts(hits) == [f"Note {number} is about ship {number}"]
 
 
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.CUT, Fault.HALF_OPEN, Fault.LOST_ANSWER])
@@ -159,8 +165,8 @@ def test_conversations_go_on_without_the_cache(line: Line, fault: Fault) -> None
 @pytest.mark.parametrize("line", ["postgres", "dynamodb"], indirect=True)
 def test_a_store_that_is_gone_is_said_to_be_gone(line: Line) -> None:
     engine = line.open()
-    say(engine, 0)
+    remember_note(engine, 0)
     line.proxy.close()
     with pytest.raises(StoreError, match=r"cannot be reached|gave no connection") as raised:
-        say(engine, 1)
+        remember_note(engine, 1)
     assert raised.value.retryable

@@ -1,7 +1,7 @@
-"""No library reports to its maker: no connection is opened, no file appears in the home folder.
+"""No library sends telemetry: no connection is opened, and no file is written to the home folder.
 
 The kernel ends the process, and every process that it starts, at the first attempt to connect or to resolve a name.
-This needs no rights, and unlike a patched `socket` module it also holds for native code.
+This needs no special rights and, unlike a patched `socket` module, also covers native code.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Messages while Redis is killed: a short form of `python -m benchmarks.session_faults`."""
+"""No message is lost while Redis is killed: a short form of `python -m benchmarks.session_faults`."""
 
 import pytest
 

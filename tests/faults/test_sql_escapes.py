@@ -1,4 +1,4 @@
-"""No statement leaves the sandbox. `benchmarks.sql_escapes` runs all mutations of every seed, and measures."""
+"""No statement leaves the sandbox. `benchmarks.sql_escapes` runs all mutations of every seed and measures them."""
 
 from collections.abc import Iterator
 from random import Random
@@ -15,11 +15,10 @@ from tests.exhaustive import IS_EXHAUSTIVE, choose_size
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import read_database_name
 
-# The last seeds of each engine only take time and memory.
+# The number of seeds at the end of each engine's list that only take time and memory.
 BOMBS = {"duckdb": 10, "sqlite": 10, "postgres": 4}
 
-
-# The files of connections are read by the same engines as uploaded ones. MariaDB is attacked by `make connections`.
+# The same engines read files of connections and uploaded files. `make connections` attacks MariaDB.
 CONNECTIONS = ("duckdb_connection", "sqlite_connection", "adbc_connection")
 ENGINES = ("duckdb", "sqlite", "postgres", *(CONNECTIONS if IS_EXHAUSTIVE else ()))
 
@@ -50,7 +49,7 @@ def test_the_guard_refuses_them(world: World, engine: SandboxedDataEngine) -> No
     seeds = SEEDS[world.data.dialect]
     toll = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], 20, guarded=True)
     assert toll.escapes == []
-    assert toll.passed_guard <= 2 * len(MUTATIONS), "only those that ask for nothing but constants"
+    assert toll.passed_guard <= 2 * len(MUTATIONS), "only statements that select nothing but constants may pass"
 
 
 @pytest.mark.slow
@@ -62,11 +61,11 @@ def test_the_sandbox_holds_without_the_guard(world: World, engine: SandboxedData
 
 
 @pytest.mark.slow
-def test_what_takes_long_is_ended(world: World, engine: SandboxedDataEngine) -> None:
+def test_statements_that_take_too_long_are_ended(world: World, engine: SandboxedDataEngine) -> None:
     bombs = SEEDS[world.data.dialect][-BOMBS[world.data.dialect] :]
     toll = attack(engine, world, bombs, 0, guarded=False)
     assert toll.escapes == []
-    assert toll.answered <= 4, "those that need no more than they may"
+    assert toll.answered <= 4, "a few stay within the limits"
 
 
 def test_the_attack_notices_an_escape() -> None:

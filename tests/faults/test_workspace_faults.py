@@ -1,4 +1,4 @@
-"""Workspaces under attack and in trouble: links swapped in during an operation, crashes at every step, collections."""
+"""Workspaces survive links that are swapped in during an operation, crashes at every step, and garbage collection."""
 
 import errno
 import os
@@ -42,7 +42,7 @@ def workspace(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A folder beside the workspace, which must stay as it is."""
+    """A folder beside the workspace, which must not change."""
     folder = tmp_path / "outside"
     folder.mkdir()
     (folder / "a.txt").write_text(SECRET)
@@ -88,7 +88,7 @@ def test_links_lead_nowhere(workspace: WorkspaceFolder, outside: Path) -> None:
 
 
 def test_a_folder_that_is_swapped_for_a_link_is_refused(workspace: WorkspaceFolder, outside: Path) -> None:
-    """One thread swaps a folder and a link to another folder; nothing that the verbs do reaches the other folder."""
+    """While a thread swaps a folder and a link to another folder, no verb may reach the other folder."""
     workspace.write("d/a.txt", "inside")
     root, stop = workspace.folder, threading.Event()
     (root / "x").symlink_to(outside)
@@ -155,14 +155,14 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
 
 
 class Crash(BaseException):
-    """The process dies here."""
+    """Stands for the death of the process."""
 
 
 STEPS = ("rename", "unlink", "open", "mkdir", "rmdir", "fsync")
 
 
 class CrashPoint:
-    """Raises `Crash` at the call of that number among the calls that change the disk or the store."""
+    """Raises `Crash` after `left` calls that change the disk or the store, unless `left` is negative."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, records: Any) -> None:
         self.left = -1
@@ -209,19 +209,19 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_files(
             else:
                 workspace.extract(tmp_path / "new.tar")
         crash.left = -1
-        again = open_workspace(store, tmp_path)  # another process
-        assert again.read("same") == b"same"  # the first verb completes what was interrupted
-        rows = {file.path: load(again, file.sha256) for file in again.files()}
-        disk = list_disk(again)
+        reopened = open_workspace(store, tmp_path)  # stands for another process
+        assert reopened.read("same") == b"same"  # the first verb completes the interrupted one
+        rows = {file.path: load(reopened, file.sha256) for file in reopened.files()}
+        disk = list_disk(reopened)
         assert disk == rows, f"step {step}"
         assert disk in (OLD, new), f"step {step}"
-        assert again.verify().is_intact
+        assert reopened.verify().is_intact
         outcomes.add("new" if disk == new else "old")
         if not crash.hit:
             break
         if disk == OLD and act == "restore":
-            again.restore(target.id)
-            assert list_disk(again) == NEW
+            reopened.restore(target.id)
+            assert list_disk(reopened) == NEW
     assert not crash.hit
     assert outcomes == {"old", "new"}
 
@@ -281,7 +281,7 @@ def test_damage_is_found(workspace: WorkspaceFolder, tmp_path: Path) -> None:
 
 
 def test_a_collection_beside_writers_loses_nothing(store: Store, workspace: WorkspaceFolder) -> None:
-    """Writers and a collection that waits for nothing: each content that a row names is there at the end."""
+    """Garbage is collected without a minimum age while others write. Every content that a row names must be kept."""
     deps = workspace._parts.workspace_deps
     stop, errors = threading.Event(), list[Exception]()
 
@@ -297,13 +297,13 @@ def test_a_collection_beside_writers_loses_nothing(store: Store, workspace: Work
     engine = store.opened[0]
 
     def write(name: str) -> None:
-        own = engine.scope(user=name).workspace("w")
+        user_workspace = engine.scope(user=name).workspace("w")
         try:
             for number in range(40):
-                own.write(f"f{number % 3}", f"content {number % 5}")  # the same contents again and again
+                user_workspace.write(f"f{number % 3}", f"content {number % 5}")  # writes the same contents repeatedly
                 if number % 10 == 0:
-                    own.snapshot()
-                own.delete(f"f{number % 3}")
+                    user_workspace.snapshot()
+                user_workspace.delete(f"f{number % 3}")
                 engine._parts.records.commit([])
         except Exception as error:  # noqa: BLE001 — shown below
             errors.append(error)
@@ -317,16 +317,16 @@ def test_a_collection_beside_writers_loses_nothing(store: Store, workspace: Work
     collector.join()
     assert errors == []
     for name in ("alice", "bob"):
-        own = engine.scope(user=name).workspace("w")
-        own.write("last", "content 1")
-        assert own.verify().is_intact
+        user_workspace = engine.scope(user=name).workspace("w")
+        user_workspace.write("last", "content 1")
+        assert user_workspace.verify().is_intact
 
 
 def test_a_content_that_is_being_deleted_is_stored_again(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     workspace.write("a.txt", "hello " * 100)
     deps, records = workspace._parts.workspace_deps, records_of_workspace(workspace)
     [row] = records.scan(Blob, "default")
-    # A collection that has marked the content and then stands still.
+    # As if a garbage collection had marked the content and then stopped.
     records.commit([patch_leaving(row)])
     with pytest.raises(NotFound):
         load(workspace, row.sha256)
@@ -342,7 +342,7 @@ def patch_leaving(row: Blob) -> Any:
     return Patch(Blob, ("default", row.id), {"is_leaving": True}, row.version)
 
 
-def test_what_nothing_names_is_collected(store: Store, workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_contents_that_no_row_names_are_collected(store: Store, workspace: WorkspaceFolder, tmp_path: Path) -> None:
     deps, engine = workspace._parts.workspace_deps, store.opened[0]
     for number in range(4):
         workspace.write("a.txt", f"version {number}")

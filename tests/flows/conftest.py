@@ -1,4 +1,4 @@
-"""Each flow runs on every store that its test names: `store` is empty, `engine` is open on it, `alice` is one user."""
+"""Fixtures of flows: `store` is an empty store, `engine` is an engine on it, and `alice` is the view of one user."""
 
 from collections.abc import Iterator
 from pathlib import Path

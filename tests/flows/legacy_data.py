@@ -1,4 +1,4 @@
-"""One row of everything that legacy views show, written through the verbs, and what the views must show of it."""
+"""Rows for the tests of legacy views: they are written with verbs, and `EXPECTED` says what the views must show."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,7 @@ LONG = "Alice drinks green tea in the morning"
 
 
 class Some:
-    """Equal to any value of a type: for ids, times and numbers that the engine chooses."""
+    """Equals any value of a type. It stands for ids, times and numbers that the engine chooses."""
 
     def __init__(self, kind: type) -> None:
         self._kind = kind

@@ -1,4 +1,4 @@
-"""Reads legacy views as a report does: with the database's own driver, without Everhold."""
+"""Reads legacy views as a report does: with the driver of the database and without Everhold."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ SQL_STORES = ("sqlite", "duckdb", "postgres")
 
 @dataclass
 class Report:
-    """A connection of a program that knows nothing of Everhold but the script to run first."""
+    """A connection of a report. Of Everhold, it uses only the script that it runs first."""
 
     store: Store
     script: str = ""

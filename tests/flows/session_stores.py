@@ -1,4 +1,4 @@
-"""Engines for tests about sessions: their store, where working memory is kept, and whether it is used."""
+"""Functions for tests of sessions: they mark the cached working memory, and tell whether an answer comes from it."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def read_cached(engine: Everhold, place: SessionKey = PLACE) -> WorkingMemory | 
 
 
 def mark(engine: Everhold, place: SessionKey = PLACE) -> bool:
-    """Makes the cache tell something that the records do not; False if nothing is kept."""
+    """Change the cached session so that it differs from the records. Return False if nothing is cached."""
     cache, working = engine._parts.session_deps.cache, read_cached(engine, place)
     if working is None:
         return False
@@ -41,5 +41,5 @@ def wait_until(condition: Callable[[], bool]) -> None:
     """Wait until a condition holds; fail after a minute."""
     limit = time.monotonic() + 300
     while not condition():
-        assert time.monotonic() < limit, "it never came"
+        assert time.monotonic() < limit, "the condition did not become true in time"
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Who did what, when, and whether it worked; without a word of what was said or asked."""
+"""The access log says who did what, when, and whether it succeeded, without texts of memories or questions."""
 
 import inspect
 import sqlite3
@@ -21,7 +21,7 @@ CANARY = "canary"
 
 
 def lines_after(engine: Everhold, view: View, act: Callable[[], object]) -> list[AccessLog]:
-    """The lines that an act has added, oldest first."""
+    """Return the lines that a call has added, oldest first."""
     engine.flush()
     known = {line.sequence for line in view.log(limit=10_000)}
     act()
@@ -380,7 +380,7 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     assert called == verbs_of(Everhold) - set(UNLOGGED_BY_THE_ENGINE)
 
 
-def test_failures_have_their_line_too(engine: Everhold, alice: View) -> None:
+def test_failed_calls_have_a_line(engine: Everhold, alice: View) -> None:
     alice.remember("Here", id="m1")
     acts: list[tuple[Callable[[], object], str]] = [
         (lambda: alice.remember(""), "create"),
@@ -473,7 +473,7 @@ def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Everhold, alice
         assert CANARY not in said, line
 
 
-def test_lines_appear_by_themselves(store: Store) -> None:
+def test_lines_of_reads_are_written_and_sealed_in_the_background(store: Store) -> None:
     engine = store.open(log={"flush_seconds": 0.3})
     alice = engine.scope(user="alice")
     memory = alice.remember("Seen")
@@ -490,11 +490,11 @@ def test_lines_appear_by_themselves(store: Store) -> None:
     assert other.scope(user="alice").get(memory.id).access_count == 1
 
 
-def test_the_default_is_within_a_second(sqlite_store: Store) -> None:
+def test_by_default_lines_are_written_within_a_second(sqlite_store: Store) -> None:
     assert sqlite_store.open(log={}).settings.log.flush_seconds == 1.0
 
 
-def test_a_write_s_line_is_in_the_write(store: Store) -> None:
+def test_the_line_of_a_write_is_in_its_commit(store: Store) -> None:
     store.open().scope(user="alice").remember("Seen")
     assert [line.operation for line in records_of(store.open()).scan(AccessLog, "default")] == ["create"]
 
@@ -514,7 +514,7 @@ def test_strict_mode_writes_before_it_answers(store: Store) -> None:
     assert other.scope(user="alice").get(memory.id).access_count == 2
 
 
-def test_closing_writes_what_waits(store: Store) -> None:
+def test_closing_writes_waiting_lines(store: Store) -> None:
     engine = store.open()
     alice = engine.scope(user="alice")
     alice.remember("Seen")
@@ -526,7 +526,7 @@ def test_closing_writes_what_waits(store: Store) -> None:
     assert operations == ["create", *["search"] * 5]
 
 
-def test_lines_about_what_is_gone_meanwhile(engine: Everhold, alice: View) -> None:
+def test_lines_about_memories_that_were_purged_meanwhile(engine: Everhold, alice: View) -> None:
     """A memory is purged between a read and its line: the line still names its id."""
     memory = alice.remember("Short-lived")
     alice.get(memory.id)
@@ -543,7 +543,7 @@ def test_lines_about_what_is_gone_meanwhile(engine: Everhold, alice: View) -> No
     assert engine.verify_log().intact
 
 
-def test_asking_the_log(engine: Everhold, alice: View) -> None:
+def test_the_log_is_filtered_and_paged(engine: Everhold, alice: View) -> None:
     memory = alice.remember("One")
     middle = datetime.now(UTC)
     alice.get(memory.id)

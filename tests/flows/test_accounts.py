@@ -105,7 +105,7 @@ def test_listing(engine: Everhold) -> None:
     assert engine.list_users(organization="nowhere").rows == ()
 
 
-def test_who_was_only_mentioned_is_completed(engine: Everhold) -> None:
+def test_an_implicit_account_is_completed_by_creating_it(engine: Everhold) -> None:
     memory = engine.scope(organization="acme", user="alice", project="moon").remember("Alice rows")
     assert engine.get_user("alice", organization="acme").is_implicit
     alice = engine.create_user("alice", organization="acme", email="a@x.org", password="correct horse", name="Alice")
@@ -151,7 +151,7 @@ def test_passwords_change(engine: Everhold) -> None:
     assert "a@x.org" not in stored
 
 
-def test_what_a_deletion_takes_along_is_shown_first(engine: Everhold) -> None:
+def test_a_preview_shows_what_a_deletion_would_delete(engine: Everhold) -> None:
     alice = engine.scope(user="alice", session="s1")
     alice.say("Hello")
     alice.remember("Alice rows", tags=["sport"])

@@ -1,4 +1,4 @@
-"""`add` stores the turns of a conversation and the facts that they tell; a single message can be deleted."""
+"""`add` stores the turns of a conversation and the facts in them, and a single message can be deleted."""
 
 import asyncio
 from typing import Any
@@ -58,7 +58,7 @@ def test_adding_again_adds_nothing(engine: Everhold, chat: View) -> None:
     assert lives.text not in facts(chat)
 
 
-def test_a_fact_of_one_session_ends_that_of_another(engine: Everhold, chat: View) -> None:
+def test_a_newer_fact_supersedes_an_older_one_of_another_session(engine: Everhold, chat: View) -> None:
     [old] = chat.add(["I live in Bangkok.", "Hello!"]).memories
     [new] = engine.scope(user="alice", session="tuesday").add(["I live in Lisbon now."]).memories
     assert chat.get(old.id).superseded_by == new.id
@@ -84,7 +84,9 @@ def test_sessions_without_a_user_keep_their_facts(engine: Everhold) -> None:
         ({"text": "I live in Rome."}, InvalidInput),
     ],
 )
-def test_one_bad_message_stores_none(engine: Everhold, chat: View, items: Any, error: type[Exception]) -> None:
+def test_one_invalid_message_refuses_the_whole_call(
+    engine: Everhold, chat: View, items: Any, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         chat.add(items)
     assert engine.scope(user="alice").sessions() == []
@@ -151,7 +153,7 @@ def test_a_purged_message_takes_its_facts(any_store: Store) -> None:
     assert engine.doctor().problems == []
 
 
-def test_a_purged_session_takes_what_it_said_twice(engine: Everhold, chat: View) -> None:
+def test_purging_a_session_purges_a_fact_that_it_states_twice(engine: Everhold, chat: View) -> None:
     chat.add([*TURNS, {"text": "I live in Lisbon.", "name": "Alice"}])
     engine.scope(user="alice", session="tuesday").add([{"text": "I'm a nurse.", "name": "Alice"}])
     chat.remember("Alice prefers tea.", kind="fact")
@@ -161,14 +163,14 @@ def test_a_purged_session_takes_what_it_said_twice(engine: Everhold, chat: View)
     assert facts(engine.scope(user="alice")) == {"Alice works as a nurse."}
 
 
-def test_what_is_also_said_apart_stays(engine: Everhold, chat: View) -> None:
+def test_a_fact_that_was_also_remembered_directly_stays(engine: Everhold, chat: View) -> None:
     [fact] = chat.add([{"text": "I live in Lisbon.", "id": "m1"}]).memories
     assert engine.scope(user="alice").remember(fact.text, kind=fact.kind).id == fact.id
     chat.delete_message("m1", hard=True)
     assert chat.get(fact.id).provenance == {"span": fact.provenance["span"], "restated": True}
 
 
-def test_a_message_does_not_bring_its_owner_back(engine: Everhold, chat: View) -> None:
+def test_restoring_a_message_does_not_restore_its_deleted_owner(engine: Everhold, chat: View) -> None:
     engine.scope(session="group").say("Welcome")
     shared = engine.scope(user="alice", session="group").say("Hello all")
     chat.add(TURNS)
@@ -180,7 +182,7 @@ def test_a_message_does_not_bring_its_owner_back(engine: Everhold, chat: View) -
         engine.scope(session="group").restore_message(shared.id)
 
 
-def test_nobody_else_deletes_a_message(engine: Everhold, chat: View) -> None:
+def test_only_scopes_that_read_a_message_can_delete_it(engine: Everhold, chat: View) -> None:
     chat.add(TURNS)
     engine.scope(user="alice", project="p", session="of-p").say("In a project", id="m9")
     strangers = [

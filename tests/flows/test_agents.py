@@ -74,7 +74,7 @@ def test_a_row_of_another_owner_under_the_id_of_a_state_is_replaced(engine: Ever
 
 
 @pytest.mark.parametrize("way", ["agent", "session", "user", "maintenance"])
-def test_nothing_is_left_of_a_purged_state(engine: Everhold, way: str) -> None:
+def test_a_purged_state_leaves_no_trace(engine: Everhold, way: str) -> None:
     view = engine.scope(user="alice", agent="coder", session="s1")
     view.say("hello")
     view.set_state({"note": "zanzibar"}, metadata={"by": "zanzibar"})
@@ -95,7 +95,7 @@ def test_nothing_is_left_of_a_purged_state(engine: Everhold, way: str) -> None:
     assert find_tables_with(engine, "zanzibar") == []
 
 
-def test_what_an_agent_said_among_others_goes_and_comes_back(engine: Everhold) -> None:
+def test_messages_of_an_agent_in_other_sessions_are_deleted_and_restored_with_it(engine: Everhold) -> None:
     team = engine.scope(session="team")
     team.open_session()
     team.say("Who brings the zanzibar tea?", sender_id="bob")

@@ -16,7 +16,7 @@ ALONE: dict[str, Any] = {"decay": False}  # pruning only
 
 
 def remember_long_ago(engine: Everhold, text: str, days: float = 0, user: str = "alice", **fields: Any) -> str:
-    """Store a memory that was last used so many days ago, and return its id."""
+    """Store a memory that was last used the given number of days ago, and return its id."""
     memory = engine.scope(user=user).remember(text, **fields)
     at = clock.now() - timedelta(days=days)
     records_of(engine).commit([Increment(Memory, ("default", memory.id), {}, {"created_at": at, "updated_at": at})])
@@ -104,7 +104,9 @@ def test_the_budget_keeps_the_most_important(any_store: Store) -> None:
     assert report.run_id is not None
     engine.undo_run(report.run_id)
     assert engine.maintain(["prune"])["prune"].counts == {}
-    assert set(read_strengths(engine)) == {low, idle, used, high, pinned, bobs}, "what came back pushes nothing out"
+    assert set(read_strengths(engine)) == {low, idle, used, high, pinned, bobs}, (
+        "a restored memory does not count against the budget"
+    )
 
 
 def test_the_budget_in_bytes(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Answers in everyday use, with the real model: updates, the past, the first person, long texts, slips, and why."""
+"""Everyday questions to the real model: updates, the past, the first person, long texts, typing mistakes, and `why`."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ LONG_NOTE = (
     " out on Tuesday evenings, every second week. The spare key is with Marta on the ground floor. The sauna is ours on"
     " Thursdays from seven to ten, and the light in the yard is on the left of the door."
 )
-# Dated sentences of one person. With the fillers there are enough for judging to count fully.
+# Dated sentences of one person. With the fillers, there are enough memories for the weights of large scopes.
 TOLD = [
     ("2025-01-05", "I live in a small flat in Lisbon, third floor, no elevator."),
     ("2025-01-09", "My cell is 503-555-0142 in case you need it for forms."),
@@ -54,7 +54,7 @@ def ask(view: View, question: str) -> list[str]:
     return [hit.memory.text for hit in view.recall(question, asked_at=datetime(2025, 12, 1, tzinfo=UTC))]
 
 
-def test_the_present_wins_and_why_says_so(view: View) -> None:
+def test_the_newest_value_comes_first_and_why_names_the_older_one(view: View) -> None:
     hits = view.recall("What is the Wi-Fi password?", asked_at=datetime(2025, 12, 1, tzinfo=UTC))
     assert "marmot" in hits[0].memory.text
     assert hits[0].why.updates is not None
@@ -70,11 +70,11 @@ def test_a_home_and_a_number_that_changed(view: View) -> None:
     assert "0977" in ask(view, "What is my phone number?")[0]
 
 
-def test_the_own_name_is_the_first_person(view: View) -> None:
+def test_the_name_of_the_user_means_the_first_person(view: View) -> None:
     assert ask(view, "What is Jonas's phone number?") == ask(view, "What is my phone number?")
 
 
-def test_what_was_before(view: View) -> None:
+def test_a_question_about_the_time_before_an_event(view: View) -> None:
     assert "Second Home" in ask(view, "Where did I rent a desk before Lift99?")[0]
 
 
@@ -82,12 +82,12 @@ def test_one_sentence_of_a_long_text(view: View) -> None:
     assert ask(view, "Who has the spare key?")[0].startswith("A long note")
 
 
-def test_slips(view: View) -> None:
+def test_typing_mistakes_are_corrected(view: View) -> None:
     assert "cello" in ask(view, "which instrumnet does tess play")[0]
 
 
 @pytest.mark.parametrize("question", ["What is my shoe size?", "What is the name of our boat?"])
-def test_silence_where_nothing_answers(view: View, question: str) -> None:
+def test_nothing_is_returned_if_no_memory_answers(view: View, question: str) -> None:
     assert ask(view, question) == []
 
 

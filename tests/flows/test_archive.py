@@ -1,4 +1,4 @@
-"""Messages of ended sessions in cold storage: out of the tables, and back whenever they are needed."""
+"""Messages of ended sessions move to cold storage, and back into the tables when they are needed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,7 +26,7 @@ SECRET = "zanzibar"
 
 @pytest.fixture(params=[*(f"{name}-records" for name in EVERY_STORE), "sqlite-files", "postgres-files"])
 def archive_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, dict[str, Any]]]:
-    """A store, and the settings that put its archives into its records or into files."""
+    """A store, with settings that put archives into its records or into files."""
     name, _, place = request.param.partition("-")
     store = make_store(name, request, tmp_path)
     yield store, {"blobs": str(tmp_path / "blobs")} if place == "files" else {}
@@ -106,7 +106,7 @@ def archive_one(engine: Everhold, **who: Any) -> View:
 # what is archived, and when
 
 
-def test_sessions_are_archived_so_many_days_after_their_end(sqlite_store: Store) -> None:
+def test_sessions_are_archived_some_days_after_their_end(sqlite_store: Store) -> None:
     engine = sqlite_store.open(archive_days=90)
     for session in ("open", "fresh", "old"):
         talk(engine, session)
@@ -166,7 +166,7 @@ def test_a_retry_of_an_archived_message_changes_nothing(engine: Everhold) -> Non
     assert len(view.messages()) == 3
 
 
-def test_an_id_that_was_given_away_meanwhile_loses_no_message(engine: Everhold) -> None:
+def test_no_message_is_lost_if_its_id_was_used_again_meanwhile(engine: Everhold) -> None:
     view = archive_one(engine)
     engine.scope(user="alice", session="s2").say("another one", id="s1-1")
     assert read_texts(view) == [f"{SECRET} number {number} of s1" for number in range(3)]
@@ -288,7 +288,7 @@ def make_group(engine: Everhold) -> View:
     return group
 
 
-def test_a_user_leaves_an_archived_group_and_returns(engine: Everhold) -> None:
+def test_a_deleted_and_restored_user_of_an_archived_group(engine: Everhold) -> None:
     group = make_group(engine)
     engine.delete_user("alice")
     archive(engine)
@@ -306,7 +306,7 @@ def test_a_purged_user_is_not_in_the_archive_of_a_group(engine: Everhold, files:
 
 
 def test_a_user_deleted_while_messages_are_archived(engine: Everhold) -> None:
-    """The archive was committed between the deletion's look at archives and the deletion itself."""
+    """An archive is committed between the time when the deletion reads the archives and the deletion itself."""
     group = make_group(engine)
     records = records_of(engine)
     deleted = {"is_deleted": True, "deleted_at": clock.now(), "deletion_id": "del-1"}
@@ -375,11 +375,11 @@ def test_a_move_takes_the_files_along(sqlite_store: Store, engine: Everhold, fil
 
 
 class Died(BaseException):
-    """Ends the work as a dying process does: nothing catches it."""
+    """Stands for the death of a process: no code catches it."""
 
 
 class Steps:
-    """Lets the work die before or after one of its writes to the store or to files."""
+    """Raises `Died` before or after a chosen write to the store or to files."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.left: float = float("inf")
@@ -418,7 +418,7 @@ def test_a_death_at_any_step_loses_nothing(
         survived, steps.left = steps.left >= 0, float("inf")
         engine = sqlite_store.open(blobs=str(files))
         records = records_of(engine)
-        records.commit([Delete(Lease, ("archive",))])  # as if the dead process's lease had run out
+        records.commit([Delete(Lease, ("archive",))])  # as if the lease of the dead process had expired
         archived = [name for (names,) in records.columns(SessionArchive, None, ("message_ids",)) for name in names]
         listed = [message.id for message in records.scan(Message, None)]
         assert sorted(archived + listed) == sorted(f"s{step}-{number}" for number in range(3))

@@ -25,7 +25,7 @@ from tests.http_endpoint import HttpEndpoint, serve_parts
 
 KEY = "sk-very-secret"
 TODAY = date(2025, 6, 1)
-# Values that no prompt may have unless rows may be sent. None of them is in a question.
+# Values that a prompt may contain only if rows may be sent. No question contains them.
 CANARIES = ("Quetzalburg", "Zyxwick", "918273645", "1987-03-14", "kept-private")
 ORDERS = """order_id,channel,country,amount,ordered_on,remark
 1,web,Quetzalburg,918273645,2025-01-10,kept-private
@@ -38,7 +38,10 @@ SURE = "How many orders are there?"
 
 
 class ChatEndpoint(HttpEndpoint):
-    """A model that says what `script` tells it to, then NONE. A number is a status, a function is called."""
+    """A model that answers with the items of `script`, then with NONE.
+
+    An item that is a number is an HTTP status; an item that is a function is called.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +92,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def open_shop(store: Store, endpoint: ChatEndpoint, url: str | None = None, **ask: Any) -> View:
-    """Open one more engine with the endpoint's model, and return the scope with the orders."""
+    """Open another engine with the endpoint's model, and return the view with the orders."""
     llm = {"url": url or endpoint.url, "model": "tiny", "api_key": KEY}
     return store.open(llm=llm, ask=ask).scope(project="shop", user="ana")
 
@@ -134,7 +137,7 @@ def test_off_means_never(store: Store, endpoint: ChatEndpoint) -> None:
     assert endpoint.requests == []
 
 
-def test_always_means_also_if_the_rules_are_sure(store: Store, endpoint: ChatEndpoint) -> None:
+def test_with_always_the_model_is_asked_even_if_the_rules_are_sure(store: Store, endpoint: ChatEndpoint) -> None:
     shop = open_shop(store, endpoint, llm="always")
     endpoint.script = ["SELECT count(order_id) FROM orders"]
     answer = shop.ask(SURE)
@@ -153,7 +156,7 @@ def test_yaml_writes_off_as_false(tmp_path: Path) -> None:
         Everhold.open("memory://", ask={"llm": "sometimes"})
 
 
-# what becomes of answers
+# how answers are used
 
 
 def test_agreement_raises_the_confidence(shop: View, endpoint: ChatEndpoint) -> None:
@@ -249,7 +252,7 @@ def test_a_follow_up_of_a_model_is_read_by_the_model(shop: View, endpoint: ChatE
     assert "country = 'France'" in endpoint.prompts[1]
 
 
-# how far a model is believed
+# how much a model is trusted
 
 
 def make_judged_run(number: int, feedback: str, user: str = "bob", **metadata: Any) -> QueryRun:
@@ -260,11 +263,11 @@ def make_judged_run(number: int, feedback: str, user: str = "bob", **metadata: A
     )  # fmt: skip
 
 
-def test_verdicts_say_how_far_a_model_is_believed(store: Store, shop: View, endpoint: ChatEndpoint) -> None:
+def test_verdicts_decide_the_confidence_of_a_model(store: Store, shop: View, endpoint: ChatEndpoint) -> None:
     runs = [make_judged_run(number, "confirmed") for number in range(8)]
     runs.append(make_judged_run(8, "chosen", right_sql="SELECT 1"))
     runs.append(make_judged_run(9, "corrected", right_sql="SELECT 2"))
-    # These say nothing about the model alone, or are not about it.
+    # These verdicts are not about answers that only this model gave, so they do not count.
     runs.append(make_judged_run(10, "confirmed", confirmed_by_another=True))
     runs.append(make_judged_run(11, "confirmed", origin="rules"))
     runs.append(make_judged_run(12, "rejected", language_model={"model": "other"}))
@@ -315,7 +318,9 @@ BROKEN: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("said", "reason"), BROKEN)
-def test_a_broken_model_is_no_error(shop: View, endpoint: ChatEndpoint, said: Any, reason: str) -> None:
+def test_a_question_is_answered_without_a_broken_model(
+    shop: View, endpoint: ChatEndpoint, said: Any, reason: str
+) -> None:
     endpoint.script = [said, said]
     answer = shop.ask("total amount of the web in France")
     assert answer.table.rows == ((35,),)
@@ -327,7 +332,7 @@ def test_a_broken_model_is_no_error(shop: View, endpoint: ChatEndpoint, said: An
     assert KEY not in repr(refused) + repr(answer)
 
 
-def test_a_dead_model_is_no_error(store: Store, endpoint: ChatEndpoint) -> None:
+def test_a_question_is_answered_without_a_dead_model(store: Store, endpoint: ChatEndpoint) -> None:
     shop = open_shop(store, endpoint, url="http://127.0.0.1:9/v1")
     answer = shop.ask("total amount of the web in France")
     assert answer.table.rows == ((35,),)
@@ -367,11 +372,11 @@ def test_a_response_that_does_not_end_is_not_waited_for(
 
 
 def ask_widely(shop: View, endpoint: ChatEndpoint) -> list[Answer]:
-    """Ask so that every part of a prompt is used: meanings of values, follow-ups, and errors of the database."""
+    """Ask questions that use every part of a prompt: meanings of values, follow-ups, and errors of the database."""
     failing = "SELECT CAST(country AS INTEGER) FROM orders"
     questions = [
         ("churn by country in france", [failing, failing]),
-        # The rules take the word for the value that is spelled nearly so, and write that into the statement.
+        # The rules read the word as the value with nearly the same spelling, and write that value into the statement.
         ("How many orders are from Quetzalbury?", ["NONE"]),
         ("list the remarks of the highest churn", ["SELECT remark FROM orders WHERE amount > 35"]),
     ]
@@ -396,7 +401,7 @@ def pattern(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("pattern")
-def test_no_value_is_sent_without_leave(shop: View, endpoint: ChatEndpoint) -> None:
+def test_no_value_is_sent_unless_it_is_allowed(shop: View, endpoint: ChatEndpoint) -> None:
     ask_widely(shop, endpoint)
     assert len(endpoint.requests) >= 7
     sent = json.dumps(endpoint.requests, ensure_ascii=False).casefold()
@@ -409,7 +414,7 @@ def test_no_value_is_sent_without_leave(shop: View, endpoint: ChatEndpoint) -> N
 
 
 @pytest.mark.usefixtures("pattern")
-def test_values_are_sent_with_leave(store: Store, endpoint: ChatEndpoint) -> None:
+def test_values_are_sent_if_it_is_allowed(store: Store, endpoint: ChatEndpoint) -> None:
     shop = open_shop(store, endpoint, send_rows=True)
     ask_widely(shop, endpoint)
     sent = json.dumps(endpoint.requests, ensure_ascii=False)

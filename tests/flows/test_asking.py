@@ -80,14 +80,14 @@ def test_every_answer_is_a_query_run(engine: Everhold, shop: View) -> None:
     assert query.confidence == pytest.approx(answer.confidence)
 
 
-def test_other_projects_have_no_such_table(engine: Everhold, shop: View) -> None:
+def test_other_projects_do_not_see_the_table(engine: Everhold, shop: View) -> None:
     with pytest.raises(NotFound, match="this scope has no tables"):
         engine.scope(project="other").ask(TOTAL)
     with pytest.raises(NotFound):
         engine.scope(organization="acme", project="shop").sql("SELECT * FROM orders")
 
 
-def test_what_names_nothing_is_not_guessed(engine: Everhold, shop: View) -> None:
+def test_a_word_that_names_nothing_is_not_guessed(engine: Everhold, shop: View) -> None:
     answer = shop.ask("purple elephants")
     assert (answer.status, answer.sql, answer.table.rows, answer.chart) == ("cannot", "", (), None)
     assert [problem.text for problem in answer.not_understood] == ["purple", "elephants"]
@@ -104,7 +104,7 @@ def test_what_names_nothing_is_not_guessed(engine: Everhold, shop: View) -> None
         ("How many orders are from 'Atlantis'?", "'Atlantis' is not a value"),
     ],
 )
-def test_what_is_not_understood_is_named(shop: View, question: str, message: str) -> None:
+def test_words_that_are_not_understood_are_named(shop: View, question: str, message: str) -> None:
     answer = shop.ask(question)
     assert answer.status == "cannot"
     assert message in answer.sentence

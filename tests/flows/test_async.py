@@ -1,4 +1,4 @@
-"""The same verbs for asynchronous programs: the loop ticks on, cancelling is clean, closing waits."""
+"""Asynchronous verbs: the event loop never waits, cancelling leaves no partial write, and closing waits for calls."""
 
 import asyncio
 import inspect
@@ -19,7 +19,7 @@ from tests.engines import Store, records_of
 
 
 class HeldEmbedder(FakeEmbedder):
-    """Answers when it is let go."""
+    """An embedder that answers when a test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class HeldEmbedder(FakeEmbedder):
 
 
 async def ticks_during(work: Awaitable[Any], embedder: HeldEmbedder, wanted: int = 100) -> tuple[int, Any]:
-    """How often the loop turned while the work was held, and what the work gave."""
+    """Return how often the event loop ran while the work was held, and the result of the work."""
     embedder.hold = True
     task = asyncio.ensure_future(work)
     ticked = 0
@@ -105,8 +105,8 @@ def test_every_verb_is_offered(sqlite_store: Store, embedder: HeldEmbedder) -> N
     run(sqlite_store, embedder, flow)
 
 
-def test_what_hits_tell_is_read_before_they_are_returned(store: Store, embedder: HeldEmbedder) -> None:
-    """The event loop may ask for tags and pinned memories, and the store may be closed by then."""
+def test_why_tags_and_pinned_are_read_before_recall_returns(store: Store, embedder: HeldEmbedder) -> None:
+    """Tags and pinned memories can be used without waiting, even after the store was closed."""
     found: list[Hits] = []
 
     async def flow(everhold: AsyncEverhold) -> None:
@@ -188,8 +188,8 @@ def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
     run(store, embedder, flow)
 
 
-def test_cancelling_what_is_under_way(store: Store, embedder: HeldEmbedder) -> None:
-    """Who cancels stops waiting; the work completes, and the engine goes on."""
+def test_cancelling_a_call_that_is_running(store: Store, embedder: HeldEmbedder) -> None:
+    """Cancelling a call ends the waiting; the work is completed, and the engine stays usable."""
 
     async def flow(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
@@ -216,7 +216,7 @@ def test_cancelling_what_is_under_way(store: Store, embedder: HeldEmbedder) -> N
     run(store, embedder, flow)
 
 
-def test_cancelling_what_has_not_begun(store: Store, embedder: HeldEmbedder) -> None:
+def test_cancelling_a_call_that_has_not_begun(store: Store, embedder: HeldEmbedder) -> None:
     """With the only worker busy, a cancelled verb never starts."""
 
     async def flow(everhold: AsyncEverhold) -> None:
@@ -261,7 +261,7 @@ def test_cancelling_at_random_leaves_whole_writes(store: Store, embedder: HeldEm
     run(store, embedder, flow)
 
 
-def test_closing_waits_for_what_is_under_way(store: Store, embedder: HeldEmbedder) -> None:
+def test_closing_waits_for_running_calls(store: Store, embedder: HeldEmbedder) -> None:
     async def flow() -> None:
         engine = store.open(embedder)
         store.opened.remove(engine)

@@ -1,4 +1,4 @@
-"""Backups: what is stored, what comes back, and what is noticed."""
+"""Backups: what they store, what a restore brings back, and which damage is noticed."""
 
 import random
 import shutil
@@ -48,7 +48,7 @@ STORE_STATE: tuple[type[Row], ...] = (
 
 
 def compare_with(engine: Everhold, target: Path, place: str, **options: Any) -> None:
-    """Restore the latest backup, and fail unless every table is the same in both stores."""
+    """Restore the latest backup, and fail unless every table is equal in both stores."""
     Everhold.restore_backup(target, place, **options)
     records, indexes = stores.open_store(settings.load(place))
     try:
@@ -114,7 +114,7 @@ def test_an_incremental_backup_stores_only_what_changed(sqlite_store: Store, tmp
     alice = engine.scope(user="alice")
     memories = alice.remember_many([f"note {number}" for number in range(200)])
     engine.backup(target)
-    engine.backup(target)  # the first one sealed the log
+    engine.backup(target)  # the first backup sealed the log
     assert engine.backup(target).changed_rows == 0
     alice.revise(memories[3].id, text="another note")
     alice.forget(memories[4].id)
@@ -279,7 +279,7 @@ def test_one_organization_or_one_user_is_restored(kind: str, request: pytest.Fix
 
 
 def replace_place(store: Store, request: pytest.FixtureRequest, folder: Path, name: str) -> str:
-    """Return the address of another empty store of the same kind; of PostgreSQL there is one, which is emptied."""
+    """Return the address of another empty store of the same kind. On PostgreSQL, the only database is emptied."""
     (folder / name).mkdir()
     return make_store(store.name, request, folder / name).storage
 
@@ -351,7 +351,7 @@ def test_an_encrypted_backup_is_restored(kind: str, request: pytest.FixtureReque
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True])
-def test_what_was_erased_stays_erased(is_encrypted: bool, sqlite_store: Store, tmp_path: Path) -> None:
+def test_an_erased_user_stays_erased_after_a_restore(is_encrypted: bool, sqlite_store: Store, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("ab" * 32)
     (tmp_path / "key").chmod(0o600)
     keys: dict[str, Any] = {"encryption": {"master_key": f"file:{tmp_path / 'key'}"}} if is_encrypted else {}
@@ -452,7 +452,7 @@ def test_a_retention_rule_keeps_the_latest_of_each_period() -> None:
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
-def test_a_backup_under_load_is_of_one_moment(store: Store, tmp_path: Path) -> None:
+def test_a_backup_under_load_has_the_rows_of_one_moment(store: Store, tmp_path: Path) -> None:
     engine, target = store.open(), tmp_path / "backups"
     writers, backups = back_up_under_load(engine, target, 1.5, between=0.1)
     assert writers.writes > 50

@@ -1,4 +1,4 @@
-"""What follows a store notices that a restored one has taken its place: events, images, Chroma and Redis."""
+"""Followers of a store notice that it was replaced by a restored one: events, images, Chroma and Redis."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tests.servers.valkey import ValkeyServer
 
 
 def empty(store: Store) -> None:
-    """Remove everything that a store has in its place, as one does before restoring into the same address."""
+    """Remove all data of a store, as an operator does before restoring into the same address."""
     if store.name != "postgres":
         for path in Path(store.storage).parent.glob(f"{Path(store.storage).name}*"):
             path.unlink()
@@ -43,7 +43,7 @@ def test_a_cursor_of_the_replaced_store_gets_a_gap(after_restore: int, store: St
         cursors = [event.number for event in alice.events()]
     replace_by_backup(store, tmp_path / "backups")
     restored = store.open().scope(user="alice")
-    # With 12, the numbers of the store itself pass those of the replaced one.
+    # With 12 memories, the line numbers of the restored store become higher than those of the replaced one.
     new = [restored.remember(f"Alice owns {number} boats").id for number in range(after_restore)]
     for cursor in (0, *cursors):
         gap, *events = restored.events(after=cursor)
@@ -53,7 +53,7 @@ def test_a_cursor_of_the_replaced_store_gets_a_gap(after_restore: int, store: St
     assert [event.id for event in restored.events(after=gap.number)] == new
 
 
-def test_a_stream_that_goes_on_gets_a_gap(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_stream_that_is_open_during_the_restore_gets_a_gap(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     store = make_store("postgres", request, tmp_path)
     engine = store.open()
     alice = engine.scope(user="alice")

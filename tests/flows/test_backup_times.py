@@ -1,4 +1,4 @@
-"""Restore as of a time between two backups: what was known then comes back exactly, and the rest is counted."""
+"""A restore as of a time between two backups returns rows exactly as they were, and counts the approximate ones."""
 
 import random
 from collections import Counter
@@ -61,7 +61,7 @@ class History:
         self.count = 0
 
     def make_calls(self, number: int, *, is_journalled: bool = False) -> None:
-        """Make random calls; with `is_journalled`, only those that leave everything behind by which they are undone."""
+        """Make random calls; with `is_journalled`, only calls whose changes are fully journalled."""
         calls: list[Callable[[], Any]] = [
             self.remember, self.remember, self.revise, self.revise, self.supersede, self.forget, self.relate, self.tag,
             self.say, self.say, self.undo_last,
@@ -129,7 +129,7 @@ class History:
 
 
 class Comparison(NamedTuple):
-    """How the rows of a table differ: in their values, in being there at all, and in rows that no backup has."""
+    """Rows of a table that have other values, that are missing or superfluous, and that no backup has."""
 
     different: int
     unexpected: int
@@ -151,7 +151,7 @@ def compare(expected: State, restored: State, backups: tuple[State, State]) -> d
 def restore_between(
     store: Store, tmp_path: Path, seed: int, *, is_journalled: bool, **options: Any
 ) -> tuple[Counter[str], dict[str, Comparison]]:
-    """Restore a random moment between two backups; return how many rows are approximate, and what differs."""
+    """Restore a random moment between two backups. Return the number of approximate rows and the differences."""
     engine, target = store.open(**options), tmp_path / "backups"
     history = History(engine, seed)
     history.make_calls(30, is_journalled=is_journalled)
@@ -181,7 +181,7 @@ def test_rows_counted_as_exact_are_those_of_the_time(store: Store, seed: int, tm
 
 
 @CASES
-def test_what_the_journal_tells_comes_back_exactly(store: Store, seed: int, tmp_path: Path) -> None:
+def test_fully_journalled_changes_are_restored_exactly(store: Store, seed: int, tmp_path: Path) -> None:
     approximate, differences = restore_between(store, tmp_path, seed, is_journalled=True)
     assert not approximate
     assert {name for name, found in differences.items() if any(found)} <= {"memory_tags", "memory_relationships"}

@@ -1,4 +1,4 @@
-"""What cannot be: each a clear error that says the fact, the value and the remedy, and nothing half-written."""
+"""Invalid input raises an error with the fact, the value and the remedy, and writes nothing."""
 
 import json
 import resource
@@ -164,7 +164,7 @@ def test_malformed_ids_in_a_scope(sqlite_store: Store, dimension: str) -> None:
 
 
 def test_strange_names_of_memories(durable_store: Store) -> None:
-    """No memory has such a name; and the log can be written all the same."""
+    """No memory has such an id, and the log line about the call can still be written."""
     engine = durable_store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("There before")
@@ -305,7 +305,7 @@ for n in range(5000):
 
 
 def test_a_limit_of_the_system_on_file_size(sqlite_store: Store) -> None:
-    """RLIMIT_FSIZE binds root too. What was acknowledged is there, and nothing else."""
+    """RLIMIT_FSIZE also limits root. All acknowledged writes are stored, and nothing else."""
     root = Path(__file__).resolve().parents[2]
     script = FILL.format(root=str(root), source=str(root / "src"), path=sqlite_store.storage)
     limit = Path(sqlite_store.storage).stat().st_size + 400_000
@@ -352,7 +352,7 @@ def test_nothing_is_left_of_a_failed_commit(engine: Everhold, alice: View, monke
 
 
 def test_every_verb_is_one_commit(engine: Everhold, alice: View, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it or none: there is no instant between two commits at which a crash could leave half."""
+    """A verb that makes one commit cannot be left half done by a crash."""
     first, second = alice.remember("First", id="m1"), alice.remember("Second", id="m2")
     commit = type(engine._parts.records).commit
     commits: list[int] = []
@@ -383,7 +383,7 @@ ODD_VALUES: list[Any] = [None, 5, True, "", "no id", [], [1], {}, {"id": "x"}, [
 
 @pytest.mark.parametrize("name", ["memory", "merged", "span", "restated", "file", "url", "source", "by"])
 def test_a_provenance_may_hold_anything(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """The engine writes these names too, so it must not trust what stands under them."""
+    """The engine also uses these names in a provenance, so it must not trust values that callers store under them."""
     view = make_store("in_memory", request, tmp_path).open().scope(user="alice")
     text = "Anna likes green tea with milk and honey in the morning at home"
     for number, value in enumerate(ODD_VALUES):

@@ -69,7 +69,7 @@ def test_a_move_carries_blocks_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ["in_memory"], indirect=True)
-def test_hostile_rows_of_a_bundle(engine: Everhold, tmp_path: Path) -> None:
+def test_hostile_rows_of_a_bundle_are_refused(engine: Everhold, tmp_path: Path) -> None:
     coder = fill(engine)
     coder.write_block("b1", "Alice grows beans")
     engine.export(tmp_path / "out.jsonl")

@@ -18,7 +18,7 @@ COPIED = "organization_id, memory_id, session_id, user_id, operation, timestamp,
 
 
 def run_sql(store: Store, *statements: str) -> None:
-    """Run statements as someone with the file or the database's password could."""
+    """Run SQL statements as a person could who has the file or the database's password."""
     if store.name == "postgres":
         with psycopg.connect(store.storage, autocommit=True) as connection:
             for statement in statements:
@@ -129,13 +129,13 @@ def assert_tampering_found(store: Store, statements: Sequence[str]) -> None:
     assert not found.intact
     assert found.reason
     engine.scope(organization="acme", user="alice").remember("Written after")
-    assert not engine.verify_log("acme").intact, "going on does not heal it"
+    assert not engine.verify_log("acme").intact, "further lines do not hide the tampering"
     if "'bolt'" not in " ".join(statements):
-        assert engine.verify_log("bolt").intact, "others are not concerned"
+        assert engine.verify_log("bolt").intact, "other organizations are not affected"
 
 
-def test_a_line_slipped_in_between_is_noticed(sqlite_store: Store) -> None:
-    """Below the number up to which everything is chained, with a digest that is right for what it says."""
+def test_a_line_that_is_inserted_between_others_is_noticed(sqlite_store: Store) -> None:
+    """The line has a number below the last chained one, and a digest that fits its content."""
     engine = sqlite_store.open()
     write_some(engine)
     sequences = numbers(engine)
@@ -163,7 +163,7 @@ def test_a_line_slipped_in_between_is_noticed(sqlite_store: Store) -> None:
     assert (found.intact, found.reason) == (False, "line -5 was not added by the engine")
 
 
-def test_what_may_happen_leaves_it_intact(engine: Everhold) -> None:
+def test_ordinary_operations_leave_the_chain_intact(engine: Everhold) -> None:
     alice = engine.scope(user="alice", session="s1")
     for n in range(5):
         memory = alice.remember(f"Note {n}")
@@ -181,7 +181,7 @@ def test_what_may_happen_leaves_it_intact(engine: Everhold) -> None:
     assert engine.verify_log("nobody").lines == 0
 
 
-def test_an_organization_that_comes_again_begins_anew(engine: Everhold) -> None:
+def test_a_purged_organization_that_is_created_again_begins_a_new_chain(engine: Everhold) -> None:
     engine.scope(organization="acme").remember("First life")
     assert engine.verify_log("acme").lines == 1
     engine.delete_organization("acme", hard=True)
@@ -201,7 +201,7 @@ def test_many_batches(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class Interrupted:
-    """Records that run a function just before or just after one of their verbs, once."""
+    """Records that run a function once, just before or just after a chosen verb."""
 
     def __init__(self, records: Any, verb: str, nth: int, act: Callable[[], object]) -> None:
         self._records, self._verb, self._left, self._act = records, verb, nth, act
@@ -224,7 +224,7 @@ class Interrupted:
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("writes", [False, True])
 def test_two_sealers_at_any_instant(store: Store, verb: str, nth: int, writes: bool) -> None:
-    """Another sealer acts between any two steps of this one; the chain stays one, and goes on."""
+    """Another sealer acts between any two steps of this one; there is still a single chain, which can be extended."""
     engine, other = store.open(), store.open()
     write_some(engine, 2)
 

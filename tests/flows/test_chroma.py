@@ -1,4 +1,4 @@
-"""An engine whose vectors are in Chroma answers as one without, on every store."""
+"""On every store, an engine with vectors in Chroma gives the same answers as an engine without Chroma."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def test_same_answers_on_every_store(
     whole = {"embedding": {"chunk_tokens": 512}}  # so that all chunks are among those that the indexes propose
     address = f"chroma:///{tmp_path / 'chroma'}" if name == "sqlite" else chroma_server.url
     engine = open_with_chroma(store, address, **whole)
-    fill(engine)  # fed by what the engine does: remember, revise, forget, supersede
+    fill(engine)  # Chroma follows remember, revise, forget and supersede
     held = store.open(**whole)
     vectors_of(engine).projection(CollectionSpace("fake", 384)).advance()
     for scope in ({"user": "alice"}, {}):

@@ -1,4 +1,4 @@
-"""An engine that is closed: twice, while other threads use it, and what its verbs say afterwards."""
+"""An engine is closed twice, and while other threads use it; afterwards its verbs raise an error."""
 
 import asyncio
 import threading

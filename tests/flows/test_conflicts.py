@@ -1,4 +1,4 @@
-"""A newer statement takes an older one's place; what says the same is made one; both can be taken back."""
+"""Newer statements supersede older ones, near-duplicates are merged, and both can be undone."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -60,7 +60,7 @@ def test_the_attribute_is_the_engines_and_follows_the_text(alice: View) -> None:
     assert alice.supersede(memory.id, "I work at Acme").attribute == "user/works_at"
 
 
-def test_what_a_statement_may_end_is_what_the_rules_know() -> None:
+def test_a_statement_ends_only_attributes_that_the_rules_know() -> None:
     known = {(older, newer) for older, newer in conflicts._OPPOSITES | conflicts._CANCELS.keys()}
     assert known == {(older, newer) for newer, olders in ENDED_BY.items() for older in olders}
 
@@ -68,7 +68,7 @@ def test_what_a_statement_may_end_is_what_the_rules_know() -> None:
 # superseding
 
 
-def test_a_newer_statement_takes_the_place(engine: Everhold, alice: View) -> None:
+def test_a_newer_statement_supersedes_an_older_one(engine: Everhold, alice: View) -> None:
     old = alice.remember("I live in Bangkok", kind="fact", tags=["home"])
     between = datetime.now(UTC)
     new = alice.remember("I live in Lisbon", kind="fact")
@@ -114,14 +114,14 @@ def test_undo_restores_the_old_and_hides_the_new(engine: Everhold, alice: View) 
         ("My favourite colour is green", "My favourite tea is green", "both"),
     ],
 )
-def test_what_replaces_what(sqlite_store: Store, old: str, new: str, left: str) -> None:
+def test_which_statements_supersede_which(sqlite_store: Store, old: str, new: str, left: str) -> None:
     alice = sqlite_store.open().scope(user="alice")
     alice.remember(old)
     alice.remember(new)
     assert list_current_texts(alice) == ({new} if left == "new" else {old, new})
 
 
-def test_one_undo_takes_back_all_that_one_statement_ended(sqlite_store: Store) -> None:
+def test_one_undo_restores_all_memories_that_one_statement_ended(sqlite_store: Store) -> None:
     engine = sqlite_store.open(remember={"resolve": False})
     alice = engine.scope(user="alice")
     alice.remember_many(["I live in Bangkok", "I live in Oslo"])
@@ -145,7 +145,7 @@ def test_an_earlier_statement_is_history(alice: View) -> None:
     assert (before.valid_to, alice.get(since.id).valid_to) == (since.valid_from, None)
 
 
-def test_what_does_not_hold_now_replaces_nothing(alice: View) -> None:
+def test_a_statement_that_is_not_valid_now_supersedes_nothing(alice: View) -> None:
     now = datetime.now(UTC)
     alice.remember("I live in Lisbon")
     alice.remember("I live in Bangkok", valid_to=now - DAY)
@@ -201,9 +201,7 @@ def test_it_can_be_switched_off(sqlite_store: Store) -> None:
     assert not changes(engine)
 
 
-def test_a_memory_that_changes_meanwhile_is_looked_at_again(
-    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_that_changes_meanwhile_is_read_again(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     old = alice.remember("I live in Bangkok")
@@ -222,7 +220,7 @@ def test_a_memory_that_changes_meanwhile_is_looked_at_again(
     assert (held.superseded_by, held.importance) == (new.id, 1.0)
 
 
-# what says the same
+# near-duplicates
 
 
 TEA = "Anna likes green tea with milk and honey in the morning at home"
@@ -238,7 +236,7 @@ def remember_twice(alice: View) -> tuple[Memory, Memory]:
     return first, second
 
 
-def test_duplicates_are_made_one_and_undo_parts_them(engine: Everhold) -> None:
+def test_near_duplicates_are_merged_and_undo_separates_them(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     first, second = remember_twice(alice)
     alice.remember(TEA.replace("tea", "coffee"), kind="fact")
@@ -271,7 +269,7 @@ def test_a_merge_is_logged_and_journalled(engine: Everhold) -> None:
     assert engine.verify_log().intact
 
 
-def test_what_would_be_lost_is_not_merged(engine: Everhold) -> None:
+def test_memories_that_would_lose_something_are_not_merged(engine: Everhold) -> None:
     now = datetime.now(UTC)
     pairs: list[tuple[dict[str, object], dict[str, object]]] = [
         ({"kind": "fact"}, {"kind": "preference"}),
@@ -308,7 +306,9 @@ def test_a_key_stays_where_it_was(engine: Everhold) -> None:
     assert list_current_texts(alice) == {REALLY}
 
 
-def test_too_many_are_compared_with_their_neighbours(engine: Everhold, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_memories_are_compared_only_with_their_neighbours(
+    engine: Everhold, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alice = engine.scope(user="alice")
     remember_twice(alice)
     alice.remember_many([{"text": f"Word{letter} is told", "kind": "fact"} for letter in "xyz"])

@@ -91,7 +91,7 @@ def test_tables_are_profiled_like_files(engine: Everhold, tmp_path: Path) -> Non
     assert [table.table_name for table in shop.tables(source="sales")] == ["customers", "orders"]
 
 
-def test_questions_run_there(shop: View) -> None:
+def test_questions_run_in_the_connected_database(shop: View) -> None:
     answer = shop.ask("total amount per city")
     assert sorted(answer.table.rows) == [(5.0, "Bergen"), (37.5, "Oslo")]
     assert shop.ask("How many orders are there in 2025?").table.rows == ((3,),)
@@ -100,7 +100,7 @@ def test_questions_run_there(shop: View) -> None:
     assert shop.sql("SELECT name FROM customers WHERE city = 'Bergen'").rows == (("Bob",),)
 
 
-def test_what_is_written_there_is_seen(shop: View, tmp_path: Path) -> None:
+def test_new_rows_of_the_connected_database_are_seen(shop: View, tmp_path: Path) -> None:
     assert shop.ask("How many orders are there?").table.rows == ((4,),)
     change(tmp_path / "shop.sqlite", "INSERT INTO orders VALUES (5, 2, 1, '2025-03-01')")
     assert shop.ask("How many orders are there?").table.rows == ((5,),)
@@ -372,7 +372,7 @@ def test_an_exported_connection_is_imported_and_needs_no_secret(
         assert view.ask("total amount per city").table.rows
 
 
-def test_what_is_learned_about_a_connection_is_in_its_dialect(engine: Everhold, shop: View) -> None:
+def test_statements_learned_for_a_connection_are_in_its_dialect(engine: Everhold, shop: View) -> None:
     answer = shop.ask("orders of Ann")
     sql = """
         SELECT strftime('%Y', ordered_on), amount FROM orders JOIN customers ON customer_id = customers.id

@@ -35,7 +35,7 @@ def list_texts(view: View, kind: str) -> list[str]:
 
 
 def fill(alice: View) -> None:
-    """Leave something to do for every step of consolidation."""
+    """Store memories so that every step of consolidation has something to do."""
     alice.remember("Prefers window seats on long flights", kind="preference", tags=["travel"])
     alice.remember("Prefers window seats on long flights!", kind="preference", tags=["seats"])
     alice.remember("I live in Oslo", kind="fact", created_at=day(0))
@@ -71,7 +71,7 @@ def test_one_run_consolidates_and_one_call_takes_it_back(any_store: Store) -> No
     undone = engine.undo_run(report.run_id)
     assert (undone.count, undone.skipped) == (6, ())
     assert hash_logically(records) == before
-    # What a person has undone is not done again; the contradiction is left to a person instead.
+    # A change that was undone is not repeated; the contradiction is listed for a person instead.
     assert consolidate(engine) == {"conflicts": 1}
 
 
@@ -92,7 +92,9 @@ def contradict(engine: Everhold, **fields: Any) -> tuple[Memory, Memory]:
         ({"created_at": day(9)}, "both are of the same time"),
     ],
 )
-def test_what_only_a_person_can_decide_is_listed(sqlite_store: Store, fields: dict[str, Any], reason: str) -> None:
+def test_conflicts_that_only_a_person_can_decide_are_listed(
+    sqlite_store: Store, fields: dict[str, Any], reason: str
+) -> None:
     older, newer = contradict(sqlite_store.open(**OFF), **fields)
     engine = sqlite_store.open()
     assert consolidate(engine) == {"conflicts": 1}
@@ -154,7 +156,7 @@ def test_a_chain_of_changes_ends_with_the_last(sqlite_store: Store) -> None:
         ("I never ate fish in Oslo", "I ate fish in Oslo"),
     ],
 )
-def test_what_is_not_the_same_stays(sqlite_store: Store, first: str, second: str) -> None:
+def test_memories_that_differ_are_not_merged(sqlite_store: Store, first: str, second: str) -> None:
     engine = sqlite_store.open(**OFF)
     alice = engine.scope(user="alice")
     for number, text in enumerate((first, second)):
@@ -173,8 +175,8 @@ def test_users_are_never_mixed(sqlite_store: Store) -> None:
     assert consolidate(engine) == {}
 
 
-def test_what_maintenance_finds_displaces_no_answer(engine: Everhold) -> None:
-    """Reflections have a namespace of their own, and a shared name passes no relevance on."""
+def test_consolidation_displaces_no_answer(engine: Everhold) -> None:
+    """Reflections are in a separate namespace, and relations by a shared name do not change scores."""
     alice = engine.scope(user="alice")
     for number, what in enumerate(["painted the fence", "lost a key", "won at chess", "lost a glove"]):
         alice.remember(f"My neighbour Ingrid {what}", created_at=day(number))

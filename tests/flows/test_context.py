@@ -16,7 +16,7 @@ from tests.engines import Store, records_of
 
 @pytest.fixture
 def chat(engine: Everhold) -> View:
-    """A session of alice's with an agent."""
+    """A view of a session of alice with an agent."""
     return engine.scope(user="alice", agent="guide", session="s1")
 
 
@@ -74,7 +74,7 @@ def test_all_sections_in_their_order(engine: Everhold, chat: View) -> None:
     }
 
 
-def test_what_was_said_in_the_session_is_told_in_its_order_and_to_nobody_else(engine: Everhold) -> None:
+def test_turns_of_the_session_are_shown_in_order_and_only_to_its_user(engine: Everhold) -> None:
     mine = engine.scope(user="alice", project="p1", session="s1")
     mine.say("Which tea do you like?")
     mine.remember("Something without milk", kind="conversation", speaker="Alice")
@@ -100,7 +100,7 @@ def test_what_was_said_in_the_session_is_told_in_its_order_and_to_nobody_else(en
     ]  # fmt: skip
 
 
-def test_only_what_holds_now_is_pinned(engine: Everhold) -> None:
+def test_only_pinned_memories_that_are_valid_now_are_shown(engine: Everhold) -> None:
     alice, now = engine.scope(user="alice"), clock.now()
     soon, past = now + timedelta(hours=1), now - timedelta(hours=1)
     alice.remember("Holds", pinned=True, valid_from=past, valid_to=soon, expires_at=soon)
@@ -115,7 +115,7 @@ def test_only_what_holds_now_is_pinned(engine: Everhold) -> None:
     assert pinned == ["Lives in Oslo", "Holds"]
 
 
-def test_what_is_pinned_further_out_is_included_when_asked(engine: Everhold, chat: View) -> None:
+def test_pinned_memories_of_a_wider_reach_are_shown_with_include(engine: Everhold, chat: View) -> None:
     engine.scope(user="alice").remember("Of alice", pinned=True)
     engine.scope(user="bob").remember("Of bob", pinned=True)
     engine.scope().remember("Of all", pinned=True)
@@ -147,7 +147,7 @@ def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Everho
     assert not any("Is called" in one for one in lines(engine.scope(user="carol")))
 
 
-def test_another_users_session_tells_nothing(engine: Everhold, chat: View) -> None:
+def test_a_session_of_another_user_adds_nothing(engine: Everhold, chat: View) -> None:
     chat.remember("Hello", kind="conversation")
     summarise(engine, "s1", "A secret of alice's")
     assert "A secret of alice's" in chat.context("hello").text
@@ -165,7 +165,7 @@ def test_the_newest_turns_are_kept(engine: Everhold, chat: View) -> None:
     assert made.sections[0].left_out == 100 - len(shown)
 
 
-def test_dates_are_the_users(engine: Everhold) -> None:
+def test_dates_are_in_the_time_zone_of_the_user(engine: Everhold) -> None:
     engine.create_user("yuki", timezone="Asia/Tokyo")
     late = datetime(2026, 5, 3, 20, tzinfo=UTC)
     yuki = engine.scope(user="yuki")
@@ -216,7 +216,7 @@ def test_bad_questions_and_budgets_are_refused_and_noted(engine: Everhold) -> No
     assert [(one.operation, one.success) for one in alice.log(operation="search")] == [("search", False)] * 3
 
 
-def test_what_was_told_counts_as_read_and_nothing_else(engine: Everhold) -> None:
+def test_only_shown_memories_count_as_read(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     kept = alice.remember_many(f"Note {n} about tea and more" for n in range(40))
     made = alice.context("tea", budget=120, k=40, minimum=0.0)

@@ -1,4 +1,4 @@
-"""Erasing a user: what is removed, the proof, and what is remembered of it."""
+"""Erasing a user: what is removed, the proof, and the erasure list."""
 
 import threading
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from tests.engines import Store, parts_of, records_of
 
 
 class RecordingTargets:
-    """Backup targets that note what they are told; one of them cannot be reached."""
+    """Backup targets that record erasures; one of them cannot be reached."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, list[str]]] = []
@@ -144,7 +144,7 @@ def test_what_is_written_meanwhile_is_readable_or_gone(store: Store, tmp_path: P
             try:
                 engine.scope(user="alice").remember(f"Meanwhile {number}", kind="vault")
             except NotFound:
-                pass  # the rows of the scope kept vanishing
+                pass  # the rows of the scope were erased again and again
             except BaseException as error:
                 failures.append(error)
                 raise

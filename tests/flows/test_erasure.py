@@ -1,4 +1,4 @@
-"""A hard forget leaves nothing behind: not what was derived, not in the journal, not in others' rows, not in files."""
+"""A hard forget also removes derived memories and all traces in the journal, in other rows and in files."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ def read_texts(view: View) -> set[str]:
     return {memory.text for memory in view.list(limit=200)}
 
 
-def test_facts_drawn_from_a_turn_go_with_it(engine: Everhold, alice: View) -> None:
+def test_facts_of_a_turn_are_purged_with_it(engine: Everhold, alice: View) -> None:
     turn = alice.remember(f"I live in {CANARY} and I have a cat.", kind="conversation", speaker="Alice")
     facts = [memory for memory in alice.list() if memory.id != turn.id]
     assert facts, "the turn tells something"
@@ -109,7 +109,7 @@ def test_an_expired_turn_leaves_its_facts(store: Store) -> None:
     assert "memory" not in fact.provenance
 
 
-def test_a_merge_gives_back_what_came_from_the_purged(engine: Everhold, alice: View) -> None:
+def test_a_merged_memory_loses_what_came_from_a_purged_one(engine: Everhold, alice: View) -> None:
     text = "Anna likes green tea with milk and honey in the morning at home"
     brought: dict[str, Any] = {"aliases": [CANARY, "matcha"], "tags": [CANARY.lower()], "provenance": {"by": CANARY}}
     merged = alice.remember(text, kind="fact", priority=5, **brought)

@@ -1,4 +1,4 @@
-"""What happens in a scope reaches programs as events: each once, in order, and only what the scope may see."""
+"""Programs receive each change of a scope as an event, once and in order, and only events that the scope may see."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ def list_changes(view: View, after: int = 0) -> list[tuple[str, str | None, str 
 def wait_for(condition: Callable[[], bool]) -> None:
     until = monotonic() + ENOUGH_SECONDS
     while not condition():
-        assert monotonic() < until, "it did not happen"
+        assert monotonic() < until, "the condition did not become true in time"
         sleep(0.01)
 
 
@@ -205,7 +205,7 @@ def test_async_programs_iterate_over_events(sqlite_store: Store) -> None:
 
 
 @pytest.mark.parametrize("after", [-1, "1", 1.5, True])
-def test_a_number_that_is_none_is_refused(sqlite_store: Store, after: object) -> None:
+def test_a_number_that_no_event_can_have_is_refused(sqlite_store: Store, after: object) -> None:
     alice = sqlite_store.open().scope(user="alice")
     with pytest.raises(InvalidInput, match="after is"):
         alice.events(after=after)  # type: ignore[arg-type]

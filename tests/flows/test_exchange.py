@@ -1,4 +1,4 @@
-"""Bundles: everything out, everything in, nothing twice, and damage named by its line."""
+"""Bundles export and import everything, add nothing twice, and name the line of damage."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def fill(engine: Everhold, organization: str = "acme") -> None:
 
 @pytest.fixture
 def target(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Any:
-    """An empty store to import into: SQLite for what comes from elsewhere, memory for what comes from SQLite."""
+    """An empty store to import into: in memory if the bundle comes from SQLite, and otherwise on SQLite."""
     folder = tmp_path / "target"
     folder.mkdir()
     made = make_store("in_memory" if store.name == "sqlite" else "sqlite", request, folder)
@@ -55,7 +55,7 @@ def target(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Any:
 
 
 def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
-    """Every row of an organization that a bundle carries, without whose it is."""
+    """Return every row of an organization that a bundle contains, without the id of the organization."""
     found: dict[str, Any] = {}
     for name, rows in read_all_rows(engine, without=NOT_CARRIED).items():
         own: dict[Any, Any] = {}
@@ -180,7 +180,7 @@ def test_what_cannot_be_loaded(sqlite_store: Store, tmp_path: Path) -> None:
 
 
 def test_where_the_same_is_known_already(sqlite_store: Store, tmp_path: Path) -> None:
-    """The same words under another id: refused with its place, and nothing half-written."""
+    """A memory with the same text under another id is refused with its line, and nothing is written."""
     engine = sqlite_store.open()
     engine.scope(organization="acme").remember("Known")
     engine.scope(organization="bolt").remember("Known")
@@ -274,7 +274,7 @@ def test_an_empty_file_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
 
 
 def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: Store, tmp_path: Path) -> None:
-    """By their ids alone, which the order of a scan is, each would come before the one that it comes from."""
+    """Sorted by id, as a scan returns them, each row would come before the row that it refers to."""
     rows = make_family("acme", "one")
     rows["chunks"] = rows["chunks"].model_copy(update={"user_id": "one", "span_end": 1})
     records = records_of(engine)

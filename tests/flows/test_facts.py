@@ -1,4 +1,4 @@
-"""What messages state is kept beside them, in the same commit."""
+"""Facts in messages are stored beside the messages, in the same commit."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -42,7 +42,7 @@ def test_a_message_tells_facts(engine: Everhold) -> None:
     assert "Alice lives in Bangkok." in texts(outside.recall("Where does Alice live?", minimum=0.0, recipe="words"))
 
 
-def test_what_tells_nothing_stays_alone(alice: View) -> None:
+def test_a_message_without_facts_is_stored_alone(alice: View) -> None:
     kept = alice.remember("How was your weekend?", kind="conversation", speaker="Alice")
     assert list(alice.list().memories) == [kept]
 
@@ -81,7 +81,7 @@ def test_facts_replace_facts_and_undo_takes_it_back(engine: Everhold) -> None:
     assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
     alice.undo()
     assert read_fact_texts(alice) == ["Alice lives in Bangkok."]
-    assert len(alice.list(kind="conversation")) == 2, "what was said was said"
+    assert len(alice.list(kind="conversation")) == 2, "the message itself does not change"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_messages_that_come_late_are_history(alice: View) -> None:
     assert ends == {"Alice lives in Lisbon.": (None, None), "Alice lives in Bangkok.": (now - 10 * DAY, None)}
 
 
-def test_facts_stay_with_whom_the_message_is_of(engine: Everhold) -> None:
+def test_facts_belong_to_the_owner_of_the_message(engine: Everhold) -> None:
     said = {"text": "I live in Bangkok.", "kind": "conversation", "speaker": "Alice"}
     engine.scope(user="bob", session="s").remember(**said)
     engine.scope(session="alone").remember(**said)

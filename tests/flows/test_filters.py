@@ -1,4 +1,4 @@
-"""Narrowing a recall, a listing or a forgetting by every field and operator, with the same meaning everywhere."""
+"""Filters of recall, list and forget_where, with every field and operator, have the same meaning on every store."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -99,7 +99,7 @@ def make_nested_filter(depth: int) -> dict[str, Any]:
 
 
 def match_in_python(memories: Iterable[Memory], where: dict[str, Any]) -> list[str]:
-    """Return the ids of the memories that match, judged one at a time in Python."""
+    """Return the ids of the matching memories, found by checking each memory in Python."""
     conditions = make_filter(where).all_conditions
     return sorted(memory.id for memory in memories if is_match(memory, conditions))
 

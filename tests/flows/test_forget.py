@@ -1,4 +1,4 @@
-"""Forgetting: hidden, purged, by filter, as a job that survives being stopped."""
+"""Memories are hidden, purged, and forgotten by a filter, in a job that can be stopped and continued."""
 
 import pytest
 
@@ -99,7 +99,7 @@ def test_forgetting_everything_must_be_said(engine: Everhold, alice: View) -> No
 
 
 class Stopped(Exception):
-    """The process stops here."""
+    """Stands for the end of the process."""
 
 
 @pytest.mark.parametrize("hard", [False, True])

@@ -30,7 +30,7 @@ LETTA: dict[str, Any] = {
 
 
 def change(path: str, value: Any, document: dict[str, Any] = GOOD) -> bytes:
-    """Return a document with one value changed or added: `blocks.0.limit`."""
+    """Return a document in which one value was changed or added; its place is written like `blocks.0.limit`."""
     changed = copy.deepcopy(document)
     *parents, last = path.split(".")
     place: Any = changed

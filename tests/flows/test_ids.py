@@ -29,7 +29,7 @@ SHARED = settings(max_examples=8, suppress_health_check=[HealthCheck.function_sc
 
 
 def check_apart(engine: Everhold, pairs: tuple[tuple[str, str], ...]) -> None:
-    """Write through each scope, then see that each reads its own only."""
+    """Write through each scope, then check that each scope reads only its own rows."""
     views: dict[tuple[str, str], View] = {
         (organization, user): engine.scope(organization=organization, user=user, session=user)
         for organization, user in pairs

@@ -19,7 +19,7 @@ TEXTS = [f"The gate code of allotment {number} is on the fridge" for number in r
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of Chroma with so many documents that it has moved most of their vectors."""
+    """A folder of Chroma with so many documents that most vectors are in its index files."""
     folder = tmp_path_factory.mktemp("chroma")
     client = chromadb.PersistentClient(str(folder))
     few = client.create_collection("others")
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy_folder(source: Path, target: Path, change: Callable[[Path], bytes | None]) -> Path:
-    """Copy a folder; `change` returns the bytes of a file that is to be another."""
+    """Copy a folder. `change` gets the content of a file and returns the content for the copy."""
     for path in (path for path in source.rglob("*") if path.is_file()):
         copied = target / path.relative_to(source)
         copied.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def test_without_the_files_of_the_index(sqlite_store: Store, folder: Path, tmp_p
 
 
 class PersistentData:
-    """As the class whose object versions of Chroma before 1.0 wrote."""
+    """Like the class of the object that Chroma before version 1.0 pickled."""
 
     def __init__(self, labels: dict[str, int]) -> None:
         self.dimensionality = 3

@@ -1,4 +1,4 @@
-"""What an import may not do: leave its scope, change what is there, lose a row silently, or date things today."""
+"""An import never leaves its scope, changes existing rows, loses a row silently, or gives old rows today's date."""
 
 import json
 import os

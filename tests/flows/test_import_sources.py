@@ -274,7 +274,7 @@ def test_a_list_of_memories_and_a_text_are_no_other_system(folder: Path) -> None
 
 
 def enlarge(value: Any) -> Any:
-    """Return the same shape with so many rows, or such long ones, that its beginning shows only a part."""
+    """Return the same format with so many or such long rows that its beginning contains only a part of it."""
     if isinstance(value, list) and value:
         return value * 8_000
     if isinstance(value, dict) and value and all(isinstance(inner, dict) for inner in value.values()):

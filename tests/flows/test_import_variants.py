@@ -1,4 +1,4 @@
-"""Shapes that other builds and exports of the same systems have."""
+"""Formats that other builds and exports of the same systems write."""
 
 import zipfile
 from pathlib import Path

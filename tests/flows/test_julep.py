@@ -66,7 +66,7 @@ def config(tmp_path: Path, valkey: ValkeyServer) -> Path:
 
 
 def echo_last(messages: list[dict[str, Any]]) -> str:
-    """A model without a language: it repeats what it was asked, in capitals."""
+    """A function in place of a model: it repeats the last message in capitals."""
     assert messages[0]["role"] == "system"
     return str(messages[-1]["content"]).rpartition("\n")[2].upper()
 

@@ -32,7 +32,7 @@ def read_texts(engine: Everhold) -> set[str]:
 
 
 def list_generations(engine: Everhold) -> set[str]:
-    """Return the keys by which memories are encrypted now."""
+    """Return the data keys with which memories are encrypted now."""
     rows = stored_of(engine).scan(Memory, "default")
     return {DataEnvelope.decode(unpack_envelope(row.text)).key_id for row in rows}
 

@@ -1,4 +1,4 @@
-"""Any language's words, and whatever else people type."""
+"""Words of any language, and any other text, can be stored and searched."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

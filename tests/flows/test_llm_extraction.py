@@ -27,7 +27,7 @@ MONDAY = datetime(2024, 5, 6, 9, tzinfo=UTC)
 
 
 class Endpoint(HttpEndpoint):
-    """A model that says what `script` tells it to, then an empty list."""
+    """A model that answers with the items of `script`, then with an empty list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def facts(view: View) -> dict[str, Memory]:
     return {memory.text: memory for memory in view.list(where=where)}
 
 
-# what is kept
+# which facts are kept
 
 
 def test_a_grounded_fact_is_kept_with_where_it_came_from(store: Store, endpoint: Endpoint) -> None:
@@ -184,7 +184,7 @@ def test_an_answer_may_stand_in_a_fence(store: Store, endpoint: Endpoint, fence:
     assert engine.extract() == Extracted(1, 1, 0)
 
 
-# what is refused
+# which answers are refused
 
 SAID = "Dr. Lund and I adopted 12 hens in spring, they lay green eggs near Oslo"
 REFUSED = {
@@ -226,7 +226,7 @@ def message() -> Utterance:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_stand_is_refused(message: Utterance, name: str) -> None:
+def test_a_fact_that_the_turn_does_not_support_is_refused(message: Utterance, name: str) -> None:
     assert check_answer(json.dumps([REFUSED[name]]), [message]) == ([], 1)
 
 
@@ -239,7 +239,7 @@ def test_what_does_not_stand_is_refused(message: Utterance, name: str) -> None:
         "Maya's hens lay green eggs near Oslo!",
     ],
 )
-def test_what_stands_is_found_once(message: Utterance, text: str) -> None:
+def test_a_supported_fact_is_kept_once(message: Utterance, text: str) -> None:
     found, refused = check_answer(json.dumps([item(text), item(text)]), [message])
     assert ([fact.text for fact in found], refused) == ([text], 0)
 
@@ -322,12 +322,12 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
 
 
 def run_out(engine: Everhold) -> None:
-    """End every lease, as time would."""
+    """Let every lease expire."""
     records = records_of(engine)
     records.commit([Patch(Lease, (lease.name,), {"until": clock.now()}) for lease in records.scan(Lease, None)])
 
 
-def test_two_that_read_at_once_keep_one_fact(store: Store, endpoint: Endpoint) -> None:
+def test_two_engines_that_read_at_the_same_time_keep_one_fact(store: Store, endpoint: Endpoint) -> None:
     engine, other = open_with_llm(store, endpoint, batch=1), open_with_llm(store, endpoint, batch=1)
     maya = engine.scope(user="maya")
     say(maya, "My cat is called Biscuit")

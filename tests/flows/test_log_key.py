@@ -43,7 +43,7 @@ def run_sql(store: Store, *statements: str) -> None:
 
 
 def cut_tail(kept: int) -> tuple[str, ...]:
-    """Return SQL that removes the last lines of acme's log and sets the head in the store back."""
+    """Return SQL that removes the last lines of acme's log and changes the head in the store accordingly."""
     last = f"(SELECT hash FROM memory_access_logs WHERE organization_id = 'acme' AND sealed = {kept})"
     return (
         f"DELETE FROM memory_access_logs WHERE organization_id = 'acme' AND sealed > {kept}",
@@ -98,7 +98,7 @@ def test_what_only_a_key_notices(
     assert "when it was signed" in verification.reason
     assert "--accept" in verification.reason
     write_lines(engine, count=9)
-    assert not engine.verify_log("acme").intact, "going on does not heal it"
+    assert not engine.verify_log("acme").intact, "further lines do not hide the tampering"
     assert engine.verify_log("bolt").intact
     assert sqlite_store.open().verify_log("acme").intact, "as documented, not noticed without the key"
 

@@ -1,4 +1,4 @@
-"""What the log tells about a working engine: slow calls, threads, and nothing that users have written."""
+"""The log reports slow calls and threads, and contains no text of users."""
 
 import logging
 import threading

@@ -34,7 +34,7 @@ def hash_all(records: Records) -> dict[str, Any]:
 
 
 def test_everything_that_can_expire_expires(any_store: Store) -> None:
-    """The rows are those of every table; each that can expire did so long ago."""
+    """There is a row of every table; each row that can expire has expired long ago."""
     engine, past = any_store.open(), clock.now() - LONG_AGO
     expiring = {name for name, table in TABLES.items() if "expires_at" in table.by_name}
     assert expiring >= {"memories", "agent_states", "api_keys"}
@@ -66,7 +66,7 @@ def test_what_expired_within_the_grace_stays(store: Store) -> None:
 
 
 def prepare_work(engine: Everhold, other: Everhold) -> None:
-    """Leave something to do for every job that needs no model."""
+    """Prepare a store so that every job that needs no model has something to do."""
     alice = engine.scope(user="alice")
     ids = [alice.remember(f"fact number {number}", kind="fact").id for number in range(6)]
     engine.scope(user="alice", session="s1").say("hello", role="user")
@@ -139,7 +139,7 @@ def test_a_job_that_fails_does_not_stop_the_rest(sqlite_store: Store) -> None:
     assert engine.doctor().parts["maintenance"].endswith("failed: first")
 
 
-def test_time_is_up_between_two_batches(sqlite_store: Store) -> None:
+def test_a_job_stops_between_two_batches_when_its_time_is_up(sqlite_store: Store) -> None:
     records = records_of(sqlite_store.open())
     batches: list[int] = []
 
@@ -166,7 +166,7 @@ def test_a_job_that_another_process_holds_or_takes_over(store: Store) -> None:
 
     report = run_jobs(records, [make_job("slow", run_beside, lease="work")], records)
     assert outcomes(report) == {"slow": "held"}
-    assert records.scan(OutboxMark, None) == [], "whoever lost the lease changes nothing more"
+    assert records.scan(OutboxMark, None) == [], "a job that lost its lease changes nothing more"
 
 
 def test_only_the_named_jobs_run_in_their_own_order(sqlite_store: Store) -> None:

@@ -18,7 +18,7 @@ NEAR_DUPLICATES = ("Prefers window seats on long flights", "Prefers window seats
 
 
 def fill(engine: Everhold) -> dict[str, str]:
-    """Store what the run below changes, and return the ids."""
+    """Store the memories that `change_everything` changes, and return their ids."""
     alice = engine.scope(user="alice")
     first, second = (alice.remember(text, tags=[tag]) for text, tag in zip(NEAR_DUPLICATES, "ab", strict=True))
     texts = {"revised": "Rides a red bicycle", "ended": "Lives in Oslo", "hidden": "Owns a boat", "other": "Eats fish"}
@@ -138,7 +138,7 @@ def test_an_engine_maintains_its_store_by_itself(store: Store) -> None:
 
 
 def test_one_of_several_engines_maintains(sqlite_store: Store) -> None:
-    """A run by anyone postpones the next one, so this engine never begins one of its own."""
+    """A run by any engine postpones the next run, so this engine never begins a run."""
     first = sqlite_store.open()
     first.maintain()
     second = sqlite_store.open(maintenance={"every_minutes": 60})

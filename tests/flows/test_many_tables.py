@@ -1,4 +1,4 @@
-"""Many tables in one project: the right one is found, and questions are read as if it were alone."""
+"""In a project with many tables, the right table is found, and questions are read as if it were the only one."""
 
 import sqlite3
 from collections.abc import Iterator

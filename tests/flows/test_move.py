@@ -1,4 +1,4 @@
-"""Everything of one store arrives in another, whatever both are, also if it was killed on the way."""
+"""A move copies everything between stores of any kind, even if it was killed on the way."""
 
 import gc
 import itertools
@@ -27,7 +27,7 @@ from tests.exhaustive import choose_size
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
-# A fourth of them for each pair of stores.
+# Each pair of stores gets a fourth of them.
 KILLS = choose_size(4, 8)
 NUMBERS = itertools.count()
 
@@ -39,7 +39,7 @@ def places(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Iterator[dict[str, str]]:
-    """An empty store of each kind, by its address."""
+    """The address of an empty store of each kind."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name.upper(), value)
     monkeypatch.setenv("EVERHOLD_DYNAMODB__ENDPOINT", dynamodb_server.url)
@@ -62,7 +62,7 @@ def open_records(place: str) -> Records:
 
 
 def fill(place: str, memories: int = 40) -> None:
-    """Two families of every entity in two organizations, some deleted, and memories with vectors on top."""
+    """Store two families of all entities in two organizations, some of them deleted, and memories with vectors."""
     records = open_records(place)
     for organization in ("acme", "globex"):
         for name in ("one", "two"):
@@ -102,7 +102,7 @@ def test_round_through_every_store(places: dict[str, str]) -> None:
     before = hashes(places["sqlite"])
     empty = {name for name, found in before.items() if not found.rows}
     # A store with a data key is opened with its master key only: tests/flows/test_encryption.py moves one.
-    assert empty == {"data_keys"}, "a table with nothing in it proves nothing"
+    assert empty == {"data_keys"}, "every table has rows, so that its comparison means something"
     for source, target in itertools.pairwise(places.values()):
         moved = Everhold.move(source, target, **CALM)
         assert moved.tables == before == hashes(target)
@@ -136,7 +136,7 @@ def start_move(source: str, target: str) -> subprocess.Popen[bytes]:
 @pytest.mark.crash
 @pytest.mark.slow
 def test_killed_again_and_again_on_the_way(places: dict[str, str]) -> None:
-    """By SIGKILL, in a process of its own, at instants spread over the time that the move takes."""
+    """A process that moves a store is killed by SIGKILL, at moments spread over the time that the move takes."""
     fill(places["sqlite"], memories=choose_size(30, 60))
     before = hashes(places["sqlite"])
     chance = random.Random(4)
@@ -171,7 +171,7 @@ def interrupt_after(target: Records, after: int) -> Records:
     return target
 
 
-def test_it_goes_on_from_every_commit_it_was_cut_short_before(tmp_path: Path) -> None:
+def test_a_move_continues_after_an_interruption_before_any_commit(tmp_path: Path) -> None:
     place = f"sqlite:///{tmp_path / 'from.db'}"
     fill(place)
     before = hashes(place)
@@ -311,7 +311,7 @@ def test_a_log_with_gaps_in_its_numbers_verifies_where_it_is_moved_to(tmp_path: 
 
 
 def test_a_stopped_move_closes_what_it_was_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a generator of a closed store ends after the test, and its error is lost."""
+    """If it did not, a generator would end after its store was closed, and its error would be lost."""
     place = f"sqlite:///{tmp_path / 'from.db'}"
     fill(place)
     monkeypatch.setattr(moving, "_BATCH", 5)

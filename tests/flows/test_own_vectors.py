@@ -24,7 +24,7 @@ SECONDS = 30
 
 
 def direction(number: int, dimensions: int = 32) -> list[float]:
-    """A vector that no text has: along one axis."""
+    """Return a vector along one axis, which no text has."""
     return [1.0 if at == number else 0.0 for at in range(dimensions)]
 
 
@@ -44,7 +44,7 @@ def nearest(view: View, vector: Any, **options: Any) -> str:
 
 
 class ColourBlind(FakeEmbedder):
-    """Takes a question for red things for one for green things, which no other model does."""
+    """An embedder that gives "red" the vector of "green", so that its answers differ from those of other models."""
 
     def embed(self, texts: Any) -> list[Vector | None]:
         return super().embed(["green" if text == "red" else text for text in texts])

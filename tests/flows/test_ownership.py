@@ -144,7 +144,7 @@ def test_a_group_session_is_open_to_every_user(engine: Everhold) -> None:
 
 
 def test_what_is_written_without_a_user_goes_with_the_session(engine: Everhold) -> None:
-    """A scope without a user may write into a user's session; what it writes is the session's, and no other user's."""
+    """A scope without a user may write into a user's session. The written rows belong to the session and to no user."""
     engine.scope(user="alice", session="s1").say("Tea?")
     written = engine.scope(session="s1").remember("The kettle is on")
     assert written.user_id is None
@@ -194,7 +194,7 @@ def test_users_who_begin_a_session_at_once(engine: Everhold) -> None:
 
 
 class Town:
-    """Users who write into shared and own places through public verbs, at random."""
+    """Makes random writes of several users into shared and private containers, with public verbs."""
 
     def __init__(self, engine: Everhold, chance: random.Random) -> None:
         self.engine, self.chance = engine, chance
@@ -302,10 +302,10 @@ def test_deleting_a_user_changes_nothing_of_others(
             town.act()
         for victim in USERS[:2] if name != "dynamodb" else USERS[:1]:
             before, whole = read_rows_of_others(engine, victim), records_of(engine).count(Memory, None, deleted=True)
-            assert before["memories"], "others must have something"
+            assert before["memories"], "other users must have rows"
             engine.delete_user(victim)
             assert read_rows_of_others(engine, victim) == before, (seed, victim, "soft")
             engine.delete_user(victim, hard=True)
             assert read_rows_of_others(engine, victim) == before, (seed, victim, "hard")
-            assert records_of(engine).count(Memory, None, deleted=True) < whole, "the victim had something"
+            assert records_of(engine).count(Memory, None, deleted=True) < whole, "the deleted user had rows"
         store.close()

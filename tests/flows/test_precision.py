@@ -1,4 +1,4 @@
-"""What answers comes back and nothing else; and for whatever does not, why not."""
+"""Recall returns the memories that answer and no others, and `why_not` explains the others."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ from tests.engines import Store, texts
 NOW = datetime.now(UTC)
 HOUR = timedelta(hours=1)
 
-# what was replaced or no longer holds
+# superseded and expired memories
 
 
 def test_a_successor_is_found_by_what_it_replaced(alice: View) -> None:
@@ -48,7 +48,7 @@ def test_a_forgotten_successor_leaves_nothing_behind(alice: View) -> None:
     [{"expires_at": NOW - HOUR}, {"valid_to": NOW - HOUR}, {"valid_from": NOW + 1000 * HOUR}],
     ids=lambda fields: next(iter(fields)),
 )
-def test_what_does_not_hold_never_comes_back(alice: View, fields: dict[str, Any]) -> None:
+def test_memories_that_are_not_valid_are_never_returned(alice: View, fields: dict[str, Any]) -> None:
     alice.remember("The parking code is 1234", **fields)
     alice.remember("The parking lot is behind the house")
     for recipe in ("hybrid", "meaning", "words"):
@@ -56,17 +56,17 @@ def test_what_does_not_hold_never_comes_back(alice: View, fields: dict[str, Any]
         assert texts(found) == ["The parking lot is behind the house"]
 
 
-def test_what_was_replaced_never_comes_back(alice: View) -> None:
+def test_superseded_memories_are_never_returned(alice: View) -> None:
     old = alice.remember("The parking code is 1234")
     alice.supersede(old.id, "The gate opens by itself")
     for recipe in ("hybrid", "meaning", "words"):
         assert texts(alice.recall("parking code 1234", recipe=recipe, minimum=0)) == ["The gate opens by itself"]
 
 
-# what was said already
+# hits that repeat another hit
 
 
-def test_what_says_the_same_is_one_hit(alice: View) -> None:
+def test_near_duplicates_are_one_hit(alice: View) -> None:
     same = ["Drinks green tea in the morning", "Drinks green tea in the morning!", "drinks green tea in the morning"]
     best = alice.remember(same[0], kind="conversation", priority=9)
     alice.remember_many({"text": text, "kind": "conversation", "priority": 3} for text in same[1:])
@@ -77,7 +77,7 @@ def test_what_says_the_same_is_one_hit(alice: View) -> None:
     assert len(alice.recall("green tea in the morning", recipe="meaning")) == 4
 
 
-def test_what_is_folded_makes_room(alice: View) -> None:
+def test_a_left_out_duplicate_makes_room_for_another_hit(alice: View) -> None:
     alice.remember_many({"text": "Green tea", "kind": "conversation"} for _ in range(40))
     alice.remember("Green tea and cake")
     assert sorted(texts(alice.recall("green tea", k=2, minimum=0))) == ["Green tea", "Green tea and cake"]
@@ -91,10 +91,10 @@ def test_a_fact_and_the_message_it_was_drawn_from_are_one_hit(alice: View) -> No
     assert found[0].memory.id in (message.id, fact.id)
 
 
-# what is related
+# related memories
 
 
-def test_what_is_related_to_an_answer_comes_with_it(alice: View) -> None:
+def test_memories_related_to_an_answer_are_hits_too(alice: View) -> None:
     alice.remember_many(["Has two cats", "Went to Chiang Mai in May"])
     tea = alice.remember("Drinks green tea every morning on the porch")
     cup = alice.remember("A gift from grandmother")
@@ -109,14 +109,14 @@ def test_what_is_related_to_an_answer_comes_with_it(alice: View) -> None:
     assert texts(alice.recall(question)) == []
 
 
-def test_what_an_answer_contradicts_does_not_come_with_it(alice: View) -> None:
+def test_a_memory_that_an_answer_contradicts_is_no_hit(alice: View) -> None:
     tea = alice.remember("Drinks green tea every morning on the porch")
     never = alice.remember("A stranger to hot drinks")
     alice.relate(tea.id, never.id, "contradicts")
     assert texts(alice.recall("drinks green tea every morning on the porch")) == [tea.text]
 
 
-# what is pinned
+# pinned memories
 
 
 def test_pinned_memories_are_a_tier_of_their_own(engine: Everhold, alice: View) -> None:
@@ -146,7 +146,7 @@ def reason(view: View, memory_id: str, question: str, **given: Any) -> str:
     return found.reasons[0]
 
 
-def test_why_not_what_does_not_hold(alice: View) -> None:
+def test_why_not_explains_invalid_memories(alice: View) -> None:
     expired = alice.remember("Tea one", expires_at=datetime(2020, 5, 1, 9, 30, tzinfo=UTC))
     early = alice.remember("Tea two", valid_from=datetime(2990, 5, 1, tzinfo=UTC))
     late = alice.remember("Tea three", valid_to=datetime(2020, 5, 1, tzinfo=UTC))
@@ -160,7 +160,7 @@ def test_why_not_what_does_not_hold(alice: View) -> None:
     assert alice.why_not(expired.id, "tea").score is None
 
 
-def test_why_not_what_is_filtered(alice: View) -> None:
+def test_why_not_explains_filtered_memories(alice: View) -> None:
     memory = alice.remember("Tea", kind="fact", tags=["a"])
     assert reason(alice, memory.id, "tea", kind="plan") == "the filter excludes it"
     assert reason(alice, memory.id, "tea", where={"importance": {">": 0.9}}) == "the filter excludes it"
@@ -168,7 +168,7 @@ def test_why_not_what_is_filtered(alice: View) -> None:
     assert alice.why_not(memory.id, "tea", kind="fact", tags="a").returned
 
 
-def test_why_not_what_is_too_low(alice: View) -> None:
+def test_why_not_explains_low_scores(alice: View) -> None:
     near = alice.remember("Tea and cake with Mia on the porch")
     far = alice.remember("The engine of the boat is broken")
     question = "tea and cake with Mia on the porch"
@@ -187,7 +187,7 @@ def test_why_not_what_is_too_low(alice: View) -> None:
     assert came.score == alice.recall(question)[0].score
 
 
-def test_why_not_what_is_weak_beside_the_best(alice: View) -> None:
+def test_why_not_explains_scores_far_below_the_best(alice: View) -> None:
     strict = Recipe("strict", {"words.own": 1.0}, minimum=0.1, share=0.8)
     near, middle = alice.remember("Tea and cake on the porch"), alice.remember("Tea and cake somewhere")
     weak = reason(alice, middle.id, "tea and cake on the porch", recipe=strict)
@@ -196,7 +196,7 @@ def test_why_not_what_is_weak_beside_the_best(alice: View) -> None:
     assert alice.why_not(middle.id, "tea and cake", recipe=strict).returned, "now it is the best"
 
 
-def test_why_not_what_others_have_pushed_out(alice: View) -> None:
+def test_why_not_explains_ranks_beyond_k(alice: View) -> None:
     first, second, third = (alice.remember(text) for text in ("tea", "tea cup", "tea cup and a long spoon"))
     given: dict[str, Any] = {"k": 2, "minimum": 0.0}
     assert [hit.memory.id for hit in alice.recall("tea", **given)] == [first.id, second.id]
@@ -210,7 +210,7 @@ def test_why_not_what_others_have_pushed_out(alice: View) -> None:
     assert alice.why_not(twin.id, "tea", k=10, minimum=0.0).admitted_by == {}
 
 
-def test_why_not_what_cannot_be_scored(alice: View) -> None:
+def test_why_not_explains_memories_that_cannot_be_scored(alice: View) -> None:
     memory = alice.remember(content={"tea": 1})
     alice.remember("Tea")
     assert reason(alice, memory.id, "tea", minimum=0.0) == "it was not among the 1 that could be scored"
@@ -226,7 +226,7 @@ def test_why_not_by_the_stores_indexes(store: Store) -> None:
     assert looking.why_not("mem_tea", "tea on the porch").returned
 
 
-def test_why_not_is_only_told_of_ones_own(engine: Everhold, alice: View) -> None:
+def test_why_not_works_only_for_memories_of_the_scope(engine: Everhold, alice: View) -> None:
     theirs = engine.scope(user="bob").remember("Tea of Bob")
     for name in (theirs.id, "nothing"):
         with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""An image keeps what the texts of judged memories state, until they change or are forgotten."""
+"""An image caches the statements of judged memories until these change or are forgotten."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Asking: the best first, why, pages, limits, recipes, reach."""
+"""Recall: order, `why`, pages, limits, recipes and reach."""
 
 import base64
 import json
@@ -49,7 +49,7 @@ def test_k_limits_and_a_cursor_goes_on(alice: View) -> None:
 
 
 def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
-    """Equals are told apart by id, so a page border among them neither drops nor repeats one."""
+    """Hits with equal scores are ordered by id, so a border between two pages neither drops nor repeats a hit."""
     alice.remember_many({"text": "Ping", "kind": "conversation"} for _ in range(30))
     whole = ranking(alice.recall("ping", k=100, recipe="words"))
     assert len(whole) == 30
@@ -60,7 +60,7 @@ def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
 
 
 def test_pages_repeat_nothing_that_was_said(alice: View) -> None:
-    """What a page before has said is not said again, in whatever words."""
+    """A later page does not return a hit that repeats a hit of an earlier page in other words."""
     alice.remember_many({"text": f"Tea with {SUBJECTS[n % 4]}", "kind": "conversation"} for n in range(12))
     whole = ranking(alice.recall("tea", minimum=0))
     assert len(whole) == 4
@@ -80,7 +80,7 @@ def test_pages_while_others_write(alice: View) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "!!", "e30", "WzFd", "[1, 2]", "é", "a" * 5000])
-def test_a_cursor_that_is_not_ours(sqlite_store: Store, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(sqlite_store: Store, cursor: str) -> None:
     alice = sqlite_store.open().scope(user="alice")
     alice.remember("x")
     if cursor == "":
@@ -103,7 +103,7 @@ def test_a_forged_place_in_a_listing(engine: Everhold, place: list[object]) -> N
         alice.list(cursor=forged)
 
 
-def test_a_minimum_score_cuts_the_rest(alice: View) -> None:
+def test_hits_below_the_minimum_score_are_left_out(alice: View) -> None:
     remember_notes(alice)
     whole = ranking(alice.recall("tea and coffee", k=1000, minimum=0))
     least = whole[17][1]
@@ -262,7 +262,7 @@ def test_access_is_counted_after_a_flush(engine: Everhold, alice: View) -> None:
 
 
 class ByLength:
-    """Finds the longest text the best."""
+    """Gives the longest text the highest score."""
 
     def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         return [len(text) / 1000 for text in texts]
@@ -293,7 +293,7 @@ def test_a_reranker_that_is_wrong_is_refused(alice: View) -> None:
 
 
 @pytest.mark.model
-def test_slips_of_the_keyboard_are_forgiven_and_words_that_exist_are_none() -> None:
+def test_typing_mistakes_are_corrected_and_existing_words_are_not() -> None:
     asked = {
         "What is Alice alergic to?": "Alice is allergic to nuts",
         "Which eror did the nightly job have?": "The nightly job failed with error 1146",

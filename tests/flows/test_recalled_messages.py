@@ -1,4 +1,4 @@
-"""Messages found by recall: whose they are, what they can be asked, and what happens when a model fails."""
+"""Recall of messages: which scope finds which messages, filters, and messages that could not be embedded."""
 
 from datetime import UTC, datetime
 from pathlib import Path

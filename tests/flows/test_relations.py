@@ -64,7 +64,7 @@ def test_what_cannot_be_related(engine: Everhold, alice: View) -> None:
 
 
 def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Everhold, alice: View) -> None:
-    """From one of hers to another of hers there is no way through one of his."""
+    """Two memories of a user that are linked only through a memory of another user are not related."""
     mine, his, far = alice.remember("mine"), engine.scope(user="bob").remember("his"), alice.remember("far")
     everything = engine.scope()
     everything.relate(mine.id, his.id)

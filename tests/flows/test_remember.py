@@ -1,4 +1,4 @@
-"""Keeping memories: every field, duplicates, own names, retries."""
+"""Storing memories: every field, duplicates, ids and keys of the caller, and retries."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -150,11 +150,11 @@ def test_the_same_words_in_another_scope_or_kind_are_another_memory(engine: Ever
 
 
 @pytest.mark.parametrize("kind", ["conversation", "interaction"])
-def test_what_is_said_may_be_said_again(alice: View, kind: str) -> None:
+def test_turns_of_a_conversation_are_never_duplicates(alice: View, kind: str) -> None:
     first, second = alice.remember("Good morning", kind=kind), alice.remember("Good morning", kind=kind)
     assert first.id != second.id
     assert len(alice.recall("good morning", recipe="words")) == 2
-    assert len(alice.recall("good morning")) == 1, "who asks is told once"
+    assert len(alice.recall("good morning")) == 1, "recall returns only one of them"
 
 
 def test_duplicates_within_one_batch_are_one(alice: View) -> None:
@@ -226,8 +226,8 @@ def test_a_key_is_unique_in_its_scope(alice: View, engine: Everhold) -> None:
     ["organization_id", "user_id", "project_id", "agent_id", "session_id", "is_deleted", "version", "hash",
      "access_count", "updated_at", "created_by_id", "superseded_by", "deletion_id", "revision"],
 )  # fmt: skip
-def test_what_the_engine_keeps_cannot_be_given(sqlite_store: Store, field: str) -> None:
-    """A field is no way around the scope."""
+def test_fields_that_the_engine_sets_cannot_be_passed(sqlite_store: Store, field: str) -> None:
+    """Fields cannot store a memory outside the scope."""
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     engine.scope(organization="bobs", user="bob").remember("His")

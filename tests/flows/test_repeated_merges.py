@@ -1,4 +1,4 @@
-"""Memories that were merged, and merged again: what a purge takes out of the last survivor, and what may be merged."""
+"""Memories that were merged repeatedly: a purge also removes its data from the memory that was kept last."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_a_purge_reaches_the_last_survivor(engine: Everhold, alice: View) -> Non
     assert alice.get(second).aliases == ["sencha"]
 
 
-def test_a_purge_reaches_it_also_when_the_one_between_was_purged_before(engine: Everhold, alice: View) -> None:
+def test_a_purge_reaches_the_last_survivor_if_the_one_between_was_purged_before(engine: Everhold, alice: View) -> None:
     first, second, third = merge_twice(alice)
     alice.forget(second, hard=True)
     assert sorted(alice.get(third).aliases) == sorted([CANARY, "matcha"])

@@ -15,7 +15,7 @@ from tests.exhaustive import choose_size
 
 TEXT = "Every morning Anna drinks a large cup of green tea on the balcony of her flat"
 NEARLY = "Every morning Anna really drinks a large cup of green tea on the balcony of her flat"
-# Each change is tried on every fourth kind, and every kind after several changes; `make contract` tries all pairs.
+# Each change is tried on a fourth of the kinds, and each kind after several changes. `make contract` tries all pairs.
 KIND_STEP = choose_size(4, 1)
 
 

@@ -1,4 +1,4 @@
-"""Changing memories without losing what they were: revise, history, supersede, undo, and asking about the past."""
+"""Changes keep the earlier state of memories: revise, history, supersede, undo, and questions about the past."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -111,7 +111,7 @@ def test_what_a_revision_refuses(
 
 
 def test_two_revisions_at_once(engine: Everhold, alice: View) -> None:
-    """The slower one is told to look again, and nothing of it is written."""
+    """The slower revision is refused with StaleVersion, and nothing of it is written."""
     memory = alice.remember("Start")
     write_deps = engine._parts.write_deps
     embed = write_deps.chunking.embedder.embed
@@ -299,7 +299,7 @@ def test_undoing_a_forget_when_the_words_were_said_again(alice: View) -> None:
 
 
 def test_a_purge_leaves_no_word_behind(engine: Everhold, alice: View) -> None:
-    """Revisions, the journal and the log forget with the memory."""
+    """The text of a purged memory is also gone from revisions, the journal and the log."""
     memory = alice.remember("Canary one", aliases=["canaryalias"])
     alice.revise(memory.id, text="Canary two", reason="moved")
     successor = alice.supersede(memory.id, "Canary three")
@@ -334,7 +334,7 @@ def test_the_past_can_be_asked(alice: View) -> None:
 
 
 def test_the_past_after_reinforcement(alice: View) -> None:
-    """Saying it again touches the memory without revising it; what it said before stays what it said before."""
+    """Storing a text again reinforces the memory without revising it, so its past does not change."""
     memory = alice.remember("First text", priority=2)
     t1 = moment()
     alice.remember("First text", priority=9)

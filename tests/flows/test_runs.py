@@ -19,7 +19,7 @@ from tests.engines import KeptRecords, Store, records_of
 
 
 class FailingEmbedder(FakeEmbedder):
-    """Stops answering when it is told to."""
+    """An embedder that fails when a test says so."""
 
     is_down = False
 
@@ -60,7 +60,7 @@ def test_a_result_is_stored_with_its_memories_or_not_at_all(store: Store, monkey
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """Stands for the end of the process."""
 
 
 class CrashingRecords(KeptRecords):
@@ -81,7 +81,7 @@ class CrashingRecords(KeptRecords):
 
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 def test_a_crash_at_every_commit_changes_nothing(tmp_path: Path, is_after: bool) -> None:
-    """The example agent ends before or after each of its commits, and is started again."""
+    """The example agent is ended before or after each commit and started again; the result is always the same."""
     example = load_example()
 
     def work(number: int | None) -> tuple[int, list[Any]]:

@@ -109,7 +109,7 @@ def test_by_images_and_by_candidates(stores: dict[str, Store], name: str) -> Non
 
 @pytest.mark.parametrize("name", LASTING)
 def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> None:
-    """One tenant's score once fell from .57 to .000001 when another added 5,000 rows."""
+    """Scores of a tenant do not depend on the number of rows of other tenants."""
     store, some = stores[name], QUESTIONS[:3]
     engine = store.open()
     fill(engine)
@@ -124,7 +124,7 @@ def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> No
 
 
 def test_where_a_row_lies_does_not_matter(sqlite_store: Store) -> None:
-    """An image built at once and one that followed every change give the same answers, to the last digit."""
+    """An image that was built at once and one that followed every change give exactly the same scores."""
     growing = sqlite_store.open()
     alice = growing.scope(user="alice")
     chance = random.Random(3)
@@ -169,7 +169,7 @@ NARROW: list[tuple[dict[str, str], dict[str, Any], int]] = [
 
 @pytest.mark.parametrize("name", STORES)
 def test_scopes_and_filters_come_before_the_search(stores: dict[str, Store], name: str) -> None:
-    """What is asked for is one memory among thousands that fit the question better."""
+    """The only memory that passes the filter is found among thousands that fit the question better."""
     engine = stores[name].open()
     better = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(1500)]
     engine.scope(user="alice", project="large").remember_many(better)

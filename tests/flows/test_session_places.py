@@ -15,7 +15,7 @@ CODE = "The garage code is 4711"
 
 
 def readers(store: Store, engine: Everhold) -> Iterator[Everhold]:
-    """Yield an engine that holds images, then one that searches through the store's indexes. DuckDB opens one only."""
+    """Yield an engine with images, then one that uses the store's indexes; on DuckDB, only the first."""
     yield engine
     engine.close()
     yield store.open(images={"max_memories": 0})
@@ -47,7 +47,7 @@ def test_a_session_reads_what_its_user_wrote_anywhere(any_store: Store) -> None:
 
 
 def test_the_own_session_comes_first(store: Store) -> None:
-    """Equal hits change places with the session that asks, and why says so."""
+    """Of hits that fit equally well, the one of the asking session comes first, and `why` shows it."""
     engine = store.open()
     for day in ("monday", "tuesday"):
         engine.scope(user="alice", session=day).remember(f"The soup recipe is on the {day} page")
@@ -153,7 +153,7 @@ def test_a_key_of_several_sessions_is_the_own_sessions(engine: Everhold) -> None
 
 
 def test_included_memories_do_not_come_from_other_sessions(any_store: Store) -> None:
-    """What has no user is another session's own, whatever it reaches; what has the user is the user's."""
+    """A memory without a user belongs to its session, whatever its reach; a memory with a user belongs to that user."""
     engine = any_store.open()
     engine.scope(session="tuesday").remember("The garage code here is 1")
     engine.scope(session="monday").remember("The garage code there is 2")
@@ -204,7 +204,7 @@ def test_a_contradiction_is_resolved_across_sessions(any_store: Store) -> None:
     everything = engine.scope()
     assert [everything.get(memory.id).superseded_by for memory in old] == [new.id, new.id]
     assert [everything.get(memory.id).superseded_by for memory in others] == [None] * 4
-    assert recall_texts(monday, "where do I live") == ["I live in Lisbon", "I live in Bangkok"]  # the bot's
+    assert recall_texts(monday, "where do I live") == ["I live in Lisbon", "I live in Bangkok"]  # the memory of the bot
     assert tuesday.undo().kind == "supersede"
     assert everything.get(old[0].id).superseded_by is None
 

@@ -1,4 +1,4 @@
-"""What is said in a session is kept and read again, from the cache where it holds and the records where not."""
+"""Messages of a session are stored and read again, from the cache if it is current and otherwise from the records."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Open = Callable[..., Everhold]
 
 @pytest.fixture(params=["in_process", "redis"])
 def open_engine(request: pytest.FixtureRequest, sqlite_store: Store) -> Open:
-    """Opens engines on one SQLite file, all with the same kind of cache."""
+    """A function that opens engines on one SQLite file, all with the same kind of session cache."""
     given: dict[str, Any] = {}
     if request.param == "redis":
         server = request.getfixturevalue("valkey_server")
@@ -373,7 +373,7 @@ def test_asynchronously(open_engine: Open) -> None:
 
 
 def test_many_speak_at_once(store: Store) -> None:
-    """On every store: each has a place of its own, none is lost, and later ones have later times."""
+    """On every store, each message gets its own position, none is lost, and later messages have later times."""
     engines = [store.open(), store.open()]
 
     def speak(name: str, view: View) -> None:
@@ -394,7 +394,7 @@ def test_many_speak_at_once(store: Store) -> None:
 
 
 def test_messages_from_elsewhere_keep_their_places(session_engine: Everhold, chat: View) -> None:
-    """Brought in from another program: positions that their times do not follow, and none at all."""
+    """Imported messages may have positions in another order than their times, or no positions."""
     first = chat.say("0")
     made = {
         "organization_id": "default",

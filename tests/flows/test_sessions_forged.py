@@ -1,4 +1,4 @@
-"""What other programs write into the Redis of the session cache is never trusted."""
+"""Entries that other programs write into the Redis of the session cache are never trusted."""
 
 import json
 import random
@@ -49,7 +49,7 @@ def invent(client: Any) -> None:
 
 
 def reseal(client: Any) -> None:
-    """Write everything as a store with another secret would."""
+    """Seal all entries with the secret of another store."""
     seal = Seal(b"x" * 32)
     fields = {name: value for name, value in client.hgetall(SESSION).items() if name != "mac"}
     code, items = "", []

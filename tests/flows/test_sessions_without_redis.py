@@ -1,4 +1,4 @@
-"""Redis is killed, restarted, full, slow or refuses: answers stay right, and it is used again when it is back."""
+"""If Redis is killed, restarted, full or slow, or refuses, answers stay right, and it is used again when it works."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ IMPATIENT: dict[str, Any] = {"socket_seconds": 0.3}
 
 @pytest.fixture
 def server() -> Iterator[ValkeyServer]:
-    """A server of the test's own, which may do anything to it."""
+    """A server for a single test, which may kill or change it."""
     with ValkeyServer() as made:
         yield made
 
@@ -35,7 +35,7 @@ def chat(engine: Everhold) -> View:
 
 
 def is_used(engine: Everhold, view: View) -> bool:
-    """Whether what the cache says is what is answered. It is made to say something untrue, and emptied again."""
+    """Return whether answers come from the cache. The function stores something untrue in it, and empties it again."""
     view.messages()  # fills it
     place = make_session_key(view.scope)
     used = mark(engine, place) and is_from_cache(view)
@@ -128,7 +128,7 @@ def test_a_deletion_that_did_not_reach_it(
 
 
 def _upkept(engine: Everhold) -> bool:
-    """After maintenance nothing is kept but what the records have."""
+    """Run maintenance, and return whether the cache then has only sessions of the records."""
     engine.maintain()
     working = read_cached(engine)
     return working is None or [one.text for one in working.history] == ["Anew"]
@@ -137,7 +137,7 @@ def _upkept(engine: Everhold) -> bool:
 def test_a_purged_session_that_begins_again_while_it_is_away(
     engine: Everhold, chat: View, server: ValkeyServer
 ) -> None:
-    """The same number of messages, so the same version: only its times tell the old session from the new."""
+    """Both sessions have the same number of messages and so the same version; only their times differ."""
     chat.say("Old")
     assert read_messages(chat) == ["Old"]
     server.save()
@@ -167,7 +167,7 @@ def test_full(engine: Everhold, chat: View, server: ValkeyServer) -> None:
 
 
 def test_full_and_evicting(engine: Everhold, server: ValkeyServer) -> None:
-    """Keys go one by one: a hash without its list, a list without its hash, sets without either."""
+    """Redis evicts single keys, so a hash may be left without its list, or a list without its hash."""
     raw = server.client()
     raw.config_set("maxmemory-policy", "allkeys-random")
     raw.config_set("maxmemory", str(raw.info("memory")["used_memory"] + 1_500_000))
@@ -195,7 +195,7 @@ def test_hanging(engine: Everhold, chat: View, server: ValkeyServer) -> None:
 
 
 def test_slow(engine: Everhold, chat: View, server: ValkeyServer) -> None:
-    """What was given up may still happen later: a push that comes after its time must not be believed."""
+    """A write that timed out may still happen later; its result must not be used."""
     chat.say("Tea")
     server.client().client_pause(1500, all=True)
     for number in range(5):

@@ -50,7 +50,7 @@ def file_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store
 
 
 def read_ids(engine: Everhold, preset: str, view: str, column: str = "id") -> list[Any]:
-    """The values of a column of an installed view, with the engine open."""
+    """Return the values of a column of an installed view, while the engine is open."""
     [installed] = [each for each in engine.list_views() if each.preset == preset]
     schema = f'"{installed.schema}".' if installed.schema else ""
     sql = f'SELECT "{column}" FROM {schema}"{installed.views[view]}" ORDER BY 1'

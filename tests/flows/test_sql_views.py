@@ -1,4 +1,4 @@
-"""SQL views with the names of other memory systems: what was written through the verbs is read by their old SQL."""
+"""The old SQL of other memory systems reads data that was written with Everhold's verbs, through SQL views."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ VIEWS = [(preset, view) for preset, views in EXPECTED.items() for view in views]
 
 @pytest.fixture(scope="module", params=SQL_STORES)
 def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Report]]:
-    """A store with a row of everything and all views, and for each preset the connection of a report."""
+    """A store with a row of every kind and all views, with a report's connection for each preset."""
     folder = tmp_path_factory.mktemp("views")
     store = make_store(request.param, request, folder)
     engine = store.open(data=folder / "data")

@@ -1,4 +1,4 @@
-"""What is cached for questions: used again while nothing changes, read again after a change, never shared by scopes."""
+"""The cache of tables for questions is used while nothing changes, read again after changes, and separate per scope."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

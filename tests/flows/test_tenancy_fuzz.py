@@ -1,4 +1,4 @@
-"""Random attempts to reach what is not one's own: nothing foreign is read, nothing foreign is changed.
+"""Random attempts to reach data of other scopes read and change nothing of theirs.
 
 `python -m benchmarks.tenancy_fuzz` makes many more.
 """

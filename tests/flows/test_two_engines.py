@@ -1,4 +1,4 @@
-"""Several engines on one store: what one does, the others see at once."""
+"""Several engines use one store, and each sees the changes of the others at once."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
     watching = [other.scope(**given) for given in scopes]
 
     def recall_all() -> list[int]:
-        """Return how many each engine finds, and check them against a new engine, scores included."""
+        """Return how many memories each engine finds, and check hits and scores against a new engine."""
         fresh = store.open()
         for view, given in zip(watching, scopes, strict=True):
             found = view.recall("tea rain of", minimum=0)
@@ -126,7 +126,7 @@ def test_writing_for_a_deleted_user(pair: tuple[Everhold, Everhold]) -> None:
 
 
 def test_random_changes_by_both(pair: tuple[Everhold, Everhold], store: Store) -> None:
-    """After any mixture of changes by two engines, both answer like one that has just been opened."""
+    """After random changes by two engines, both give the same answers as a new engine."""
     chance = random.Random(11)
     views = [engine.scope(user="alice") for engine in pair]
     views[0].remember_many(f"Note {n} of tea" for n in range(10))
@@ -246,7 +246,7 @@ engine.close()
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 def test_four_writing_processes(store: Store) -> None:
-    """Nothing is lost, nothing is twice, one chain."""
+    """No write is lost or stored twice, and the log has a single chain."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
     running = [
         subprocess.Popen(

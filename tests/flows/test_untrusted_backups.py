@@ -1,4 +1,4 @@
-"""A backup that Everhold did not write is refused before anything of it is stored."""
+"""A forged backup is refused before any of its rows is stored."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 class HostileTarget:
-    """A target whose one backup is changed, with right checksums."""
+    """A target with one backup, which a test changes and gives right checksums."""
 
     def __init__(self, engine: Everhold, folder: Path) -> None:
         view = engine.scope(user="alice", session="talk")

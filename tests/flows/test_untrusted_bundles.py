@@ -1,4 +1,4 @@
-"""A bundle is not trusted: what it holds reaches neither another organization nor another user's memories."""
+"""Rows of a forged bundle reach neither another organization nor memories of another user."""
 
 import json
 import struct
@@ -27,7 +27,7 @@ FOREIGN = "bolt"
 
 @pytest.fixture(params=EVERYWHERE)
 def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Everhold]:
-    """An engine on every store, with memories of two users in one organization and of one in another."""
+    """An engine on every store, with memories of two users in one organization and of one user in another."""
     if request.param == "dynamodb":
         server: DynamoServer = request.getfixturevalue("dynamodb_server")
         for name, value in CREDENTIALS.items():
@@ -125,7 +125,7 @@ class TestInternalTables:
 
 
 class TestJobs:
-    """Jobs that are in the store already."""
+    """Forged jobs that are already in the store."""
 
     def test_one_acts_in_its_own_organization_only(self, engine: Everhold) -> None:
         plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
@@ -236,7 +236,7 @@ class TestCollisions:
         assert texts(alice.recall("where is the key?", k=1, minimum=0)) == ["Alice keeps her key in the boot"]
 
     def test_what_is_missing_is_completed(self, engine: Everhold, tmp_path: Path) -> None:
-        """An import that was cut short: the memory is there and its chunks are not."""
+        """After an interrupted import, the memory is stored but its chunks are missing."""
         source = export(engine, tmp_path)
         rows = read_rows(source)
         part = [row for row in rows if row["table"] not in ("chunks", "memory_tags", "revisions")]
@@ -247,7 +247,7 @@ class TestCollisions:
         assert texts(engine.scope(organization="other", user="alice").recall("key", k=1, minimum=0))
 
     def test_what_names_memories_that_were_purged_since_comes_back(self, engine: Everhold, tmp_path: Path) -> None:
-        """A superseded memory whose successor is gone, and a journal of both."""
+        """The bundle has a superseded memory whose successor was purged, and journal entries about both."""
         alice = engine.scope(organization="acme", user="alice")
         alice.forget(str(alice.get("old").superseded_by), hard=True)
         loaded = engine.load(export(engine, tmp_path), organization="other")

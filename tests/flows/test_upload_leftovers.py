@@ -1,4 +1,4 @@
-"""What a killed upload leaves behind, and the maintenance that deletes it without touching a running one."""
+"""Maintenance deletes the files that a killed upload left, and does not touch files of a running upload."""
 
 import os
 import signal

@@ -30,7 +30,7 @@ CUSTOMERS = "id,name,country\n1,Anna,Germany\n2,Bert,France\n3,Cora,Spain\n"
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Files of sources in a folder of the test, and temporary files too, so that what is left can be counted."""
+    """Files of sources and temporary files are in a folder of the test, so that remaining files can be counted."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(data_deps, "mkdtemp", partial(tempfile.mkdtemp, dir=temporary))

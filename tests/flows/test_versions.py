@@ -41,7 +41,7 @@ def test_increments_with_an_expected_version_are_all_kept(
 
 
 def increment(view: View, memory_id: str) -> None:
-    """Read, add one and write, again and again until no other thread was faster."""
+    """Read the number, add one and write it; repeat this until no other thread wrote in between."""
     while True:
         memory = view.get(memory_id)
         try:

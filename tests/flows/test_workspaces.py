@@ -1,4 +1,4 @@
-"""Workspaces together with the rest: awaited, exported, moved, announced, logged, with another place for blobs."""
+"""Workspaces with asynchronous verbs, exports, moves, events, the access log, and other places for blobs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The command line in this process, on a store of the test's own, with the real model loaded once."""
+"""Runs commands in this process, in a new folder for each test, with the real model loaded once."""
 
 import io
 import json
@@ -34,13 +34,13 @@ Run = Callable[..., Ran]
 
 @pytest.fixture(scope="session")
 def model() -> Any:
-    """The real model. Loading it takes most of a command's time, so commands in this process share it."""
+    """The real model. Loading it takes most of a command's time, so all commands in this process share it."""
     return embedders.make_embedder(settings.load())
 
 
 @pytest.fixture
 def run(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command as `everhold` would; what is piped in is `typed`."""
+    """A function that runs a command as `everhold` would; `typed` is its standard input."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "80")
@@ -52,8 +52,8 @@ def run(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream, encoding="utf-8"))
         capsys.readouterr()
         code = main(arguments)
-        said = capsys.readouterr()
-        return Ran(code, said.out, said.err)
+        output = capsys.readouterr()
+        return Ran(code, output.out, output.err)
 
     return run_command
 

@@ -55,10 +55,12 @@ class Terminal:
 
 
 def run_in_terminal(folder: Path, arguments: list[str], converse: Callable[[Terminal], None] = lambda _: None) -> Ran:
-    """Run a command in a folder; `converse` types and reads, and what it leaves unread is the output."""
+    """Run a command in a folder while `converse` types and reads, and return the output that `converse` left unread."""
     child, number = pty.fork()
     if child == 0:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests that run in the background ignore it, and so would this
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # tests that run in the background ignore SIGINT, and the command would too
         os.chdir(folder)
         os.execve(
             COMMAND[0], [*COMMAND, *arguments], environment(folder, TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1")

@@ -38,7 +38,7 @@ def test_the_life_of_an_agent(run: Run) -> None:
     assert run("agent", "restore", *CODER).out == "restored agent coder\n"
 
 
-def test_what_is_refused(run: Run) -> None:
+def test_wrong_input_is_refused(run: Run) -> None:
     run("agent", "create", *CODER)
     missing = run("agent", "show")
     assert (missing.code, missing.err) == (2, "everhold: the scope names no agent; name one with --agent ID\n")
@@ -64,7 +64,7 @@ def test_an_agent_goes_through_a_file(run: Run, tmp_path: Path) -> None:
     assert "skipped: 1 sources" in run("agent", "import", str(letta)).out
 
 
-def test_a_state(run: Run) -> None:
+def test_a_state_is_written_read_and_deleted(run: Run) -> None:
     run("agent", "create", *CODER)
     nothing = run("state", "show", *CODER)
     assert (nothing.code, nothing.out) == (1, "no state\n")

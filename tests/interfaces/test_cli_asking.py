@@ -75,11 +75,11 @@ def test_a_shell_takes_the_number_of_a_choice(prices: Run) -> None:
     answers = prices("shell", *PROJECT, "--json", typed=typed).document["answers"]
     assert [answer["answer"]["status"] for answer in answers[:2]] == ["clarify", "answered with assumptions"]
     assert [answer["answer"]["rows"] for answer in answers[1:3]] == [[[36]], [[24]]]
-    # Nothing is open any more, so the number is a sentence to remember.
+    # No choice is open any more, so the number is stored as a sentence.
     assert "status" not in answers[3].get("answer", {})
 
 
-def test_what_is_not_understood_has_an_exit_code(shop: Run, tmp_path: Path) -> None:
+def test_a_question_that_is_not_understood_has_an_exit_code(shop: Run, tmp_path: Path) -> None:
     shown = shop("ask", "What is the churn of orders?", *PROJECT, "--chart", str(tmp_path / "x.png"))
     assert shown.code == 1
     assert "'churn' is not a column, table or value here" in shown.out

@@ -51,7 +51,7 @@ def test_the_shell_shows_blocks(run: Run) -> None:
     assert "no blocks" in run("shell", "--agent", "tester", typed="/block list\n").out
 
 
-def test_what_is_refused(run: Run) -> None:
+def test_wrong_input_is_refused(run: Run) -> None:
     run("block", "create", "human", "a a", "--limit", "3", *CODER)
     over = run("block", "append", "human", "too long", *CODER)
     assert over.code == 2

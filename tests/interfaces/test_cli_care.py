@@ -1,4 +1,4 @@
-"""The log, the doctor, taking everything out and in, and creating who it belongs to."""
+"""Commands of an operator: the log, the doctor, export and import, and creating organizations, users and projects."""
 
 import importlib.util
 import json
@@ -78,7 +78,7 @@ def test_the_doctor_finds_memories_that_cannot_be_searched(run: Run, tmp_path: P
     )  # fmt: skip
 
 
-def test_everything_goes_out_and_in(run: Run) -> None:
+def test_an_export_and_an_import_keep_everything(run: Run) -> None:
     run("remember", "Has a dog", "Drinks tea", "--user", "alice", "--tag", "life")
     out = run("export", "all.jsonl", "--json").document
     assert out["rows"] == len(Path("all.jsonl").read_text().splitlines()) - 2
@@ -92,7 +92,7 @@ def test_everything_goes_out_and_in(run: Run) -> None:
     assert found["hits"][0]["tags"] == ["life"]
 
 
-def test_an_export_overwrites_nothing_unasked(run: Run) -> None:
+def test_an_export_overwrites_no_file_without_a_flag(run: Run) -> None:
     run("remember", "Has a dog")
     Path("mine.jsonl").write_text("precious", encoding="utf-8")
     refused = run("export", "mine.jsonl")
@@ -116,7 +116,7 @@ def test_an_export_goes_to_standard_output(run: Run, tmp_path: Path) -> None:
     assert list(tmp_path.glob("-*")) == []
 
 
-def test_an_import_goes_where_the_bundle_says(run: Run) -> None:
+def test_an_import_goes_to_the_bundles_organization_or_the_named_one(run: Run) -> None:
     run("remember", "Has a dog", "--org", "acme", "--user", "alice")
     run("export", "acme.jsonl", "--org", "acme")
     run("import", "acme.jsonl", "--store", "copy.db")
@@ -167,7 +167,7 @@ def test_an_unknown_organization_is_named(run: Run) -> None:
     assert run("remember", "Has a cat", "--org", "globex").err == ""
 
 
-def test_texts_and_lists_are_taken_in(run: Run) -> None:
+def test_texts_and_lists_are_imported(run: Run) -> None:
     Path("notes.md").write_text("# Garden\n\nThe roses need water.\n\nThe shed has a new roof.", encoding="utf-8")
     Path("list.jsonl").write_text('{"text": "Has a dog", "kind": "fact"}\n"Drinks tea"\n', encoding="utf-8")
     assert run("import", "notes.md", "--user", "alice", "--json").document["count"] >= 1
@@ -181,7 +181,7 @@ def test_texts_and_lists_are_taken_in(run: Run) -> None:
     ("name", "content"),
     [("absent.txt", None), ("picture.png", "x"), ("broken.jsonl", "{"), ("numbers.jsonl", "7")],
 )
-def test_a_file_that_cannot_be_taken_in_is_named(run: Run, name: str, content: str | None) -> None:
+def test_a_file_that_cannot_be_imported_is_named(run: Run, name: str, content: str | None) -> None:
     if content is not None:
         Path(name).write_text(content, encoding="utf-8")
     ran = run("import", name)
@@ -226,7 +226,7 @@ def test_accounts_are_managed(run: Run) -> None:
     assert "Mine" in run("org", "get", "default").out
 
 
-def test_deleting_an_account_shows_what_goes_and_asks(run: Run) -> None:
+def test_deleting_an_account_shows_what_is_deleted_and_asks(run: Run) -> None:
     run("remember", "Bob rows", "--user", "bob")
     preview = run("user", "delete", "bob", "--preview", "--json").document
     assert preview == {"rows": {"users": 1, "memories": 1}, "preview": True}
@@ -247,7 +247,7 @@ def test_deleting_an_account_shows_what_goes_and_asks(run: Run) -> None:
     [["--email", "nowhere"], ["--timezone", "Mars/Olympus"], ["--password"]],
     ids=["email", "timezone", "short password"],
 )
-def test_a_user_that_cannot_be(run: Run, options: list[str]) -> None:
+def test_an_invalid_user_is_refused(run: Run, options: list[str]) -> None:
     assert run("user", "create", "bob", *options, typed="short\n").code == 2
 
 
@@ -282,7 +282,7 @@ def test_maintenance_exits_with_1_if_a_job_fails(run: Run, monkeypatch: pytest.M
     assert "extract failed: " in shown.out
 
 
-def test_a_model_beside_the_first_is_dropped(run: Run, tmp_path: Path) -> None:
+def test_only_a_model_that_is_not_in_use_is_dropped(run: Run, tmp_path: Path) -> None:
     with Everhold.open(tmp_path / "everhold.db", also=[FakeEmbedder("second", 8)]) as engine:
         engine.scope(user="alice").remember("Prefers green tea")
     in_use = run("model", "drop", "all-MiniLM-L6-v2")
@@ -292,7 +292,7 @@ def test_a_model_beside_the_first_is_dropped(run: Run, tmp_path: Path) -> None:
     assert run("doctor", "--json").document["counts"]["chunks"] == 1
 
 
-def test_a_store_of_a_programs_own_embedder_is_read_and_not_changed(run: Run, tmp_path: Path) -> None:
+def test_a_store_with_an_embedder_of_a_program_is_read_and_not_changed(run: Run, tmp_path: Path) -> None:
     with Everhold.open(tmp_path / "everhold.db", embedder=FakeEmbedder("ours", 8)) as engine:
         engine.scope(user="alice").remember("Prefers green tea")
     assert run("list", "--user", "alice", "--json").code == 0
@@ -313,7 +313,7 @@ def test_an_installed_model_is_not_fetched_again(run: Run, tmp_path: Path) -> No
     assert ran.err == ""
 
 
-def test_moving_to_another_store_shows_that_both_are_the_same(run: Run, tmp_path: Path) -> None:
+def test_moving_to_another_store_shows_that_both_have_the_same_rows(run: Run, tmp_path: Path) -> None:
     run("remember", "Prefers tea", "--user", "alice")
     there = f"duckdb:///{tmp_path / 'b.duckdb'}"
     moved = run("move", "--from", str(tmp_path / "everhold.db"), "--to", there, "--json").document
@@ -328,7 +328,7 @@ def test_moving_to_another_store_shows_that_both_are_the_same(run: Run, tmp_path
     assert "every table is the same in both stores" in shown
 
 
-def test_moving_from_nowhere_says_so(run: Run, tmp_path: Path) -> None:
+def test_moving_from_an_address_that_no_store_has_is_an_error(run: Run, tmp_path: Path) -> None:
     gone = run("move", "--from", "mongodb://here/there", "--to", str(tmp_path / "b.db"))
     assert gone.code != 0
     assert "no store for mongodb://" in gone.err
@@ -351,15 +351,15 @@ def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Pa
 
 
 @pytest.mark.parametrize("target", ["there.db", "duckdb:///there.duckdb"])
-def test_an_interrupted_move_can_be_gone_on_with(run: Run, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+def test_an_interrupted_move_can_be_continued(run: Run, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     run("remember", "Prefers tea", "Prefers coffee")
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # SIGINT is ignored in the background
     open_store = stores.open_store
     unheard: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unheard.append)
 
     def open_to_be_interrupted(chosen: settings.Settings) -> Any:
-        """Ctrl-C is pressed during the target's ninth commit."""
+        """Open a target that presses Ctrl-C during its ninth commit."""
         records, candidates = open_store(chosen)
         if "there" in chosen.storage:
             commit, left = records.commit, iter(range(8))

@@ -33,23 +33,23 @@ def test_as_json(run_filled: Run) -> None:
     assert made["sections"][0].keys() == {"name", "title", "tokens", "shown", "left_out", "cut"}
 
 
-def test_a_small_budget_leaves_out_and_says_so(run_filled: Run) -> None:
+def test_a_small_budget_leaves_memories_out_and_says_so(run_filled: Run) -> None:
     ran = run_filled("context", "dog", "--user", "alice", "--budget", "3")
     assert (ran.code, ran.out) == (0, "")
     assert "0 of 3 tokens · pinned 0 of 1" in ran.err
 
 
-def test_dates_are_of_the_zone_asked_for(run_filled: Run) -> None:
+def test_dates_are_in_the_time_zone_asked_for(run_filled: Run) -> None:
     ran = run_filled("context", "dog", "--user", "alice", "--timezone", "Asia/Tokyo")
     assert "- [4 May 2026] Is allergic to nuts" in ran.out
 
 
-def test_filters_narrow_it(run_filled: Run) -> None:
+def test_filters_narrow_the_context(run_filled: Run) -> None:
     made = run_filled("context", "dog", "--user", "alice", "--kind", "plan", "--json").document
     assert [one["id"] for one in made["memories"]] == ["nuts"]
 
 
 @pytest.mark.parametrize("options", [["--budget", "0"], ["--budget", "many"], ["-k", "0"], ["--include", "world"]])
-def test_what_must_change_is_refused(run_filled: Run, options: list[str]) -> None:
+def test_wrong_input_is_refused(run_filled: Run, options: list[str]) -> None:
     ran = run_filled("context", "dog", "--user", "alice", *options)
     assert (ran.code, ran.out) == (2, "")

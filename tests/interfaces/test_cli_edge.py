@@ -1,4 +1,4 @@
-"""What is typed wrong: one line that says what to do, the right exit code, and nothing lost."""
+"""Wrong input: one line that says what to do, the right exit code, and nothing is lost."""
 
 import os
 import signal
@@ -96,7 +96,7 @@ def test_errors_are_json_when_asked(run: Run) -> None:
     assert (misused.code, misused.error["retryable"]) == (2, False)
 
 
-def test_a_remedy_is_one_that_can_be_typed(run: Run) -> None:
+def test_a_remedy_can_be_typed_as_it_is_shown(run: Run) -> None:
     run("remember", "kept")
     assert "`everhold list` shows what is there" in run("get", "nope").err
     Path("there.jsonl").touch()
@@ -110,13 +110,13 @@ def test_json_after_two_dashes_is_text(run: Run) -> None:
     assert ran.err.startswith("everhold: no memory '--json'")
 
 
-def test_standard_input_that_is_not_text(run: Run) -> None:
+def test_standard_input_that_is_not_text_is_refused(run: Run) -> None:
     ran = run("remember", "-", typed=b"caf\xe9\n")
     assert ran.code == 2
     assert "standard input is not UTF-8 at byte 3" in ran.err
 
 
-def test_a_read_only_store(run: Run, tmp_path: Path) -> None:
+def test_a_write_to_a_read_only_store_is_refused(run: Run, tmp_path: Path) -> None:
     run("remember", "kept")
     ran = run(
         "remember", "more", "--store", f"sqlite:///{tmp_path / 'everhold.db'}?mode=ro".replace("///", "////"), "--json"
@@ -125,7 +125,7 @@ def test_a_read_only_store(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("empty_store")
-def test_the_unexpected_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("the sky\nfell")
 
@@ -156,7 +156,7 @@ def test_every_command_is_listed_with_the_first_paragraph_of_its_own_help() -> N
         assert [command.name for command in application.registered_commands] == list(summaries)
 
 
-def test_the_shell_of_the_system_completes_commands_and_kinds(tmp_path: Path) -> None:
+def test_bash_completes_commands_and_kinds(tmp_path: Path) -> None:
     def complete(words: str, place: str) -> list[str]:
         asked = environment(
             tmp_path, _EVERHOLD_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place
@@ -172,13 +172,13 @@ def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -
     run("remember", "Has a dog", "--id", "dog")
     signal.signal(
         signal.SIGINT, signal.default_int_handler
-    )  # a run in the background ignores it, and so do its children
+    )  # a test run in the background ignores SIGINT, and so do its children
     process = subprocess.Popen(
         [*COMMAND, "forget", "dog"], env=environment(tmp_path), cwd=tmp_path,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr
-    while process.stderr.read(1) != "?":  # it has asked
+    while process.stderr.read(1) != "?":  # the command has asked
         assert process.poll() is None
     deadline = time.monotonic() + 200
     while process.poll() is None and time.monotonic() < deadline:
@@ -191,7 +191,7 @@ def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -
     assert run("get", "dog").code == 0
 
 
-def test_a_reader_that_leaves_early(tmp_path: Path) -> None:
+def test_a_reader_that_closes_the_pipe_early_causes_no_error(tmp_path: Path) -> None:
     line = f"{' '.join(COMMAND)} recall --help | head -1; echo ${{PIPESTATUS[0]}}"
     ran = subprocess.run(
         ["bash", "-c", line], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""Measuring recall from the command line, on conversations and a suite of the test's own."""
+"""Measuring recall from the command line, on conversations and a suite that the tests write."""
 
 import json
 from pathlib import Path
@@ -121,7 +121,7 @@ def test_locomo_with_folds_and_without_a_retriever(run: Run, file: str) -> None:
     assert 0 < found["r@25"] <= 1
 
 
-def test_a_retriever_that_is_left_out_is_missed(run: Run, file: str) -> None:
+def test_leaving_a_retriever_out_lowers_the_figures(run: Run, file: str) -> None:
     whole = run("eval", "locomo", file, "--json").document
     without = run("eval", "locomo", file, "--without", "meaning", "--json").document
     assert without["mrr"] < whole["mrr"]
@@ -170,7 +170,7 @@ def test_a_point_of_the_curve_counts_what_comes_back() -> None:
     weight = HYBRID.weights["date"]
     start = HYBRID.base + HYBRID.turn_base
     signals = np.zeros((1, 3, len(NAMES)), np.float32)
-    # totals of 2, 1 and far below: the first is evidence, the second is not, the third is, too
+    # totals of 2, 1 and far below 1; the first and the third are evidence, the second is not
     signals[0, :2, NAMES.index("date")] = [(2 - start) / weight, (1 - start) / weight]
     strange = np.stack([signals[0], np.zeros_like(signals[0])])
     examples = [Examples(signals, np.array([[1, 0, 1]], np.float32), strange)]
@@ -184,7 +184,7 @@ def test_a_point_of_the_curve_counts_what_comes_back() -> None:
 
 
 @pytest.mark.parametrize("what", ["locomo", "leave-one-out", "fit", "curve"])
-def test_what_is_no_file_of_conversations_is_refused(run: Run, what: str, tmp_path: Path) -> None:
+def test_a_file_without_conversations_is_refused(run: Run, what: str, tmp_path: Path) -> None:
     ran = run("eval", what, "nowhere.json", "--json")
     assert (ran.code, ran.out, ran.error["kind"]) == (2, "", "InvalidInput")
     assert "there is no file nowhere.json; name a LoCoMo-shaped JSON file" in ran.error["error"]
@@ -243,7 +243,7 @@ def test_precision_passes_or_fails_with_its_cases(run: Run) -> None:
     assert "missing bees; unwanted bread" in said
 
 
-def test_what_is_no_suite_is_refused(run: Run) -> None:
+def test_a_file_that_is_no_suite_is_refused(run: Run) -> None:
     ran = run("eval", "precision", "nowhere", "--json")
     assert (ran.code, ran.error["kind"]) == (2, "InvalidInput")
     assert "no *.yaml in 'nowhere'" in ran.error["error"]

@@ -36,7 +36,7 @@ def test_the_sample_questions_reach_the_bar(run: Run, folder: Path) -> None:
     assert len(line["missed"]) == 40 - line["right"]
 
 
-def test_what_was_missed_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_questions_with_wrong_answers_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     document = json.loads(QUESTIONS.read_text())
     chosen = [
         {"id": "a", "source": "shop", "question": "How many customers?", "sql": "SELECT count(*) FROM customers"},

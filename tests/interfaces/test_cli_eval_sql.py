@@ -11,7 +11,7 @@ from tests.unit.ask_shop import make_shop
 
 QUESTIONS = [
     ("How many customers are there?", "SELECT count(*) FROM customers"),
-    # Right on the original only: in the variant a second customer is from Japan.
+    # Right on the original database only, because the variant has a second customer from Japan.
     ("Show the names of customers from Japan.", "SELECT name FROM customers WHERE age = 45"),
     ("Show the names of customers from France.", "SELECT title FROM products"),
 ]
@@ -31,7 +31,7 @@ def databases(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def test_execution_and_test_suite_are_told_apart(run: Run, databases: Path) -> None:
+def test_execution_accuracy_and_test_suite_accuracy_differ(run: Run, databases: Path) -> None:
     line = run("eval", "sql", str(databases.parent / "questions.json"), str(databases), "--json").document
     assert (line["questions"], line["execution"], line["test_suite"]) == (3, 0.6667, 0.3333)
     assert line["single_table"]["questions"] == 3

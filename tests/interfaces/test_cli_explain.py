@@ -1,4 +1,4 @@
-"""Why a hit is there, why a memory is not, and what is pinned."""
+"""`--why`, `--why-not` and pinned memories: why a hit was returned and why a memory was not."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_contributions_and_base_make_the_score(run_filled: Run) -> None:
     assert 2.718281828 ** (sum(why["contributions"].values()) + why["base"]) == pytest.approx(odds, rel=0.01)
 
 
-def test_the_words_in_common_are_shown_as_written_beside_where_it_is_from(run_filled: Run) -> None:
+def test_common_words_are_shown_as_written_beside_the_origin(run_filled: Run) -> None:
     run_filled(
         "remember", "Rex sleeps in the kitchen", "--user", "alice", "--speaker", "Tom", "--at", "2025-03-01T09:30",
         "--provenance", '{"memory": "mem_source"}', "--id", "sleep",
@@ -58,7 +58,7 @@ def test_the_words_in_common_are_shown_as_written_beside_where_it_is_from(run_fi
     assert "Tom · 2025-03-01 09:30" in line
 
 
-def test_every_retriever_at_once_still_fits_the_screen(run: Run) -> None:
+def test_columns_of_all_retrievers_fit_the_screen(run: Run) -> None:
     said = ["--kind", "message", "--user", "mia", "--session", "s", "--at", "2025-03-01T09:30"]
     run("remember", "When does the ferry to the island leave?", *said, "--speaker", "Ben")
     run(
@@ -78,7 +78,7 @@ def test_every_retriever_at_once_still_fits_the_screen(run: Run) -> None:
     assert "similarity" in ran.out
 
 
-def test_nothing_relevant_is_said_with_the_way_to_the_nearest(run_filled: Run) -> None:
+def test_an_empty_answer_says_how_to_see_the_nearest_memories(run_filled: Run) -> None:
     far = ("recall", "the boiling point of tungsten", "--user", "alice")
     assert run_filled(*far).out.splitlines()[0] == "nothing relevant enough; --minimum 0 shows the nearest"
     assert len(run_filled(*far, "--minimum", "0", "--json").document["hits"]) == 3
@@ -86,7 +86,7 @@ def test_nothing_relevant_is_said_with_the_way_to_the_nearest(run_filled: Run) -
     assert run_filled("recall", "dog", "--user", "bob", "--minimum", "0").out == "nothing found\n"
 
 
-def test_what_is_pinned_stands_beneath_the_hits(run_filled: Run) -> None:
+def test_pinned_memories_are_shown_below_the_hits(run_filled: Run) -> None:
     out = run_filled(*ASKED).out
     hits, _, pinned = out.partition("\npinned\n")
     assert "Has a dog called Rex" in hits
@@ -100,7 +100,7 @@ def test_what_is_pinned_stands_beneath_the_hits(run_filled: Run) -> None:
     assert run_filled(*ASKED, "--json").document["pinned"] == []
 
 
-def test_why_not_says_what_kept_it_away(run_filled: Run) -> None:
+def test_why_not_says_what_excluded_a_memory(run_filled: Run) -> None:
     ran = run_filled("why-not", "work", "what is the dog called?", "--user", "alice")
     assert ran.code == 0
     first, *rest = ran.out.splitlines()
@@ -130,7 +130,7 @@ def test_why_not_asks_as_recall_would(run_filled: Run, options: list[str], reaso
     assert reason in ran.document["reasons"][0]
 
 
-def test_why_not_of_what_came_back(run_filled: Run) -> None:
+def test_why_not_of_a_memory_that_was_returned(run_filled: Run) -> None:
     found = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
     assert (found["returned"], found["place"]) == (True, 1)
     assert found["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
@@ -138,7 +138,7 @@ def test_why_not_of_what_came_back(run_filled: Run) -> None:
     assert "dog: it came back, at place 1" in run_filled("why-not", "dog", "a dog called Rex?", "--user", "alice").out
 
 
-def test_why_not_of_what_is_not_there(run_filled: Run) -> None:
+def test_why_not_of_an_unknown_memory(run_filled: Run) -> None:
     assert run_filled("why-not", "nope", "dog?", "--user", "alice").code == 1
     assert run_filled("why-not", "dog", "dog?", "--user", "bob").code == 1
     assert run_filled("why-not", "dog", " ", "--user", "alice").code == 2

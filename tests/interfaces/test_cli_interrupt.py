@@ -91,7 +91,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def read_all(file: int) -> str:
     parts = []
-    with suppress(OSError):  # how a terminal says that its other side is closed
+    with suppress(OSError):  # Linux reports in this way that the other side of a terminal is closed
         while part := os.read(file, 4096):
             parts.append(part)
     return b"".join(parts).decode()
@@ -117,7 +117,7 @@ def store_memories(path: Path, count: int) -> None:
         engine.scope(user="alice").remember_many(f"Note {number} is about ship {number}" for number in range(count))
 
 
-def test_an_interrupted_import_says_what_was_kept(run: Run, start: Start, tmp_path: Path) -> None:
+def test_an_interrupted_import_says_what_was_stored(run: Run, start: Start, tmp_path: Path) -> None:
     store_memories(tmp_path / "everhold.db", 100)
     rows = run("export", "all.jsonl", "--json").document["rows"]
     with PressingEndpoint.serve() as endpoint:
@@ -138,7 +138,7 @@ def test_an_interrupted_export_to_a_pipe_says_that_it_is_incomplete(run: Run, st
     store_memories(tmp_path / "everhold.db", 500)
     process = start("export", "-", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout
-    process.stdout.read(1)  # the rest does not fit into the pipe, so the export waits
+    process.stdout.read(1)  # the rest of the export does not fit into the pipe, so the command waits
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=300)
     assert (process.returncode, b'"end"' in out) == (130, False)

@@ -77,7 +77,7 @@ def test_learning_is_measured(run: Run, tmp_path: Path) -> None:
     assert noise["recovered_by_one_correction"] == noise["wrong_confirmations"] == 2
 
 
-def test_what_cannot_be_measured_is_refused(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_measured_is_refused(run: Run, tmp_path: Path) -> None:
     folder = make_towns(tmp_path / "towns")
     (folder / "towns.sqlite").unlink()
     assert "0 SQLite files in" in run("eval", "learning", str(folder)).err

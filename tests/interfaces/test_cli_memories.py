@@ -1,4 +1,4 @@
-"""Every command on memories, as people and as programs use it."""
+"""Every command on memories, with output for people and for programs."""
 
 import json
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_recall_finds_by_meaning_and_explains(run_filled: Run) -> None:
     assert max(len(line) for line in ran.out.splitlines()) <= 80
 
 
-def test_recall_as_json_has_the_why(run_filled: Run) -> None:
+def test_recall_as_json_has_the_explanation(run_filled: Run) -> None:
     asked = ("recall", "dog", "--user", "alice", "-k", "1", "--minimum", "0", "--json")
     found = run_filled(*asked).document
     hit = found["hits"][0]
@@ -234,7 +234,7 @@ def test_get_by_id_and_by_key(run_filled: Run) -> None:
     assert "Asia/Bangkok" in shown
 
 
-def test_revise_keeps_what_was(run_filled: Run) -> None:
+def test_revise_keeps_earlier_revisions(run_filled: Run) -> None:
     revised = run_filled(
         "revise", "work", "Prefers design", "--priority", "3", "--reason", "she said so", "--json"
     ).document
@@ -248,7 +248,7 @@ def test_revise_keeps_what_was(run_filled: Run) -> None:
     assert "never changed" in run_filled("history", "dog").out
 
 
-def test_what_was_known_can_still_be_asked(run_filled: Run) -> None:
+def test_earlier_knowledge_can_still_be_recalled(run_filled: Run) -> None:
     moment = run_filled("get", "dog", "--json").document["updated_at"]
     run_filled("revise", "dog", "Has a cat called Tom")
     asked = ("recall", "pet", "--kind", "fact", "--minimum", "0", "--json")
@@ -273,7 +273,7 @@ def test_supersede_and_undo(run_filled: Run) -> None:
     assert ids(run_filled("recall", "what does she drink?", "-k", "1", "--json").document) == ["tea"]
 
 
-def test_relations_are_made_and_walked(run_filled: Run) -> None:
+def test_relations_are_created_and_followed(run_filled: Run) -> None:
     link = run_filled(
         "relate", "work", "dog", "--type", "derived_from", "--metadata", '{"sure": true}', "--json"
     ).document
@@ -289,7 +289,7 @@ def test_relations_are_made_and_walked(run_filled: Run) -> None:
     assert "nothing is related" in run_filled("relations", "work", "--type", "contradicts").out
 
 
-def test_tags_come_and_go(run_filled: Run) -> None:
+def test_tags_are_added_and_removed(run_filled: Run) -> None:
     assert run_filled("tag", "dog", "pet", "home", "--json").document == {"id": "dog", "tags": ["home", "pet"]}
     assert run_filled("untag", "dog", "home", "--json").document["tags"] == ["pet"]
     assert run_filled("tags", "--json").document == {"tags": {"job": 1, "pet": 1}}
@@ -311,7 +311,7 @@ def test_forget_shows_and_asks_first(run_filled: Run) -> None:
     assert set(ids(run_filled("list", "--json").document)) == {"work", "tea"}
 
 
-def test_one_undo_brings_all_of_them_back(run_filled: Run) -> None:
+def test_one_undo_restores_all_memories_of_a_deletion(run_filled: Run) -> None:
     run_filled("forget", "dog", "tea", "--yes")
     assert ids(run_filled("list", "--json").document) == ["work"]
     assert "undone: forget of" in run_filled("undo").out
@@ -328,7 +328,7 @@ def test_forget_by_filter_with_a_preview(run_filled: Run) -> None:
     assert "no memories" in run_filled("forget", "--where", "priority<8", "--yes").out
 
 
-def test_forget_for_good_reaches_what_was_forgotten_before(run_filled: Run) -> None:
+def test_forget_hard_also_purges_memories_that_were_forgotten_before(run_filled: Run) -> None:
     run_filled("forget", "dog", "--yes")
     assert run_filled("forget", "dog", "--hard", "--yes").code == 0
     assert run_filled("undo", "dog").code == 1
@@ -340,7 +340,7 @@ def test_an_unknown_id_forgets_nothing(run_filled: Run) -> None:
     assert len(run_filled("list", "--json").document["memories"]) == 3
 
 
-def test_text_is_shown_as_text(run: Run) -> None:
+def test_markup_in_a_text_is_shown_as_text(run: Run) -> None:
     run("remember", "[bold]no markup[/bold] \x1b[31mand no escapes", "--id", "x")
     shown = run("list").out + run("get", "x").out + run("recall", "markup").out
     assert "[bold]no markup[/bold]" in shown
@@ -360,7 +360,7 @@ def test_the_store_comes_from_a_path_a_url_or_a_file_of_settings(run: Run, tmp_p
     )
 
 
-def test_other_languages_come_out_as_they_went_in(run: Run) -> None:
+def test_texts_in_other_languages_are_shown_unchanged(run: Run) -> None:
     text = "東京でกาแฟ ☕ один 😀"
     run("remember", text)
     ran = run("list", "--json")
@@ -368,7 +368,7 @@ def test_other_languages_come_out_as_they_went_in(run: Run) -> None:
     assert json.loads(ran.out)["memories"][0]["text"] == text
 
 
-def test_an_expected_version_is_held_to(run_filled: Run) -> None:
+def test_a_revision_of_another_version_than_expected_is_refused(run_filled: Run) -> None:
     first = run_filled("get", "work", "--json").document
     assert first["version"] == 1
     run_filled("revise", "work", "Prefers design", "--expected-version", "1")
@@ -393,7 +393,9 @@ def test_an_id_may_be_shortened(run: Run) -> None:
     run("remember", "Has a cat", "--id", "house-cat")
     run("remember", "Has a hen", "--id", "barn-hen", "--key", "hous")
     assert run("get", "house-d", "--json").document["text"] == "Has a dog"
-    assert run("get", "hous", "--json").document["text"] == "Has a hen"  # a whole key is no beginning of an id
+    assert (
+        run("get", "hous", "--json").document["text"] == "Has a hen"
+    )  # a whole key is not taken for the beginning of an id
     assert run("relate", "house-d", "house-c", "--json").document["relationship"]["target_memory_id"] == "house-cat"
     ambiguous = run("get", "house")
     assert ambiguous.code == 2

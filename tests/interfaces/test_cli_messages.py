@@ -33,7 +33,7 @@ def test_adding_a_file_and_standard_input(run: Run, tmp_path: Path) -> None:
     assert "Alice lives in Lisbon." in run("recall", "Where does Alice live?", *LATER).out
 
 
-def test_what_adding_refuses(run: Run, tmp_path: Path) -> None:
+def test_wrong_messages_are_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_bytes(b"\xff\xfe")
     for arguments, typed, words in (
         ((), "", "there are no messages to add"),
@@ -61,7 +61,7 @@ def test_deleting_and_restoring_messages(run: Run) -> None:
     assert run("messages", "delete", "m1", *CHAT).code == 1
 
 
-def test_forgetting_says_which_message_still_says_it(run: Run) -> None:
+def test_forgetting_names_the_message_that_contains_the_memory(run: Run) -> None:
     added = run("add", *CHAT, "--json", typed="\n".join(map(json.dumps, TURNS))).document
     [fact] = added["memories"]
     forgotten = run("forget", fact["id"], "--yes", *CHAT)
@@ -74,7 +74,7 @@ def test_forgetting_says_which_message_still_says_it(run: Run) -> None:
     assert (refused.code, "--with-messages is for memories that are named" in refused.err) == (2, True)
 
 
-def test_only_the_session(run: Run) -> None:
+def test_recall_only_from_the_session(run: Run) -> None:
     kept = run("remember", "The garage code is 4711", *CHAT, "--json").document["memories"][0]
     run("remember", "The garage is locked", *LATER)
     asked = ("garage code", *LATER, "--minimum", "0", "--json")

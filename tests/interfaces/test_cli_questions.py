@@ -1,4 +1,4 @@
-"""Questions about lives from the command line, on a tiny life of the test's own with the real model."""
+"""Questions about lives from the command line, on a tiny life that the tests write, with the real model."""
 
 import json
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_a_table_for_people(run: Run, life: str) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
-def test_failures_say_what_came_back(run: Run, life: str) -> None:
+def test_failures_list_the_memories_that_were_returned(run: Run, life: str) -> None:
     ran = run("eval", "questions", life, "--failures", "--json")
     assert ran.code == 0
     (failure,) = ran.document["failures"]
@@ -119,7 +119,7 @@ def test_several_lives_and_folds(run: Run, life: str) -> None:
 
 
 @pytest.mark.parametrize("fold", ["2", "0/1", "2/1", "1/3", "x/y", "1/0", "-1/2"])
-def test_a_fold_that_is_none_is_refused(run: Run, life: str, fold: str) -> None:
+def test_an_invalid_fold_is_refused(run: Run, life: str, fold: str) -> None:
     ran = run("eval", "questions", life, f"--fold={fold}", "--json")
     assert (ran.code, ran.out, ran.error["kind"]) == (2, "", "InvalidInput")
     assert f"--fold: {fold!r} is not a fold of the given files (1); write K/N" in ran.error["error"]

@@ -1,4 +1,4 @@
-"""`everhold session`: its life, what is said in it, and how it is shown."""
+"""`everhold session`: the life of a session, its messages, and how both are shown."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_a_conversation(run: Run) -> None:
     assert "has ended" in refused.err
 
 
-def test_for_programs(run: Run) -> None:
+def test_sessions_as_json(run: Run) -> None:
     said = run(
         "session", "say", "-", "--metadata", '{"client": "web"}', *CHAT, "--json", typed="one\ntwo\nthree\n"
     ).document
@@ -56,7 +56,7 @@ def test_for_programs(run: Run) -> None:
     assert run("session", "end", *CHAT, "--json").document["session"]["ended_at"]
 
 
-def test_what_is_refused(run: Run) -> None:
+def test_wrong_input_is_refused(run: Run) -> None:
     assert run("session", "say", "x").code == 2
     assert "names no session" in run("session", "show").err
     assert "no session 's1'" in run("session", "show", *CHAT).err

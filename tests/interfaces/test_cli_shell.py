@@ -24,7 +24,7 @@ def test_lines_are_remembered_recalled_and_forgotten(run: Run) -> None:
     assert len(after) == 5
 
 
-def test_the_why_stands_beneath_each_hit(run: Run) -> None:
+def test_the_explanation_is_shown_below_each_hit(run: Run) -> None:
     ran = run("shell", typed="The service launches in May\n?when do services launch\n")
     assert ran.code == 0
     assert "remembered" in ran.out
@@ -89,7 +89,7 @@ def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path
     assert (tmp_path / "data/everhold/sample.db").is_file()
 
 
-def test_the_sample_is_there_once(run: Run) -> None:
+def test_the_sample_is_loaded_only_once(run: Run) -> None:
     lines = sample.read_conversation()
     assert 25 <= len(lines) <= 30
     for _ in range(2):
@@ -111,13 +111,15 @@ def test_the_sample_has_a_table_to_ask(tmp_path: Path) -> None:
     assert run_in_terminal(tmp_path, ["shell", "--sample"], converse).code == 0
 
 
-def test_the_sample_without_a_home(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sample_runs_if_the_data_folder_cannot_be_written(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     assert run("shell", "--sample").code == 0
 
 
-def test_on_a_terminal(tmp_path: Path) -> None:
+def test_the_shell_works_on_a_terminal(tmp_path: Path) -> None:
     def converse(terminal: Terminal) -> None:
         assert "recall what answers it" in terminal.read_until("›")
         assert "remembered" in terminal.type("My cat is called Miso", "mem_")
@@ -129,7 +131,7 @@ def test_on_a_terminal(tmp_path: Path) -> None:
         assert "no command /lst" in terminal.type("/lst", "did you mean")
         terminal.read_until("›")
         terminal.press(CTRL_C)
-        terminal.read_until(PROMPT_ENDS)  # until then, the terminal would take what is typed for itself
+        terminal.read_until(PROMPT_ENDS)  # before that, the terminal itself would handle the typed keys
         terminal.read_until("›")
         terminal.press(CTRL_D)
 

@@ -1,4 +1,4 @@
-"""What a short process imports: a module that it does not need is waited for at every start."""
+"""What a short process imports: every module that it does not need makes each start slower."""
 
 import subprocess
 import sys

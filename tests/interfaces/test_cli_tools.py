@@ -55,7 +55,7 @@ def test_the_life_of_a_tool(run: Run, file: str) -> None:
     assert run("tool", "restore", "get_weather").out == "restored tool get_weather\n"
 
 
-def test_for_programs(run: Run) -> None:
+def test_tools_as_json(run: Run) -> None:
     made = run("tool", "create", "-", "--name", "weather", "--attach", *CODER, "--json", typed=json.dumps(DEFINITION))
     assert made.document["tool"]["name"] == "weather"
     openai = run("tool", "render", *CODER, "--json").document
@@ -64,7 +64,7 @@ def test_for_programs(run: Run) -> None:
     assert [tool["name"] for tool in run("tool", "list", "--json").document["tools"]] == ["weather"]
 
 
-def test_what_is_refused(run: Run, tmp_path: Path) -> None:
+def test_wrong_input_is_refused(run: Run, tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text("{", "utf-8")
     assert "is not JSON" in run("tool", "create", str(broken)).err

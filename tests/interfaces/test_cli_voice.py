@@ -1,4 +1,4 @@
-"""`everhold serve-voice` as a process: what it prints, how it stops, and what it has stored by then."""
+"""`everhold serve-voice` as a process: what it prints, how it stops, and that it keeps every acknowledged write."""
 
 import json
 import os

@@ -44,7 +44,7 @@ def test_as_json_in_both_forms(run_chat: Run) -> None:
         (["--as", "gemini"], "gemini"),
     ],
 )
-def test_what_must_change_is_refused(run_chat: Run, options: list[str], problem: str) -> None:
+def test_wrong_input_is_refused(run_chat: Run, options: list[str], problem: str) -> None:
     refused = run_chat("window", *CHAT, *options)
     assert refused.code == 2
     assert problem in refused.err

@@ -29,7 +29,7 @@ Prepare = Callable[[pytest.MonkeyPatch, Run], object]
 
 @dataclass(frozen=True)
 class Mistake:
-    """What was typed after `everhold`, in a folder with a store, and how it is answered."""
+    """A command that is typed in a folder with a store, without the word `everhold`, and its answer."""
 
     name: str
     typed: str
@@ -177,7 +177,7 @@ def test_a_mistake_is_answered_with_the_fact_and_the_remedy(
     assert "Traceback" not in ran.err
 
 
-def test_files_that_may_not_be_written_or_read_are_called_that(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_about_a_file_without_permission_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with TemporaryDirectory() as place:
         folder = Path(place, "folder")
         folder.mkdir()
@@ -196,7 +196,7 @@ def test_files_that_may_not_be_written_or_read_are_called_that(run: Run, monkeyp
                 assert (ran.code, printed in ran.err) == (1, True), ran
 
 
-def test_a_store_that_another_process_locks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_another_process_locks_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVERHOLD_SQLITE__BUSY_SECONDS", "0")
     run("remember", "My dog is called Rex")
     with closing(sqlite3.connect("everhold.db")) as connection:

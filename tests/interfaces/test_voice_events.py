@@ -22,7 +22,7 @@ def engine() -> Iterator[Everhold]:
 
 
 class Follower:
-    """A subscriber that keeps the rule of docs/voice.md: skip what it knows, and replay what it missed."""
+    """A subscriber that follows the rule of docs/voice.md: skip events that it has handled, replay those it missed."""
 
     def __init__(self, last: int = 0) -> None:
         self.last = last
@@ -104,7 +104,7 @@ def test_a_heartbeat_tells_a_subscriber_that_it_missed_the_last_event(engine: Ev
         memory = home.remember("the last event")
         time.sleep(0.5)  # it has been published by now
         while follower._socket.poll(0):
-            follower._socket.recv_multipart()  # lost on the way
+            follower._socket.recv_multipart()  # the event is lost on the way
         follower.receive_until(memory.id)
     assert list_memories(follower) == [memory.id]
 

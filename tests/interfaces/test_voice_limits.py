@@ -1,4 +1,4 @@
-"""What clients may do wrong: the gateway answers with an error, serves others, and does not grow."""
+"""Clients that do something wrong: the gateway answers with an error, serves others, and uses bounded memory."""
 
 import json
 import resource
@@ -146,7 +146,7 @@ ANSWERED: list[int] = []
 
 
 def test_a_thousand_slow_clients_hold_up_no_one(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They send requests for long replies and never read one."""
+    """The clients send requests for long replies and never read a reply."""
 
     def get_memories(service: VoiceService, request: Document) -> dict[str, object]:
         reply = jarvis.get_memories(service, request)

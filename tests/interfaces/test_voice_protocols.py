@@ -1,4 +1,4 @@
-"""Clients of the older voice assistants, request by request as those services answered them."""
+"""Clients of older voice assistants: the gateway answers each request as the old service did."""
 
 from collections.abc import Iterator
 

@@ -100,7 +100,7 @@ def test_a_token_is_required_in_every_request(engine: Everhold) -> None:
 
 
 def make_keys(folder: Path, *names: str) -> None:
-    """Make the keys of the gateway and of clients, those named first being known to it."""
+    """Make the keys of the gateway and of clients; the gateway knows only the client that is named first."""
     (folder / "clients").mkdir()
     zmq.auth.create_certificates(folder, "server")
     for name in names:
@@ -118,7 +118,7 @@ def connect_with_key(context: "zmq.Context[Any]", address: str, folder: Path, na
 
 
 def is_answered(socket: Any, milliseconds: int) -> bool:
-    """Whether a health check is answered. A client that was refused cannot even send: it has nobody to send to."""
+    """Return whether a health check is answered. A refused client has no connection, so it cannot even send."""
     socket.sndtimeo = milliseconds
     try:
         socket.send(b'{"action": "health_check"}')
@@ -128,7 +128,7 @@ def is_answered(socket: Any, milliseconds: int) -> bool:
 
 
 def hears_events(engine: Everhold, subscriber: Any, milliseconds: int) -> bool:
-    """Whether one of several events arrives: those published before the subscriber was connected do not."""
+    """Return whether one of several events arrives. Events published before the subscriber connected do not."""
     for number in range(milliseconds // 250):
         engine.scope(organization="home").remember(f"event {number}")
         if subscriber.poll(250):

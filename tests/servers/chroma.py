@@ -1,4 +1,4 @@
-"""A real Chroma server for tests: its own folder, a free port, killed and started again at will."""
+"""A real Chroma server for tests, with its own folder and port. Tests may kill it and start it again."""
 
 import atexit
 import shutil
@@ -15,7 +15,7 @@ from tests.servers.server import Server, find_free_port
 START_SECONDS = 300.0
 STOP_SECONDS = 150.0
 LOG_TAIL_CHARACTERS = 2000
-# What chromadb's command line calls. The server needs nothing of chromadb itself, which takes a second to import.
+# The function that chromadb's command line calls. Importing chromadb itself would take a second and is not needed.
 _PROGRAM = "import sys, chromadb_rust_bindings; chromadb_rust_bindings.cli(sys.argv)"
 
 
@@ -31,11 +31,11 @@ class ChromaServer(Server):
 
     @property
     def url(self) -> str:
-        """As the setting `vectors` takes it."""
+        """The address, in the form of the setting `vectors`."""
         return f"chroma://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Returns when the server answers; on the same port each time."""
+        """Start the server on the same port each time, and return when it answers."""
         if self.is_running:
             return
         self.folder.mkdir(exist_ok=True)
@@ -52,7 +52,7 @@ class ChromaServer(Server):
         self._wait_until_ready()
 
     def kill(self) -> None:
-        """Ends the server by SIGKILL. The data stays."""
+        """End the server by SIGKILL. The data stays."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(STOP_SECONDS)

@@ -1,6 +1,6 @@
-"""A DynamoDB for tests: moto's HTTP server in a process of its own.
+"""A DynamoDB server for tests: moto's HTTP server in a separate process.
 
-It keeps everything in memory and enforces few of AWS's limits; what is sent to it is held to them by our own code.
+It keeps everything in memory and enforces few of AWS's limits, so Everhold's own code asserts them.
 """
 
 import re
@@ -40,10 +40,10 @@ class DynamoServer:
         )
         assert self._process.stdout is not None
         deadline = time.monotonic() + START_SECONDS
-        while not (found := re.search(r"port (\d+)", self._process.stdout.readline())):
+        while not (match := re.search(r"port (\d+)", self._process.stdout.readline())):
             if time.monotonic() > deadline or self._process.poll() is not None:
                 raise RuntimeError("moto's server did not start; is moto[server] installed?")
-        self.port = int(found[1])
+        self.port = int(match[1])
 
     def reset(self) -> None:
         """Delete all tables."""

@@ -1,4 +1,4 @@
-"""A small TCP proxy that breaks on purpose: between an engine and a real server, it does what networks do.
+"""A small TCP proxy between an engine and a real server, which simulates faults of a network.
 
 with FaultProxy(("127.0.0.1", 5432)) as proxy:
     engine = Everhold.open(f"postgresql://…@127.0.0.1:{proxy.port}/…")
@@ -19,23 +19,23 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class Fault(StrEnum):
-    """What happens to connections, those that are open and new ones."""
+    """A fault of open and new connections."""
 
     NONE = "none"
     DELAY = "delay"
-    """Every piece of an answer comes `seconds` later."""
+    """Every piece of an answer arrives `seconds` later."""
     RESET = "reset"
-    """Connections are reset, and so are new ones."""
+    """Open and new connections are reset."""
     CUT = "cut"
     """Connections end in the middle of the next answer."""
     HALF_OPEN = "half_open"
-    """Whatever is sent is taken, and nothing ever comes back."""
+    """Everything that is sent is accepted, but no answer arrives."""
     LOST_ANSWER = "lost_answer"
-    """Requests arrive; the answer is lost and the connection ends."""
+    """Requests arrive at the server; the answer is lost and the connection ends."""
 
 
 class FaultProxy:
-    """Listens on `port` and passes everything on to a server: a host and a port, or the path of a socket."""
+    """Listens on `port` and passes data on to a server, which is a host and a port, or the path of a socket."""
 
     def __init__(self, server: tuple[str, int] | str, *, seconds: float = 0.2) -> None:
         self._server = server
@@ -58,7 +58,7 @@ class FaultProxy:
             self._end_all(reset=True)
 
     def heal(self) -> None:
-        """Everything is well again; what was broken or half open stays lost."""
+        """End the fault. Connections that it had broken or left half open are closed."""
         broken = self._fault in (Fault.HALF_OPEN, Fault.CUT, Fault.LOST_ANSWER)
         self._fault = Fault.NONE
         if broken:
@@ -66,7 +66,7 @@ class FaultProxy:
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for the next to come
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends the wait for the next connection
         self._listener.close()
         self._end_all(reset=False)
 
@@ -100,9 +100,9 @@ class FaultProxy:
     def _connect(self) -> socket.socket:
         if isinstance(self._server, tuple):
             return socket.create_connection(self._server)
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.connect(self._server)
-        return made
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(self._server)
+        return connection
 
     def _pass_on(self, source: socket.socket, target: socket.socket, answering: bool) -> None:
         with contextlib.suppress(OSError):
@@ -118,23 +118,23 @@ class FaultProxy:
                     case Fault.LOST_ANSWER if answering:
                         break
                 target.sendall(piece)
-        for one in (source, target):
-            _end(one, reset=False)
+        for connection in (source, target):
+            _end(connection, reset=False)
         with self._lock:
             self._open -= {source, target}
 
     def _end_all(self, *, reset: bool) -> None:
         with self._lock:
-            ending, self._open = self._open, set()
-        for one in ending:
-            _end(one, reset=reset)
+            connections, self._open = self._open, set()
+        for connection in connections:
+            _end(connection, reset=reset)
 
 
-def _end(one: socket.socket, *, reset: bool) -> None:
+def _end(connection: socket.socket, *, reset: bool) -> None:
     with contextlib.suppress(OSError):
         if reset:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         else:
-            one.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(socket.SHUT_RDWR)
     with contextlib.suppress(OSError):
-        one.close()
+        connection.close()

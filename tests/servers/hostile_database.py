@@ -1,4 +1,4 @@
-"""A server that only pretends to be a database: it is silent, slow, or says what no client should believe."""
+"""Servers that pretend to be a database: they are silent or slow, or send hostile answers."""
 
 import contextlib
 import socket
@@ -18,7 +18,7 @@ _OK = b"\x00\x00\x00\x02\x00\x00\x00"
 
 
 class HostileDatabase:
-    """Listens on `port` and treats every client by one behaviour. `received` is all that clients sent."""
+    """Listens on `port` and treats every client with the same behaviour. `received` has all data of the clients."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
@@ -49,7 +49,7 @@ class HostileDatabase:
 
 
 def keep_silent(client: socket.socket, received: bytearray) -> None:
-    """Take everything and never answer."""
+    """Read everything and never answer."""
     while piece := client.recv(65536):
         received += piece
 
@@ -95,7 +95,7 @@ def flood_mysql(client: socket.socket, received: bytearray) -> None:
 
 
 def flood_postgres(client: socket.socket, received: bytearray) -> None:
-    """Send one message that says to be a gigabyte long, and its content."""
+    """Send one message whose header says that it is a gigabyte long, and then data without end."""
     client.recv(65536)
     client.sendall(b"N")
     client.recv(65536)
@@ -127,7 +127,7 @@ def ask_for_password(client: socket.socket, received: bytearray) -> None:
 
 
 def repeat_password(secret: str) -> Behaviour:
-    """Return a MySQL server that refuses a client with a message which holds the password and control characters."""
+    """Return a MySQL server that refuses clients with a message that contains the password and control characters."""
 
     def serve(client: socket.socket, received: bytearray) -> None:
         client.sendall(_make_packet(0, _HANDSHAKE))

@@ -1,7 +1,7 @@
-"""A real MariaDB for the tests of connections, run from unpacked Debian packages; nothing is installed.
+"""A real MariaDB server for the tests of connections. It runs from unpacked Debian packages; nothing is installed.
 
 `make connections` calls `python -m tests.servers.mariadb FOLDER`, which downloads and unpacks the packages. The server
-has its own data folder, and listens on a socket in it and on a free port of the loopback address.
+has its own data folder, and listens on a socket in this folder and on a free port of the loopback address.
 """
 
 import atexit
@@ -43,7 +43,7 @@ def unpack(folder: Path = FOLDER) -> None:
 class MariadbServer(Server):
     """One server with its own data folder; `close`, or leaving the `with` block, removes it.
 
-    Started by root, it runs as the user `nobody`.
+    If root starts it, it runs as the user `nobody`.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
@@ -80,7 +80,7 @@ class MariadbServer(Server):
                 cursor.execute(statement)
 
     def create_reader(self, name: str, database: str, password: str = "reader-of-the-test") -> str:
-        """Create a user that may only read a database, and return the address with it."""
+        """Create a user that may only read a database, and return the address with this user."""
         self.execute(
             f"CREATE OR REPLACE USER '{name}'@'%' IDENTIFIED BY '{password}'",
             f"GRANT SELECT ON `{database}`.* TO '{name}'@'%'",

@@ -1,6 +1,6 @@
 """The program of DynamoServer: moto's DynamoDB behind a small HTTP server, with its slowest parts replaced.
 
-moto answers as before; only the way to the answer is shorter. Run it with the port to listen on, or 0 for any.
+The answers are those of moto; they are only computed faster. The argument is the port to listen on, or 0 for any port.
 """
 
 import copy
@@ -60,7 +60,7 @@ def query_partition(table: Any, hash_key: Any, *arguments: Any, **options: Any) 
 
 
 def serialize(serializer: Any, serialized: Any, value: Any, shape: Any, key: Any) -> None:
-    """Pass attribute values on. moto looks for each kind of attribute under several names in every value."""
+    """Serialize plain attribute values directly. moto looks for every kind of attribute under several names."""
     if key and shape.name == "AttributeValue" and type(value) is dict and value.keys() <= PLAIN_TYPES:
         serialized[key] = value
     else:
@@ -68,7 +68,7 @@ def serialize(serializer: Any, serialized: Any, value: Any, shape: Any, key: Any
 
 
 def cast(value: Any) -> Any:
-    """Return strings at once: they are most of what is compared, and sorting compares often."""
+    """Return strings at once, because most compared values are strings and sorting compares many."""
     return value.value if value.type == "S" else moto_cast(value)
 
 
@@ -79,7 +79,7 @@ def equals(value: Any, other: Any) -> bool:
 
 
 def measure_item(item: Any) -> int:
-    """Return the size of an item, measured once: a query asks for the size of everything that it passes."""
+    """Return the size of an item. It is measured once, because a query needs the size of every item that it reads."""
     if "measured_size" not in item.__dict__:
         item.measured_size = moto_size(item)
     return int(item.measured_size)
@@ -99,10 +99,10 @@ _turn = threading.Lock()
 
 
 class Handler(StreamRequestHandler):
-    """Answers one request after the other: moto lets readers see half of a transaction, which DynamoDB does not.
+    """Answers one request at a time, because moto would let readers see half of a transaction, unlike DynamoDB.
 
-    The connection stays open; moto's own server closes it after each request. Requests for DynamoDB go straight to
-    moto's handler: Flask, and the general parser of Python's HTTP server, take longer than most answers.
+    The connection stays open; moto's own server closes it after each request. Requests for DynamoDB go directly to
+    moto's handler, because Flask and the parser of Python's HTTP server take longer than most answers.
     """
 
     disable_nagle_algorithm, wbufsize = True, -1

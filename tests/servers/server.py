@@ -1,4 +1,4 @@
-"""What the servers for tests have in common."""
+"""The base class of the servers for tests, and a function that finds a free port."""
 
 import socket
 import subprocess
@@ -8,17 +8,17 @@ from typing import Self
 
 
 class Server(ABC):
-    """A program in a process of its own. Entering its `with` block starts it, leaving closes it."""
+    """A server program in a separate process. Entering a `with` block starts it, and leaving the block closes it."""
 
     _process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
     def start(self) -> None:
-        """Returns when the server answers; at once, if it runs already."""
+        """Start the server, unless it is running, and return when it answers."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the server and removes what it has written."""
+        """End the server and remove its files."""
 
     @property
     def is_running(self) -> bool:

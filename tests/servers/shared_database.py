@@ -1,4 +1,4 @@
-"""One PostgreSQL database for many tests, because copying a database takes longer than most of them."""
+"""One PostgreSQL database for many tests, because copying a database takes longer than most tests."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,8 +8,8 @@ import psycopg
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from tests.servers.postgres import PostgresServer
 
-# Neither triggers nor foreign keys: the tables are emptied one by one. Sessions that a test left open are ended first,
-# because they could hold locks. `schema_versions` has other rows than versions from number 1000 on.
+# Triggers and foreign keys are off, so that the tables can be emptied one by one. Sessions that a test left open are
+# ended first, because they could hold locks. Tests add rows to `schema_versions` from version 1000 on.
 EMPTY: Final = b"""
     SET session_replication_role = replica;
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -30,16 +30,17 @@ CATALOGS: Final = (
     "pg_type", "pg_namespace", "pg_extension", "pg_default_acl", "pg_db_role_setting",
     "schema_versions WHERE version < 1000",
 )  # fmt: skip
-# A change adds a row of a later transaction, or removes a row.
+# Any change of the schema adds a row with a later transaction to one of these catalogs, or removes a row.
 FINGERPRINT: Final = " UNION ALL ".join(
     f"SELECT count(*), max(xmin::text::bigint) FROM {name}" for name in CATALOGS
 ).encode()
 
 
 class SharedDatabase:
-    """A database with the schema in it. `provide` empties it, or copies it again if a test has changed the schema.
+    """A database with the schema. `provide` empties it, or copies it again if a test has changed the schema.
 
-    `make_options` takes the address of the database. It may first change what the schema is created with.
+    `make_options` returns the options for an address. It is called before the schema is created, so it may prepare the
+    database.
     """
 
     def __init__(

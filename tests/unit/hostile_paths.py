@@ -1,4 +1,4 @@
-"""Paths that no file of a workspace may have, and names that some file system or program reads as another."""
+"""Paths that no file of a workspace may have, for example names that some file system reads as another name."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What ranking means, said plainly: one row after another, in double precision."""
+"""A slow reference for ranking: it scores one row after another in double precision, without arrays."""
 
 import math
 import random
@@ -34,7 +34,7 @@ THESAURUS = SmallThesaurus()
 
 
 class Row:
-    """One chunk, plainly. What belongs to the memory is the same for all chunks of one owner."""
+    """One chunk. The fields of its memory are the same for all chunks of one owner."""
 
     def __init__(self, chance: random.Random, owner: str, *, talks: bool = False) -> None:
         self.owner = owner
@@ -89,7 +89,7 @@ def image_of(rows: Sequence[Row]) -> Image:
 
 
 def turn_of(row: Row, rows: list[Row]) -> Row | None:
-    """The turn that a row is, or of a fact the last of those it was derived from."""
+    """Return the turn of a row; for a fact, the last of the turns from which it was derived."""
     if row.session is not None:
         return row
     turns = [one for one in rows if one.session is not None and one.owner == row.source]
@@ -102,7 +102,7 @@ def session_of(row: Row, rows: list[Row]) -> list[Row]:
 
 
 class Reference:
-    """What `rank` means, one row after another."""
+    """Computes what `rank` must return, one row after another."""
 
     def __init__(self, image_views: Sequence[Sequence[Place]], question: Question, recipe: Recipe) -> None:
         self.image_views, self.question, self.recipe = image_views, question, recipe
@@ -125,7 +125,7 @@ class Reference:
         return sorted(chosen.items(), key=lambda one: -one[1])
 
     def let_the_best_lead(self, best: dict[str, float]) -> None:
-        """Add the distance to the next one that is neither derived from the best nor its source."""
+        """Raise the best score by its distance to the next row that is neither derived from the best nor its source."""
         order = sorted(best, key=lambda owner: -best[owner])
         source = {place.row.owner: place.row.source for image_view in self.image_views for place in image_view}
         if not order:
@@ -238,7 +238,7 @@ def falls_in(when: datetime, start: int, end: int) -> float:
 
 
 def answers(row: Row, rows: list[Row]) -> float:
-    """Whether the turn before, of the same session, asks."""
+    """Return whether the preceding turn of the same session is a question."""
     turn = turn_of(row, rows)
     if turn is None:
         return 0.0

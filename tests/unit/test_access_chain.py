@@ -22,7 +22,7 @@ def line(number: int = 0, scope: Scope = SCOPE, **given: Any) -> AccessLog:
     return make_access_line(scope, "read", T0 + timedelta(seconds=number), request, **given)
 
 
-def test_a_line_says_who_what_and_when() -> None:
+def test_a_line_has_who_acted_what_was_done_and_when() -> None:
     made = line(3, error="NotFound", interface="cli")
     assert (made.organization_id, made.user_id, made.agent_id, made.session_id) == ("acme", "alice", "bot", "s1")
     assert (made.operation, made.timestamp, made.success) == ("read", T0 + timedelta(seconds=3), False)
@@ -45,7 +45,7 @@ def test_the_digest_covers(field: str, value: object) -> None:
     assert compute_digest({**made.__dict__, field: value}) != made.digest
 
 
-def test_values_cannot_slide_into_each_other() -> None:
+def test_values_that_join_to_the_same_text_have_different_digests() -> None:
     first = make_access_line(Scope(organization="a", user="bc"), "read", T0, {}, interface="cli")
     second = make_access_line(Scope(organization="ab", user="c"), "read", T0, {}, interface="cli")
     third = make_access_line(Scope(organization="a", agent="bc"), "read", T0, {}, interface="cli")

@@ -1,4 +1,4 @@
-"""What the address of a store may say, and how one that says something else is refused before anything is opened."""
+"""Addresses of stores: what they may contain; an invalid address is refused before anything is opened."""
 
 from contextlib import closing
 from pathlib import Path
@@ -36,7 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("memory://?x=1", "memory:// takes no parameter 'x'; leave it out"),
     ],
 )
-def test_what_an_address_cannot_say_is_refused_and_nothing_is_made(here: Path, storage: str, words: str) -> None:
+def test_an_invalid_address_is_refused_and_no_file_is_created(here: Path, storage: str, words: str) -> None:
     with pytest.raises(InvalidSettings, match=words.replace("?", r"\?")):
         stores.open_store(settings.load(storage))
     assert list(here.iterdir()) == []
@@ -54,7 +54,7 @@ def test_what_an_address_cannot_say_is_refused_and_nothing_is_made(here: Path, s
         ("dynamodb://eu-west-1/tbl?endpoint=ftp://u:s3cret@h", r"endpoint 'ftp://u:\*\*\*@h' is no address"),
     ],
 )
-def test_what_an_address_of_dynamodb_lacks_is_named(storage: str, words: str) -> None:
+def test_the_missing_part_of_a_dynamodb_address_is_named(storage: str, words: str) -> None:
     with pytest.raises(InvalidSettings, match=words):
         stores.open_store(settings.load(storage))
 
@@ -64,7 +64,7 @@ def test_an_endpoint_in_the_settings_is_checked_too() -> None:
         stores.open_store(settings.load("dynamodb://eu-west-1/memories", dynamodb={"endpoint": "notaurl"}))
 
 
-def test_what_addresses_say() -> None:
+def test_valid_addresses_are_read() -> None:
     assert read_file("a?b#c.db") == FileAddress(Path("a?b#c.db"), False)
     assert read_file("sqlite:////tmp/a%3Fb%23c.db?mode=ro") == FileAddress(Path("/tmp/a?b#c.db"), True)
     assert read_table("dynamodb://eu-west-1/a.b-c_") == TableAddress("eu-west-1", "a.b-c_", None)
@@ -75,19 +75,19 @@ def test_what_addresses_say() -> None:
 
 @pytest.mark.parametrize("empty", ["", "  "])
 @pytest.mark.parametrize("name", ["storage", "vectors", "sessions", "blobs"])
-def test_an_empty_address_is_refused_as_such(name: str, empty: str) -> None:
+def test_the_error_says_that_an_address_is_empty(name: str, empty: str) -> None:
     with pytest.raises(InvalidSettings, match=f"setting {name}: the address is empty .*; write one"):
         settings.load(**{name: empty})
 
 
-def test_moving_from_an_empty_address_is_refused_as_such(here: Path) -> None:
+def test_the_error_says_that_the_address_to_move_from_is_empty(here: Path) -> None:
     with pytest.raises(InvalidSettings, match="setting storage: the address is empty"):
         Everhold.move("", "b.db")
     assert list(here.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", ["", "?mode=ro"])
-def test_the_file_of_another_store_is_told_how_to_be_opened(here: Path, mode: str) -> None:
+def test_the_error_about_a_file_of_another_store_says_how_to_open_it(here: Path, mode: str) -> None:
     SqliteRecords(SqliteOptions(Path("everhold.db"))).close()
     DuckdbRecords(DuckdbOptions(Path("everhold.duckdb"))).close()
     before = {path: path.read_bytes() for path in here.iterdir()}
@@ -112,7 +112,7 @@ def test_blobs_are_checked_when_a_store_opens(here: Path, blobs: str, error: typ
 
 
 @pytest.mark.parametrize("given", [{"blobs": "folder"}, {"blobs": "memory://blobs"}])
-def test_blobs_that_may_lie_there_are_not_reached(here: Path, given: dict[str, Any]) -> None:
+def test_opening_a_store_does_not_contact_the_place_of_its_blobs(here: Path, given: dict[str, Any]) -> None:
     records, candidates = stores.open_store(settings.load("memory://", **given))
     with closing(records):
         candidates.close()

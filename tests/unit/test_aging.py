@@ -37,7 +37,7 @@ def test_pinned_and_important_memories_keep_their_strength() -> None:
     assert RULES.choose_strength(used, NOW) == 1.0, "a use restores it"
 
 
-def test_what_is_pruned_by_age_and_weight() -> None:
+def test_memories_are_pruned_by_age_and_weight() -> None:
     by_age, by_weight = PruneRules(RULES, idle=timedelta(days=30)), PruneRules(RULES, weight=0.1)
     both = PruneRules(RULES, idle=timedelta(days=30), weight=0.1)
     old, old_and_weak, weak = make_memory(31), make_memory(31, strength=0.2), make_memory(2, strength=0.2)

@@ -1,4 +1,4 @@
-"""Alternatives: what a question names, and what else it could have named."""
+"""Groups of alternatives: a question that names one member does not ask for the others."""
 
 import pytest
 
@@ -14,13 +14,13 @@ def test_a_question_names_one_of_a_group() -> None:
     assert alternative.named.isdisjoint(alternative.others)
 
 
-def test_who_names_two_of_a_group_asks_for_both() -> None:
+def test_a_question_that_names_two_of_a_group_asks_for_both() -> None:
     [alternative] = find_alternatives(extract_terms("Do my dog and my cat get along?"))
     assert {"dog", "cat"} <= alternative.named
     assert "rabbit" in alternative.others
 
 
-def test_other_questions_name_none() -> None:
+def test_other_questions_name_no_alternative() -> None:
     assert find_alternatives(extract_terms("Where do I live?")) == []
 
 
@@ -33,7 +33,7 @@ def test_other_questions_name_none() -> None:
         ("My number is 555-1234", "What is Tess's number?"),
     ],
 )
-def test_a_near_miss_is_no_answer(text: str, question: str) -> None:
+def test_a_text_about_another_alternative_is_no_answer(text: str, question: str) -> None:
     others = ["I like hiking on weekends", "Tom plays the cello", "Bought a new sofa for the living room"]
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="alice")

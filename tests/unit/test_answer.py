@@ -1,4 +1,4 @@
-"""Answers: the sentence for each shape of a result, the CSV, and HTML that runs nothing."""
+"""Answers: the sentence for each shape of a result, the CSV, and HTML that runs no code."""
 
 import csv
 import io
@@ -125,7 +125,7 @@ def test_an_answer_without_a_chart_has_no_picture() -> None:
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
-def test_a_spreadsheet_runs_no_cell(start: str) -> None:
+def test_a_spreadsheet_runs_no_cell_of_the_csv_as_a_formula(start: str) -> None:
     text = f"{start}cmd|' /C calc'!A0"
     made = answer("list", [text, "number"], [[text, -5], ["plain", -0.5], [None, Decimal("-1.50")]])
     rows = list(csv.reader(io.StringIO(made.to_csv(), newline="")))

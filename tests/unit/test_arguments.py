@@ -1,4 +1,4 @@
-"""The boundary of the public verbs: strict types, stated limits, and errors that say what to pass."""
+"""Arguments of the public verbs: strict types, limits, and errors that say what to pass."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ class Fields(TypedDict, total=False):
 
 @check_verbs
 class Verbs:
-    """A few verbs that return what reached them."""
+    """A few verbs that return the arguments that they received."""
 
     def ask(self, query: Question, *, limit: PageSize = 5, when: datetime | None = None) -> tuple[Any, ...]:
         return query, limit, when
@@ -77,13 +77,13 @@ class Verbs:
         (lambda verbs: verbs.move("x", hard=1), "hard is 1; pass True or False"),
     ],
 )
-def test_what_is_refused(call: Callable[[Any], object], words: str) -> None:
+def test_wrong_arguments_are_refused(call: Callable[[Any], object], words: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         call(Verbs())
     assert words in str(caught.value)
 
 
-def test_what_is_right_reaches_the_verb() -> None:
+def test_correct_arguments_reach_the_verb() -> None:
     verbs = Verbs()
     moment = datetime(2024, 5, 1, tzinfo=UTC)
     assert verbs.ask("tea?", limit=7, when=moment) == ("tea?", 7, moment)
@@ -94,7 +94,7 @@ def test_what_is_right_reaches_the_verb() -> None:
     assert verbs._private("anything") == "anything"  # type: ignore[arg-type]
 
 
-def test_a_wrong_call_is_pythons_own_error() -> None:
+def test_a_call_with_a_wrong_signature_raises_typeerror() -> None:
     with pytest.raises(TypeError, match="ask"):
         Verbs().ask()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="nothing"):
@@ -134,7 +134,7 @@ def test_subclasses_become_the_plain_type() -> None:
 
 
 @given(st.data())
-def test_every_check_answers_every_value_with_our_own_error(data: st.DataObject) -> None:
+def test_a_check_raises_no_other_error_than_invalid_input(data: st.DataObject) -> None:
     """Every value is accepted by every annotation, or refused with InvalidInput."""
     verbs = [View.recall, View.remember, View.forget_where, View.tag, Everhold.export, Everhold.create_user, View.say]
     verb = data.draw(st.sampled_from(verbs))
@@ -158,7 +158,10 @@ def test_every_public_verb_is_behind_the_boundary() -> None:
         for name, member in inspect.getmembers(kind, inspect.isroutine):
             if not name.startswith("_"):
                 assert inspect.unwrap(member) is not member, f"{kind.__name__}.{name} takes unchecked arguments"
-    for twin in (AsyncEverhold, AsyncView):  # they call the same verbs, as tests/flows/test_async.py shows
+    for twin in (
+        AsyncEverhold,
+        AsyncView,
+    ):  # the asynchronous classes call the same verbs, as tests/flows/test_async.py shows
         for name in dir(twin):
             verb = getattr(inspect.getattr_static(twin, name), "verb", None)
             assert verb is None or inspect.unwrap(verb) is not verb, f"{twin.__name__}.{name} is unchecked"
@@ -209,7 +212,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def test_the_calls_that_raised_something_else(store: Store) -> None:
+def test_calls_that_once_raised_other_errors_raise_invalid_input(store: Store) -> None:
     engine = store.open()
     alice = engine.scope(user="alice", session="s1")
     memory = alice.remember("Likes tea")
@@ -260,7 +263,7 @@ def test_the_calls_that_raised_something_else(store: Store) -> None:
     assert [message.text for message in alice.messages()] == ["Hello"]
 
 
-def test_an_alias_carries_its_check() -> None:
+def test_the_check_of_a_type_alias_applies() -> None:
     with pytest.raises(MalformedId, match="has 256 characters"):
         make_check(MemoryId | None)("x" * 256, "memory_id")
     own = Annotated[int, Checked(lambda value, name: value * 2)]
@@ -268,7 +271,7 @@ def test_an_alias_carries_its_check() -> None:
 
 
 def test_a_revision_that_was_purged_cannot_be_undone(store: Store) -> None:
-    """Its id may be used again, and then the journal names a revision that is not there."""
+    """The memory's id may be used again, and then the journal names a revision that no longer exists."""
     alice = store.open().scope(user="alice")
     memory = alice.remember("Likes tea", id="m1")
     alice.revise(memory.id, text="Likes coffee")

@@ -1,4 +1,4 @@
-"""Questions as analysts type them, about the small shop: figures that are only implied, rankings, shares, changes."""
+"""Questions about the small shop as analysts type them: implied figures, rankings, shares and changes."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ QUESTIONS: dict[str, Any] = {
         ("open", "2024-01", 9.0), ("paid", "2024-01", 240.0), ("paid", "2024-02", 12.5), ("cancelled", "2024-02", 55.0),
         ("paid", "2024-03", 36.0),
     },
-    "price by category": {("Books", 21.25), ("Toys", 304.0 / 3), ("Garden", 18.0)},  # of prices, the average
+    "price by category": {("Books", 21.25), ("Toys", 304.0 / 3), ("Garden", 18.0)},  # the average is implied
     # Words for money that no column is called.
     "revenue by customer": {("Ann Lee", 81.5), ("Bob Roy", 295.0), ("Cara Diaz", 12.5), ("Dan Ito", 36.0)},
     "how much did customers from Germany spend in 2024?": {(295.0,)},
@@ -69,7 +69,7 @@ def reader(shop: Path) -> QuestionReader:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_the_figures_are_those_that_an_analyst_expects(question: str, shop: Path, reader: QuestionReader) -> None:
+def test_answers_have_the_figures_that_an_analyst_expects(question: str, shop: Path, reader: QuestionReader) -> None:
     expected = QUESTIONS[question]
     best = reader.read(question, TODAY).best
     assert best is not None

@@ -34,7 +34,7 @@ def test_the_same_source_does_not_confirm_itself() -> None:
     assert rank_together([], [PATTERN, replace(PATTERN, confidence=0.4)]) == (PATTERN,)
 
 
-def test_rivals_of_other_origins_are_compared_by_confidence() -> None:
+def test_readings_of_different_sources_are_compared_by_confidence() -> None:
     assert is_rival(PATTERN, replace(FIRST, confidence=0.65))
     assert not is_rival(PATTERN, replace(FIRST, confidence=0.55))
 

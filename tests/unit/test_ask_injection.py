@@ -64,7 +64,7 @@ TEXTS = [
 
 @dataclass(frozen=True)
 class Place:
-    """Where a text stands: the table and the column, and further parts of a task."""
+    """A place for a hostile text: the table, the column and the other parts of a task."""
 
     table: Callable[[str], str] = lambda text: "orders"
     column: Callable[[str], str] = lambda text: "amount"
@@ -119,7 +119,7 @@ def _check_prompt(prompt: str) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("number", range(len(TEXTS)))
-def test_a_text_stays_data_wherever_it_stands(place: str, number: int) -> None:
+def test_a_text_stays_data_at_every_place_of_a_prompt(place: str, number: int) -> None:
     text, chosen = TEXTS[number], PLACES[place]
     schema = _make_schema(chosen.table(text), chosen.column(text))
     task = replace(ModelTask("total amount?", TODAY, "duckdb", schema), **chosen.parts(text))
@@ -169,7 +169,7 @@ def test_no_hostile_statement_passes(sql: str, form: str) -> None:
         statement = check_statement(answer.sql, "duckdb", COLUMNS)
     except StatementRefused:
         return
-    # What is left is the harmless statement that the form has, or nothing but columns of the table.
+    # After that only the harmless statement of the form is left, or columns of the table.
     assert statement.sql == "SELECT amount FROM orders LIMIT 10001"
 
 
@@ -188,7 +188,7 @@ NO_VALUES = ValueIndex(())
         "WITH t AS (SELECT 'lie' AS x FROM orders) SELECT x FROM t",
     ],
 )  # fmt: skip
-def test_a_statement_does_not_speak_for_itself(sql: str) -> None:
+def test_a_statement_whose_result_is_not_from_the_tables_is_refused(sql: str) -> None:
     check_statement(sql, "duckdb", {"orders": ["amount"]})
     with pytest.raises(StatementRefused):
         prepare_statement(sql, "duckdb", SCHEMA, NO_VALUES)

@@ -1,4 +1,4 @@
-"""What is read from the answers of language models: recorded forms of answers, and answers that are hostile."""
+"""Reading statements from the answers of language models: recorded forms of answers, and hostile answers."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_a_model_may_decline(text: str) -> None:
     assert read_answer(text, "duckdb").is_none
 
 
-def test_two_statements_are_none() -> None:
+def test_an_answer_with_two_statements_has_no_statement() -> None:
     answer = read_answer("SELECT a FROM b; SELECT c FROM d", "duckdb")
     assert answer.sql == ""
     assert answer.problem == "the answer has 2 different statements instead of one"

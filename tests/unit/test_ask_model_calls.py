@@ -1,4 +1,4 @@
-"""A language model that hangs: it is waited for only so long, and few questions wait at once."""
+"""A language model that does not answer: the wait is limited, and only a few questions wait at once."""
 
 import threading
 
@@ -9,7 +9,7 @@ from everhold.errors import ModelError, ModelUnavailable
 
 
 class HangingModel:
-    """A model that answers when it is released."""
+    """A model that answers only after the test releases it."""
 
     name = "hanging"
 

@@ -1,4 +1,4 @@
-"""When a question is answered, clarified or refused; spelling; and when two results say the same."""
+"""When a question is answered, clarified or refused; corrected spelling; and when two results are the same."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
         "Which customers live in Berlin?",
     ],
 )
-def test_what_is_understood_has_no_problem(shop: Shop, question: str) -> None:
+def test_an_understood_question_has_no_problem(shop: Shop, question: str) -> None:
     assert shop.find_problems(question) == []
 
 
@@ -61,7 +61,7 @@ def test_what_is_understood_has_no_problem(shop: Shop, question: str) -> None:
         ("What is the kwantity?", "'kwantity' is not a column, table or value here; closest: order_items.quantity"),
     ],
 )
-def test_what_is_not_understood_is_named(shop: Shop, question: str, problem: str) -> None:
+def test_words_that_are_not_understood_are_named(shop: Shop, question: str, problem: str) -> None:
     assert problem in "; ".join(shop.find_problems(question))
 
 

@@ -1,4 +1,4 @@
-"""What the content of tables says: words of names, kinds of columns, keys, display columns and values."""
+"""Profiles of tables: the words of names, kinds of columns, keys, display columns and values."""
 
 import pytest
 
@@ -102,7 +102,7 @@ def test_joins_take_the_shortest_way(flights: AskSchema) -> None:
     assert find_joins(flights, ["airlines", "airports"]).tables == ("airlines", "flights", "airports")
 
 
-def test_tables_without_a_way_are_refused(flights: AskSchema) -> None:
+def test_tables_without_joins_between_them_are_refused(flights: AskSchema) -> None:
     alone = build_schema([AIRLINES, make_table("notes", make_column("text", "a"))])
     with pytest.raises(InvalidInput, match="no keys connect the tables airlines, notes"):
         find_joins(alone, ["airlines", "notes"])

@@ -1,4 +1,4 @@
-"""What a reading has with its SQL: the frame, words, doubts and alternatives; and questions that follow others."""
+"""A reading and its parts: the frame, words, doubts and alternatives; and follow-up questions."""
 
 from pathlib import Path
 

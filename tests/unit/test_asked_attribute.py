@@ -24,7 +24,7 @@ def index_all_asks() -> PhraseIndex:
 
 
 def test_phrases_that_ask_have_neither_names_nor_numbers() -> None:
-    """`read_asked_attribute` does not tell which words of a question are some."""
+    """`read_asked_attribute` does not tell which words of a question are names or numbers."""
     assert {"@", "0"}.isdisjoint(stem for phrase in list_phrases(index_all_asks()) for stem in phrase.stems)
 
 
@@ -50,7 +50,7 @@ def test_the_attribute_that_is_asked_for(question: str, attribute: str) -> None:
     assert read_intent(question).asked.attributes == get_lexicon().attributes[attribute]
 
 
-def test_whose_attribute_and_of_which_thing() -> None:
+def test_a_question_says_whose_attribute_and_of_which_thing() -> None:
     assert read_intent("Where do I live?").asked.people == frozenset()
     assert read_intent("Where does Kofi live?").asked.people == {"kofi"}
     assert "sister" in read_intent("Where does my sister live?").asked.people
@@ -81,12 +81,12 @@ def test_a_change_is_clearer_than_a_statement() -> None:
         "Should I move to Oslo?",
     ],
 )
-def test_what_is_no_change_of_the_speaker_stands_apart(text: str) -> None:
+def test_changes_of_other_people_are_no_changes_of_the_speaker(text: str) -> None:
     evidence = measure("Where do I live?", text)
     assert evidence.apart > evidence.changed
 
 
-def test_the_value_may_be_the_subject() -> None:
+def test_the_value_may_be_the_subject_of_a_sentence() -> None:
     assert measure("Who is my manager?", "Rosa took over our team.").stated == 1.0
     assert measure("Who is my manager?", "Rosa's manager is called Ole.").apart > 0
 

@@ -48,7 +48,7 @@ def test_work_that_raises_is_logged_and_started_again(caplog: pytest.LogCaptureF
     assert thread.failure is None
 
 
-def test_it_ends_when_it_is_asked_to() -> None:
+def test_a_background_thread_ends_when_it_is_asked_to() -> None:
     stop = threading.Event()
     thread = BackgroundThread("everhold-test", fail_times(10**9, threading.Event()), stop, retry_seconds=0.001)
     thread.start()

@@ -1,4 +1,4 @@
-"""Blobs are found by what they are, verified when read, and each organization's own."""
+"""Blobs have the digest of their content as address, are verified when read, and belong to one organization."""
 
 import errno
 import hashlib
@@ -25,14 +25,14 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> FileBlobs:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"text", b"x" * 3_000_000])
-def test_what_is_kept_comes_back(blobs: FileBlobs, content: bytes) -> None:
+def test_a_stored_blob_is_read_back(blobs: FileBlobs, content: bytes) -> None:
     address = blobs.put("acme", content)
     assert address == hashlib.sha256(content).hexdigest() == blobs.put("acme", content)
     assert blobs.get("acme", address) == content
     assert list(blobs.list_addresses("acme")) == [address]
 
 
-def test_each_organization_has_its_own(blobs: FileBlobs) -> None:
+def test_each_organization_has_blobs_of_its_own(blobs: FileBlobs) -> None:
     address = blobs.put("acme", b"secret")
     for other in ("acme2", "ac", "..", ".", "acme/..", "%61cme", "ACME", ""):
         with pytest.raises(NotFound):
@@ -40,7 +40,7 @@ def test_each_organization_has_its_own(blobs: FileBlobs) -> None:
         assert list(blobs.list_addresses(other)) == []
 
 
-def test_a_deleted_one_is_gone_and_may_be_kept_again(blobs: FileBlobs) -> None:
+def test_a_deleted_blob_is_gone_and_may_be_stored_again(blobs: FileBlobs) -> None:
     address = blobs.put("acme", b"once")
     blobs.delete("acme", address)
     blobs.delete("acme", address)
@@ -50,12 +50,12 @@ def test_a_deleted_one_is_gone_and_may_be_kept_again(blobs: FileBlobs) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "abc", "../../etc/passwd", "A" * 64, "0" * 63 + "/"])
-def test_what_is_no_address_is_refused(blobs: FileBlobs, address: str) -> None:
+def test_an_invalid_address_is_refused(blobs: FileBlobs, address: str) -> None:
     with pytest.raises(InvalidInput, match="not the address"):
         blobs.get("acme", address)
 
 
-def test_a_damaged_one_is_never_returned(tmp_path: Path) -> None:
+def test_a_damaged_blob_is_never_returned(tmp_path: Path) -> None:
     blobs = FileBlobs(str(tmp_path))
     address = blobs.put("acme", b"as it was")
     [path] = tmp_path.rglob(address)
@@ -72,7 +72,7 @@ def test_only_the_owner_can_read_and_nothing_half_written_stays(tmp_path: Path) 
     assert {path.stat().st_mode & 0o077 for path in place.rglob("*") if path.is_dir()} == {0}
 
 
-def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     blobs = FileBlobs(str(tmp_path / "file"))
     with pytest.raises(
@@ -97,7 +97,7 @@ def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         (errno.EIO, StoreUnavailable),
     ],
 )
-def test_only_a_lack_of_room_is_called_so(
+def test_only_a_full_disk_is_reported_as_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
 ) -> None:
     def refuse(_: int) -> None:
@@ -123,12 +123,12 @@ def test_every_folder_that_is_made_survives_a_power_cut(tmp_path: Path, monkeypa
     assert {above for above in path.parents if above.is_relative_to(tmp_path)} <= synced
 
 
-def test_a_missing_one_may_lie_on_another_machine(blobs: FileBlobs) -> None:
+def test_the_error_about_a_missing_blob_mentions_other_machines(blobs: FileBlobs) -> None:
     with pytest.raises(NotFound, match=r"set `blobs` to an fsspec address that all machines share"):
         blobs.get("acme", "0" * 64)
 
 
-def test_an_unknown_place_is_refused_at_once() -> None:
+def test_an_unknown_kind_of_address_is_refused_at_once() -> None:
     with pytest.raises(InvalidSettings, match="nowhere"):
         FileBlobs("nowhere://bucket")
     with pytest.raises(MissingExtra, match="s3"):

@@ -1,4 +1,4 @@
-"""Each text is embedded once: across calls, within one, and by several threads."""
+"""Each text is embedded once: in several calls, within one call, and by several threads."""
 
 import threading
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from everhold.testing.fake_embedder import FakeEmbedder
 
 
 class Counting(FakeEmbedder):
-    """Remembers which texts it embedded, refuses some, and can be held up."""
+    """An embedder that records the texts it embedded, refuses some texts, and can be made to wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ def equal(ones: Sequence[Vector | None], others: Sequence[Vector | None]) -> boo
     )
 
 
-def test_is_an_embedder_like_the_inner_one() -> None:
+def test_the_cache_has_the_properties_of_the_inner_embedder() -> None:
     cached: Embedder = CachedEmbedder(FakeEmbedder("name", 12), 10)
     assert (cached.model, cached.dimensions) == ("name", 12)
     assert cached.embed([]) == []
@@ -93,7 +93,7 @@ def test_two_threads_embed_a_text_once() -> None:
     assert inner.asked == ["same"]
 
 
-def test_who_waited_for_a_call_that_failed_for_another_text_still_gets_a_vector() -> None:
+def test_a_thread_that_waited_for_a_failed_call_still_gets_its_vector() -> None:
     inner = Counting()
     inner.refused = {"bad"}
     inner.may_go_on.clear()
@@ -108,7 +108,7 @@ def test_who_waited_for_a_call_that_failed_for_another_text_still_gets_a_vector(
             first.result(10)
 
 
-def test_many_threads_agree() -> None:
+def test_many_threads_get_the_same_vectors() -> None:
     inner = Counting()
     cached = CachedEmbedder(inner, 1000)
     texts = [f"text {number}" for number in range(100)]
@@ -118,6 +118,6 @@ def test_many_threads_agree() -> None:
     assert sorted(inner.asked) == sorted(texts)
 
 
-def test_a_cache_that_holds_nothing_is_refused() -> None:
+def test_a_cache_without_capacity_is_refused() -> None:
     with pytest.raises(InvalidSettings, match="0"):
         CachedEmbedder(FakeEmbedder(), 0)

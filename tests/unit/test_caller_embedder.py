@@ -1,4 +1,4 @@
-"""An embedder that the caller brings: what it returns is checked, and its errors become ours."""
+"""An embedder that the caller provides: its answers are checked, and its errors become errors of Everhold."""
 
 import asyncio
 import threading
@@ -54,18 +54,18 @@ HOSTILE_VECTORS = {
 
 class TestVectors:
     @pytest.mark.parametrize("name", HOSTILE_VECTORS)
-    def test_hostile_ones_are_refused_by_name(self, name: str) -> None:
+    def test_hostile_vectors_are_refused_with_the_reason(self, name: str) -> None:
         with pytest.raises(InvalidInput, match=r"^the vector .+; (pass|leave)"):
             read_vector(HOSTILE_VECTORS[name], "the vector", 8)
 
     @pytest.mark.parametrize("scale", [1e-320, 1e-30, 1.0, 1e300])
-    def test_numbers_of_any_size_have_a_direction(self, scale: float) -> None:
+    def test_vectors_of_very_large_and_small_numbers_are_normalised(self, scale: float) -> None:
         vector = read_vector([3 * scale, 0, 4 * scale], "the vector")
         assert vector.tolist() == pytest.approx([0.6, 0, 0.8], rel=1e-3)
         assert not vector.flags.writeable
 
     @pytest.mark.parametrize("kind", [np.float16, np.float32, np.int64, np.uint8])
-    def test_arrays_of_numbers_are_taken(self, kind: Any) -> None:
+    def test_arrays_of_numbers_are_accepted(self, kind: Any) -> None:
         assert read_vector(np.array([3, 4], kind), "the vector").tolist() == pytest.approx([0.6, 0.8], rel=1e-3)
 
 
@@ -75,16 +75,16 @@ class TestAnswers:
         for made, expected in zip(make().embed(texts), FAKE.embed(texts), strict=True):
             assert np.allclose(made, expected, atol=1e-3)
 
-    def test_an_array_of_all_vectors_is_taken(self) -> None:
+    def test_an_array_of_all_vectors_is_accepted(self) -> None:
         made = make(lambda texts: np.array(FAKE.embed(texts))).embed(["a", "b"])
         assert [vector.shape for vector in made if vector is not None] == [(8,), (8,)]
 
-    def test_blank_texts_are_not_asked(self) -> None:
+    def test_blank_texts_are_not_embedded(self) -> None:
         asked: list[str] = []
         assert make(lambda texts: asked.extend(texts) or embed(texts)).embed(["", "tea", " \n"])[::2] == [None, None]
         assert asked == ["tea"]
 
-    def test_batches_are_bounded(self) -> None:
+    def test_the_size_of_batches_is_bounded(self) -> None:
         sizes: list[int] = []
         make(lambda texts: sizes.append(len(texts)) or embed(texts)).embed(["tea"] * 600)
         assert max(sizes) <= 256
@@ -108,7 +108,7 @@ class TestAnswers:
             make(lambda _: answer).embed(["tea", "rain"])
 
     @pytest.mark.parametrize("answer", [None, 5, object()])
-    def test_an_answer_that_is_no_list(self, answer: Any) -> None:
+    def test_an_answer_that_is_no_list_is_refused(self, answer: Any) -> None:
         with pytest.raises(ModelError, match="raised TypeError for 1 texts"):
             make(lambda _: answer).embed(["tea"])
 
@@ -123,7 +123,9 @@ class TestErrors:
             (NotFound("ours"), NotFound),
         ],
     )
-    def test_become_ours_with_the_original_as_cause(self, raised: Exception, expected: type[EverholdError]) -> None:
+    def test_errors_of_the_function_become_errors_of_everhold(
+        self, raised: Exception, expected: type[EverholdError]
+    ) -> None:
         def fail(_: list[str]) -> list[Any]:
             raise raised
 
@@ -141,13 +143,13 @@ class TestErrors:
         with pytest.raises(InvalidInput, match="embedder"):
             CallerEmbedder(FunctionEmbedder(model, dimensions, embed))
 
-    def test_what_is_no_function_is_refused(self) -> None:
+    def test_an_object_that_is_no_function_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="embed is 5"):
             FunctionEmbedder("ours", 8, 5)  # type: ignore[arg-type]
 
 
 class Slow:
-    """An embedder that notices how many threads are in it at once."""
+    """An embedder that records how many threads call it at once."""
 
     model, dimensions = "slow", 8
 
@@ -166,7 +168,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("thread_safe", [True, False])
-def test_threads_wait_unless_it_says_that_they_need_not(thread_safe: bool) -> None:
+def test_threads_wait_unless_the_embedder_is_declared_thread_safe(thread_safe: bool) -> None:
     slow = Slow(thread_safe=thread_safe)
     guarded = CallerEmbedder(slow)  # type: ignore[arg-type]
     threads = [threading.Thread(target=guarded.embed, args=([f"text {number}"],)) for number in range(4)]
@@ -209,7 +211,7 @@ class TestEngine:
                     call()
             assert any("embedder=" in problem for problem in engine.doctor().problems)
         with Everhold.open(tmp_path / "notes.db", embedder=FunctionEmbedder("ours", 8, embed)) as engine:
-            assert engine.scope().recall("green tea"), "nothing was changed meanwhile"
+            assert engine.scope().recall("green tea"), "nothing was changed by opening without the embedder"
 
     def test_a_failing_embedder_writes_nothing(self, tmp_path: Path) -> None:
         def fail(_: list[str]) -> list[Any]:
@@ -221,11 +223,11 @@ class TestEngine:
             assert not engine.scope().list()
 
     @pytest.mark.parametrize("embedder", [5, "ours", embed, object()])
-    def test_what_is_no_embedder_is_refused(self, tmp_path: Path, embedder: Any) -> None:
+    def test_an_object_that_is_no_embedder_is_refused(self, tmp_path: Path, embedder: Any) -> None:
         with pytest.raises(InvalidInput, match="embedder"):
             Everhold.open(tmp_path / "notes.db", embedder=embedder)
 
-    def test_a_long_text_is_cut_by_estimated_tokens_or_by_its_own(self, tmp_path: Path) -> None:
+    def test_a_long_text_is_cut_by_estimated_or_given_tokens(self, tmp_path: Path) -> None:
         text = "Tea is served at five. " * 60
         chunks = []
         for tokenizer in (None, FAKE):
@@ -243,5 +245,5 @@ class TestEngine:
             await engine.scope().remember("Prefers green tea")
             return (await engine.scope().recall("green tea"))[0].why.similarity
 
-    def test_the_asynchronous_engine_takes_it(self, tmp_path: Path) -> None:
+    def test_the_asynchronous_engine_takes_a_caller_embedder(self, tmp_path: Path) -> None:
         assert asyncio.run(self._ask(tmp_path / "notes.db")) > 0.5

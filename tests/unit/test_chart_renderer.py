@@ -38,7 +38,7 @@ def test_every_kind_has_a_specification() -> None:
 
 @pytest.mark.parametrize("kind", SPECIFICATIONS, ids=str)
 def test_every_kind_is_drawn(kind: ChartKind) -> None:
-    # In this process, because one for each would be slow.
+    # Drawn in this process, because a process for each picture would be slow.
     text = json.dumps(SPECIFICATIONS[kind])
     svg = draw_picture("svg", 1.0, text).decode()
     assert svg.startswith("<svg")
@@ -160,7 +160,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         VlConvertRenderer().render_svg(SPECIFICATIONS[ChartKind.BARS])
 
 
-def test_a_chart_that_takes_too_long_is_given_up() -> None:
+def test_a_chart_that_takes_too_long_is_an_error() -> None:
     with pytest.raises(InvalidInput, match=r"took more than 0\.01 s"):
         VlConvertRenderer(timeout=0.01).render_svg(SPECIFICATIONS[ChartKind.BARS])
 

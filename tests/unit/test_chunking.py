@@ -28,7 +28,7 @@ TEXTS = st.one_of(
 )
 
 
-# How often each character of a text may be tokenised: once in the whole text, and a few times in a chunk.
+# How often each character may be tokenised: once as part of the whole text, and a few times as part of chunks.
 MOST_PASSES = 3
 
 
@@ -74,7 +74,7 @@ def test_chunks_cover_the_text_and_fit_with_the_model_s_tokens(
 
 
 def test_every_character_has_at_most_as_many_tokens_as_bytes(minilm: MiniLM) -> None:
-    """What the short cut for short texts rests on; a character would not do, for 한 is three tokens."""
+    """The short cut for short texts relies on this. Counting characters would be wrong: 한 is three tokens."""
     normalizer = minilm._tokenizer.normalizer
     for code in range(sys.maxunicode + 1):
         if not 0xD800 <= code < 0xE000:

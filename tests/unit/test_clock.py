@@ -28,7 +28,7 @@ def test_microseconds_are_exact(moment: datetime) -> None:
 
 
 @given(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=st.timezones()))  # noqa: DTZ001
-def test_zones_are_the_same_moment(moment: datetime) -> None:
+def test_the_same_moment_in_two_zones_has_one_number(moment: datetime) -> None:
     assert clock.from_micros(clock.micros(moment)) == moment.astimezone(UTC)
 
 
@@ -61,7 +61,7 @@ def test_ids_sort_as_they_were_made() -> None:
     assert len(set(made)) == len(made)
 
 
-def test_ids_go_on_when_time_stands_still_or_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_keep_growing_when_the_clock_stands_still_or_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [clock.make_id("mem")]
     start = time.time_ns()
     for step in (0, 0, 0, -(10**9), -(10**12), 5 * 10**6, 0, -1):
@@ -87,7 +87,7 @@ def test_ids_are_unique_across_threads() -> None:
     assert len({one for own in made for one in own}) == 8 * 3000
 
 
-def test_a_forked_process_draws_its_own() -> None:
+def test_a_forked_process_makes_different_ids() -> None:
     script = """
 import os, sys
 from everhold import clock

@@ -1,4 +1,4 @@
-"""What a newer statement is to an older one, and which texts say the same."""
+"""How a newer statement relates to an older one, and which texts say the same."""
 
 import json
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from everhold.facts.statement import Statement
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
-# Pairs of texts, and what the second is to the first; `python -m benchmarks.merges` runs the engine on them too.
+# Pairs of texts and the relation of the second to the first; `python -m benchmarks.merges` runs the engine on them too.
 LABELLED = json.loads((Path(__file__).parents[1] / "fixtures" / "conflicts.json").read_text("utf-8"))
 
 

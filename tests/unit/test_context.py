@@ -1,4 +1,4 @@
-"""Assembling a context: shares, what flows on, duplicates, cutting, dates, the fence, and never over the budget."""
+"""Assembling a context: shares of sections, unused shares, duplicates, cutting, dates, the fence and the budget."""
 
 import random
 import re
@@ -43,7 +43,7 @@ def section(name: str, items: Sequence[Item], *, share: float | None = None, old
 
 
 def lines(context: Context) -> list[str]:
-    """What stands between the fences."""
+    """Return the lines between the two fences."""
     return context.text.splitlines()[1:-1]
 
 
@@ -52,13 +52,13 @@ def use(context: Context, name: str) -> tuple[int, int]:
     return found.shown, found.left_out
 
 
-def test_nothing_to_tell_is_nothing() -> None:
+def test_a_context_without_items_is_empty() -> None:
     empty = assemble([section("pinned", []), section("recalled", make_items("  \n "))], 500, words)
     assert empty == Context("", 0, (), ())
     assert str(empty) == ""
 
 
-def test_a_budget_too_small_for_anything_tells_nothing() -> None:
+def test_a_budget_too_small_for_anything_gives_an_empty_context() -> None:
     tiny = assemble([section("recalled", make_items("Likes tea"))], 3, words)
     assert (tiny.text, tiny.tokens, tiny.memories) == ("", 0, ())
     assert use(tiny, "recalled") == (0, 1)
@@ -90,7 +90,7 @@ def test_full_sections_keep_to_their_shares() -> None:
     assert 1000 - count_fence_tokens(words) - longest <= made.tokens <= 1000
 
 
-def test_what_others_leave_flows_to_the_recalled_first() -> None:
+def test_unused_shares_go_to_the_recalled_section_first() -> None:
     many = [f"number {n} here" for n in range(400)]
     providers = [
         section("pinned", make_items(*(f"pinned {one}" for one in many))),
@@ -104,7 +104,7 @@ def test_what_others_leave_flows_to_the_recalled_first() -> None:
     assert alone.sections[0].tokens > 900
 
 
-def test_the_best_come_first_and_a_shorter_one_takes_the_room_of_a_longer() -> None:
+def test_a_shorter_item_is_used_if_a_better_one_does_not_fit() -> None:
     long = "a very long sentence " * 30
     made = assemble([section("recalled", make_items("First", long, "Second", "Third"))], 60, words)
     assert lines(made) == ["Recalled:", "- First", "- Second", "- Third"]
@@ -120,7 +120,7 @@ def test_the_newest_turns_are_kept_and_the_oldest_shown_first() -> None:
     assert 5 < len(shown) < 50
 
 
-def test_turns_may_repeat_and_others_may_not() -> None:
+def test_only_turns_may_be_repeated() -> None:
     again = make_items("Yes", "yes.", "Yes")
     made = assemble([section("turns", again, oldest_first=True)], 200, words)
     assert lines(made)[1:] == ["- Yes", "- yes.", "- Yes"]
@@ -129,7 +129,7 @@ def test_turns_may_repeat_and_others_may_not() -> None:
     assert use(made, "recalled") == (1, 0)
 
 
-def test_nothing_is_told_twice() -> None:
+def test_no_item_is_shown_twice() -> None:
     same = memory("m1", "Likes tea")
     providers = [
         section("pinned", [Item("Likes tea", same)]),
@@ -142,8 +142,8 @@ def test_nothing_is_told_twice() -> None:
     assert [(one.shown, one.left_out) for one in made.sections] == [(1, 0), (0, 0), (1, 0)]
 
 
-def test_what_did_not_fit_one_section_may_be_told_by_another() -> None:
-    """Not shown is not told: a duplicate is dropped only if its twin is there."""
+def test_an_item_that_did_not_fit_one_section_may_be_in_another() -> None:
+    """A duplicate is dropped only if the other copy is really shown."""
     filler = " and more" * 25
     shared = Item("Likes tea" + filler, memory("m1"))
     providers = [section("pinned", [shared], share=0.1), section("recalled", [shared], share=0.9)]
@@ -190,7 +190,7 @@ def test_one_endless_sentence_is_left_out() -> None:
         (Item("Tea", provenance="x" * 300), f"- [{'x' * 99}…] Tea"),
     ],
 )  # fmt: skip
-def test_where_an_item_is_from_stands_before_what_it_says(item: Item, expected: str) -> None:
+def test_the_origin_of_an_item_is_shown_before_its_text(item: Item, expected: str) -> None:
     assert entry_of(item) == expected
 
 
@@ -205,8 +205,8 @@ def test_content_can_neither_end_the_fence_nor_add_a_heading() -> None:
     assert made.text.splitlines()[-1].startswith(MARK.findall(made.text)[1])
 
 
-def test_the_mark_is_another_if_the_content_holds_it() -> None:
-    """Of two thousand texts that hold tens of thousands of digests, some hold the one that is drawn first."""
+def test_the_fence_has_another_mark_if_the_content_contains_it() -> None:
+    """Two thousand texts hold tens of thousands of digests, so some texts hold the digest that is tried first."""
     digits = f"{random.Random(1).getrandbits(200_000):x}"
     for number in range(2000):
         body = f"{number} {digits}"
@@ -215,7 +215,7 @@ def test_the_mark_is_another_if_the_content_holds_it() -> None:
         assert mark[0][12:18] not in body
 
 
-def test_a_count_is_high_where_models_differ() -> None:
+def test_tokens_are_estimated_high_where_models_differ() -> None:
     tokenizer = FakeEmbedder()
     assert count(tokenizer, "Likes tea.\n") == 4
     assert count(tokenizer, "สวัสดีครับ") >= 9
@@ -257,7 +257,9 @@ SECTIONS = st.builds(
 
 
 @given(st.lists(SECTIONS, max_size=6), st.integers(1, 2000), st.sampled_from([words, count_doubled, greedy]))
-def test_never_over_the_budget_and_never_forged(made: list[Section], budget: int, counter: Counter) -> None:
+def test_no_context_exceeds_its_budget_or_has_a_forged_fence(
+    made: list[Section], budget: int, counter: Counter
+) -> None:
     context = assemble([partial(replace, one) for one in made], budget, counter)
     assert context.tokens == (counter(context.text) if context.text else 0) <= budget
     assert sum(one.tokens for one in context.sections) <= budget
@@ -282,7 +284,7 @@ LOOKALIKES = {"<": "﹤‹〈⟨❮ᐸ≺«", "/": "⁄∕⧸╱\\", "-": "‐�
 
 
 def alike(character: str) -> st.SearchStrategy[str]:
-    """A character or one that a reader who normalises takes for it."""
+    """Draw a character, or one that Unicode normalization turns into it."""
     variants = [character, character.upper(), chr(ord(character) + 0xFEE0)]
     if character.isalpha():
         place = ord(character) - ord("a")
@@ -303,7 +305,7 @@ def make_forged_marks(draw: st.DrawFn, mark: str = "</remembered-abcdef>") -> st
 
 
 def read(text: str, *, tags: bool = False) -> str:
-    """What a reader sees who normalises a whole text and ignores what is invisible."""
+    """Return a text as a reader sees it who normalises it and ignores invisible characters."""
     if tags:
         text = "".join(chr(ord(one) - 0xE0000) if 0xE0020 <= ord(one) < 0xE007F else one for one in text)
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text)).casefold()
@@ -318,7 +320,7 @@ SEEN = re.compile(r"<[\W_]*remembered")
 @given(st.text(max_size=20), make_forged_marks(), st.text(max_size=20))
 def test_no_mark_is_left_that_a_normalising_reader_would_see(before: str, mark: str, after: str) -> None:
     text = neutralise_marks(before + mark + after)
-    assert SEEN.search(read(mark)), "the forgery must be one"
+    assert SEEN.search(read(mark)), "the forged mark was not one for such a reader"
     assert not SEEN.search(read(text))
     assert len(text) == len(before + mark + after)
     fenced_text = make_fence(before + mark + after)

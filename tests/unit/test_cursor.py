@@ -1,4 +1,4 @@
-"""Places in an order survive the round trip; anything else is refused."""
+"""Cursors: a place in an order is encoded and decoded unchanged, and any other text is refused."""
 
 from datetime import UTC, datetime
 
@@ -22,7 +22,7 @@ def test_places_among_hits(score: float, owner: str, seen: list[str]) -> None:
 @given(st.datetimes(timezones=st.just(UTC)), IDS)
 def test_pages(moment: datetime, last: str) -> None:
     found = decode_page(encode_page(Page(moment, ("acme", last))), "bolt")
-    assert found == Page(moment, ("bolt", last)), "a cursor never leads into another organization"
+    assert found == Page(moment, ("bolt", last)), "a cursor was accepted for another organization"
 
 
 @given(st.text(max_size=60))
@@ -34,7 +34,7 @@ def test_anything_else_is_refused(text: str) -> None:
             assert "pass the value from the previous page" in str(error)  # noqa: PT017
 
 
-def test_they_are_not_mixed_up() -> None:
+def test_cursors_of_different_kinds_are_not_mixed_up() -> None:
     page = encode_page(Page(datetime(2024, 1, 1, tzinfo=UTC), ("acme", "m")))
     rank = encode_hit_place(HitPlace((-0.5, "m", "memory")))
     with pytest.raises(InvalidInput):
@@ -43,6 +43,6 @@ def test_they_are_not_mixed_up() -> None:
         decode_hit_place(page)
 
 
-def test_they_can_stand_in_an_address() -> None:
+def test_a_cursor_can_be_part_of_a_url() -> None:
     cursor = encode_hit_place(HitPlace((0.123456, "ม?&/+=" * 9, "memory")))
     assert cursor.replace("-", "").replace("_", "").isalnum()

@@ -102,13 +102,17 @@ def test_pages_come_from_one_run(engine: SandboxedDataEngine, parquet: ParquetTa
     whole = engine.run(parquet, statement)
     page = engine.run(parquet, statement, offset=10, limit=3)
     assert page.rows == ((10,), (11,), (12,))
-    assert (page.offset, page.row_count, page.seconds) == (10, 1000, whole.seconds)  # the time of the same run
+    assert (page.offset, page.row_count, page.seconds) == (
+        10,
+        1000,
+        whole.seconds,
+    )  # the same time shows that both pages are of one run
     assert engine.run(parquet, statement, offset=5000, limit=3).rows == ()
     with pytest.raises(InvalidInput):
         engine.run(parquet, statement, offset=-1)
 
 
-def test_what_depends_on_the_time_runs_again(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
+def test_a_statement_that_depends_on_the_time_runs_again(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
     statement = check_statement("SELECT now()", "duckdb", ["orders"])
     assert engine.run(parquet, statement).rows != engine.run(parquet, statement).rows
 
@@ -152,7 +156,7 @@ def test_memory_is_limited(engine: SandboxedDataEngine, parquet: ParquetTables, 
         run_unchecked(engine, parquet, sql)
 
 
-def test_disk_may_take_what_memory_does_not(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
+def test_a_large_sort_uses_the_disk(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
     # It takes so long that DuckDB would print a progress bar, which must not become part of the answer.
     ordered = "SELECT i, hash(i) AS h FROM range(24000000) AS t(i) ORDER BY h"
     statement = CheckedStatement(f"SELECT i FROM ({ordered}) LIMIT 1 OFFSET 23999999", "duckdb", frozenset(), 10)
@@ -197,7 +201,9 @@ def test_only_tables_of_the_data_set(engine: SandboxedDataEngine, parquet: Parqu
         engine.run(parquet, check_statement("SELECT * FROM other", "duckdb", ["other"]))
 
 
-def test_nothing_is_left_behind(sqlite: SqliteTables, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_process_and_no_file_is_left_behind(
+    sqlite: SqliteTables, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))

@@ -1,4 +1,4 @@
-"""Times told in English, said on Wednesday, 14 June 2023, at noon in Berlin."""
+"""Times in English texts; the present is Wednesday, 14 June 2023, noon in Berlin."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -14,7 +14,7 @@ NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
 
 
 def local(text: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
-    """The spans of a text as local days, or times where they are not whole days."""
+    """Return the spans of a text as local days, or as times if they are not whole days."""
     return [
         (format_moment(span.start, zone), format_moment(span.end, zone)) for span in find_time_spans(text, NOW, zone)
     ]
@@ -164,7 +164,7 @@ def test_an_expression_means_a_stretch_of_local_time(text: str, start: str, end:
         "two weeks before the trip",
     ],
 )
-def test_what_only_looks_like_a_time_is_none(text: str) -> None:
+def test_a_text_that_only_looks_like_a_time_has_none(text: str) -> None:
     assert local(text) == []
 
 
@@ -175,7 +175,7 @@ def test_several_times_are_told_in_order_with_their_places() -> None:
     assert all(text[span.at :].startswith(span.matched) for span in found)
 
 
-def test_the_day_is_that_of_the_zone() -> None:
+def test_days_begin_at_midnight_in_the_time_zone() -> None:
     late = datetime(2023, 6, 14, 23, 0, tzinfo=UTC)
     bangkok = ZoneInfo("Asia/Bangkok")
     (span,) = find_time_spans("today", late, bangkok)
@@ -202,7 +202,7 @@ def test_any_mixture_of_time_words_is_read_and_never_ends_before_it_begins(words
         assert text[span.at : span.at + len(span.matched)] == span.matched
 
 
-def test_letters_that_grow_when_small_shift_nothing() -> None:
+def test_letters_that_get_longer_in_lower_case_shift_no_position() -> None:
     (span,) = find_time_spans("İİİ came yesterday", NOW, BERLIN)
     assert (span.at, span.matched) == (9, "yesterday")
 

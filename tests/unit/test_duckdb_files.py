@@ -44,7 +44,7 @@ def records(path: Path) -> Iterator[DuckdbRecords]:
 # other files
 
 
-def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear Alice, this is not a database. " * 50)
     before = path.read_bytes()
@@ -109,7 +109,7 @@ def test_an_address_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("storage", ["duckdb://memories.duckdb", "duckdb://", "duckdb:///"])
-def test_an_address_without_a_file_is_told_the_right_form(storage: str) -> None:
+def test_the_error_about_an_address_without_a_file_shows_the_right_form(storage: str) -> None:
     with pytest.raises(InvalidSettings, match=r"names no file; write duckdb:///relative or duckdb:////absolute"):
         stores.open_store(settings.load(storage))
 

@@ -1,4 +1,4 @@
-"""What is DuckDB's own: one process, numbers drawn in Python, rules kept in Python, its file and its errors."""
+"""Behaviour of the DuckDB store alone: one process, numbers and unique rules made in Python, its file, its errors."""
 
 import multiprocessing
 import os
@@ -143,7 +143,7 @@ def test_closing_waits_for_calls_and_refuses_the_rest(records: DuckdbRecords) ->
 # drawn numbers
 
 
-def test_drawn_numbers_go_on_where_they_stopped(records: DuckdbRecords, path: Path) -> None:
+def test_sequence_numbers_continue_after_reopening(records: DuckdbRecords, path: Path) -> None:
     records.commit([Put(LINE), Put(LINE)])
     records.commit([Delete(Outbox, (1,)), Delete(Outbox, (2,))])
     records.close()
@@ -154,7 +154,7 @@ def test_drawn_numbers_go_on_where_they_stopped(records: DuckdbRecords, path: Pa
             assert [line.sequence for line in again.feed(number - 1).lines] == [number]
 
 
-def test_a_number_of_a_failed_commit_is_nobodys(records: DuckdbRecords, path: Path) -> None:
+def test_no_row_has_a_sequence_number_of_a_failed_commit(records: DuckdbRecords, path: Path) -> None:
     begin(records)
     with pytest.raises(AlreadyExists):
         records.commit([Put(LINE), Put(make_row(Memory, "org", "m"))])
@@ -167,8 +167,8 @@ def test_a_number_of_a_failed_commit_is_nobodys(records: DuckdbRecords, path: Pa
 
 
 @pytest.mark.parametrize("op", [Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE])
-def test_what_is_no_number_compares_as_it_does_in_python(records: DuckdbRecords, op: Op) -> None:
-    """To DuckDB it is the greatest number."""
+def test_nan_compares_as_it_does_in_python(records: DuckdbRecords, op: Op) -> None:
+    """DuckDB itself takes NaN for the greatest number."""
     reference = InMemoryRecords()
     for store in (records, reference):
         begin(store)
@@ -176,11 +176,11 @@ def test_what_is_no_number_compares_as_it_does_in_python(records: DuckdbRecords,
     assert records.count(Memory, "org", where) == reference.count(Memory, "org", where)
 
 
-# many questions, few looks
+# a commit of many rows reads the store few times
 
 
 class Counting(DuckdbRecords):
-    """Counts how often it is looked at while a commit is planned."""
+    """A store that counts how often it is read while a commit is planned."""
 
     looks = 0
 
@@ -208,7 +208,7 @@ def make_memory_rows(number: int) -> list[Row]:
     return [memory, *(make_row(Tag, "org", f"{name}-{tag}", memory_id=name, tag=tag) for tag in ("a", "b")), LINE]
 
 
-def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(store: Counting) -> None:
+def test_a_large_commit_reads_the_store_as_often_as_a_small_one(store: Counting) -> None:
     store.commit([Put(make_row(Organization, "org", "org")), Put(make_row(User, "org", "u"))])
     few = looks(store, [Put(row) for row in make_memory_rows(0)])
     assert looks(store, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == few
@@ -232,7 +232,7 @@ def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(store: Counti
     assert store.find_problems() == []
 
 
-def test_rows_of_one_commit_are_held_to_the_rules_among_themselves(records: DuckdbRecords) -> None:
+def test_unique_rules_apply_among_the_rows_of_one_commit(records: DuckdbRecords) -> None:
     begin(records)
     same = [make_row(Memory, "org", name, hash=b"1" * 16) for name in ("x", "y")]
     with pytest.raises(AlreadyExists):
@@ -242,7 +242,7 @@ def test_rows_of_one_commit_are_held_to_the_rules_among_themselves(records: Duck
     assert records.get(Memory, "org", ["x", "y"])["y"].text == "anew"
 
 
-def test_a_value_that_no_row_can_hold_is_refused_wherever_it_stands(records: DuckdbRecords) -> None:
+def test_a_value_that_no_row_can_hold_is_refused_in_every_place(records: DuckdbRecords) -> None:
     begin(records)
     lone = Memory.build_unchecked({**make_row(Memory, "org", "x").__dict__, "id": "\ud800"})
     for operation in (Put(lone), Patch(Memory, ("org", "m"), {"access_count": 2**63})):
@@ -251,7 +251,7 @@ def test_a_value_that_no_row_can_hold_is_refused_wherever_it_stands(records: Duc
     assert records.count(Memory, "org") == 1
 
 
-def test_problems_are_found_behind_the_stores_back(records: DuckdbRecords, path: Path) -> None:
+def test_the_doctor_finds_damage_made_without_the_store(records: DuckdbRecords, path: Path) -> None:
     rows = make_family("org")
     records.commit([Put(row) for row in rows.values()])
     assert records.find_problems() == []
@@ -291,7 +291,7 @@ def test_an_engine_remembers_a_batch_and_recalls_from_it(request: pytest.Fixture
 
 
 def write_until_killed() -> None:
-    """What the process that is killed does: it says the number of each commit that was acknowledged."""
+    """Commit until the process is killed, and print the number of each acknowledged commit."""
     records = open_records(Path(sys.argv[1]))
     begin(records)
     for number in range(100_000):
@@ -299,7 +299,7 @@ def write_until_killed() -> None:
         os.write(1, f"{number}\n".encode())
 
 
-def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
+def test_acknowledged_commits_survive_a_kill(path: Path) -> None:
     run = "from tests.unit.test_duckdb_store import write_until_killed; write_until_killed()"
     with subprocess.Popen([sys.executable, "-c", run, path], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
@@ -378,7 +378,7 @@ def fill_with_limit(path: Path, size: int, counted: "multiprocessing.Queue[int |
     counted.put("the disk never filled")
 
 
-def test_a_full_disk_says_so_and_loses_nothing_acknowledged(path: Path) -> None:
+def test_a_full_disk_is_reported_and_acknowledged_commits_stay(path: Path) -> None:
     open_records(path).close()
     counted: multiprocessing.Queue[int | str] = PROCESS.Queue()
     worker = PROCESS.Process(target=fill_with_limit, args=(path, path.stat().st_size + 2 * 1024 * 1024, counted))

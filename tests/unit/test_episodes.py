@@ -1,4 +1,4 @@
-"""Episodes as messages come: the same however they are built, and stable while a session goes on."""
+"""Episodes do not depend on the steps in which they are built, and stay stable while a session continues."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -116,7 +116,7 @@ def test_a_language_model_writes_only_what_the_messages_say(
     engine: Everhold, answer: str, counts: dict[str, int]
 ) -> None:
     view = engine.scope(user="alice", session="s")
-    _say(view, 0, 10)  # the tenth is said an hour later
+    _say(view, 0, 10)  # the tenth message is said an hour later
     engine._parts.language_model = ScriptedModel(answer)
     engine.maintain(["episodes"])
     assert engine.maintain(["retell"], dry_run=True)["retell"].counts == {"episodes": 1}
@@ -130,7 +130,7 @@ def test_a_language_model_writes_only_what_the_messages_say(
 
 
 class InterruptedRecords:
-    """Records that do something else right before each commit."""
+    """Records that call a function right before each commit."""
 
     def __init__(self, records: Records, interrupt: Callable[[], object]) -> None:
         self._records = records
@@ -142,7 +142,7 @@ class InterruptedRecords:
         return getattr(self._records, name)
 
 
-def test_a_message_that_is_deleted_while_its_episode_is_built_is_not_quoted(engine: Everhold) -> None:
+def test_an_episode_does_not_quote_a_message_deleted_while_it_was_built(engine: Everhold) -> None:
     view = engine.scope(user="alice", session="s")
     deleted = view.say("The marathon in Lisbon was exhausting.")
     view.say("Juniper is a greyhound.")

@@ -1,4 +1,4 @@
-"""Errors carry a fact, a value and a remedy, and each interface renders the remedy in its own words."""
+"""Errors have a fact, a value and a remedy, and each interface words the remedy for its users."""
 
 import pickle
 from typing import Any

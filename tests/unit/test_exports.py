@@ -97,7 +97,7 @@ def list_imported(statement: str) -> list[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_importing_the_package_imports_only_what_imports_the_rest() -> None:
+def test_importing_the_package_imports_only_the_lazy_loader() -> None:
     imported = [name for name in list_imported("import everhold") if name.startswith(("everhold.", "numpy"))]
     assert sorted(imported) == [
         "everhold.error_values",

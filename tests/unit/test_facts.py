@@ -1,4 +1,4 @@
-"""What texts state, said on Wednesday, 14 June 2023, at noon in Berlin."""
+"""The facts that texts state; the present is Wednesday, 14 June 2023, noon in Berlin."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -188,7 +188,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("text", "expected"), SAID, ids=[text for text, _ in SAID])
-def test_what_a_speaker_says_is_stated_about_the_right_person(text: str, expected: list[tuple[str, str, str]]) -> None:
+def test_a_statement_of_a_speaker_is_about_the_right_person(text: str, expected: list[tuple[str, str, str]]) -> None:
     assert brief(extract_statements(text)) == expected
 
 
@@ -355,7 +355,7 @@ SAYS_NOTHING = [
 
 
 @pytest.mark.parametrize("text", SAYS_NOTHING)
-def test_nothing_is_read_into_what_is_not_stated(text: str) -> None:
+def test_a_text_that_states_nothing_has_no_facts(text: str) -> None:
     assert extract_statements(text) == []
 
 
@@ -377,7 +377,7 @@ def test_nothing_is_read_into_what_is_not_stated(text: str) -> None:
         ("I'm flying to Rome tomorrow.", "Alice plans on flying to Rome on 15 June 2023."),
     ],
 )
-def test_the_sentence_stands_on_its_own(text: str, expected: str) -> None:
+def test_the_sentence_of_a_fact_is_understood_without_its_context(text: str, expected: str) -> None:
     assert extract_statements(text)[-1].text == expected
 
 
@@ -407,7 +407,7 @@ def test_an_event_and_a_plan_carry_their_time() -> None:
     assert plan.occurred.start == datetime(2023, 9, 30, 22, tzinfo=UTC)
 
 
-def test_what_holds_since_a_time_says_since_when() -> None:
+def test_a_fact_that_is_true_since_a_time_has_that_time() -> None:
     since = datetime(2018, 12, 31, 23, tzinfo=UTC)
     assert extract_statements("I've lived in Rome since 2019.")[0].valid_from == since
     assert extract_statements("Since 2019 I have lived in Rome.")[0].valid_from == since
@@ -415,7 +415,7 @@ def test_what_holds_since_a_time_says_since_when() -> None:
     assert extract_statements("I live in Rome.")[0].valid_from is None
 
 
-def test_each_statement_says_where_it_stands() -> None:
+def test_each_statement_has_its_position_in_the_text() -> None:
     text = "Hi Bob! I live in Rome and work at Acme. How are you?"
     assert [text[slice(*one.span)] for one in extract_statements(text)] == ["I live in Rome", "work at Acme"]
 

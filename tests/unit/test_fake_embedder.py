@@ -17,7 +17,7 @@ def one(text: str) -> Vector:
     return vector
 
 
-def test_says_what_it_is() -> None:
+def test_the_fake_embedder_has_a_name_and_dimensions() -> None:
     assert (FakeEmbedder().model, FakeEmbedder().dimensions) == ("fake", 384)
     other = FakeEmbedder("other", dimensions=16)
     (vector,) = other.embed(["text"])

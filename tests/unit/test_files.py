@@ -114,7 +114,7 @@ class TestWhatOthersPlanted:
 
 class TestSeveralWriters:
     @pytest.mark.parametrize("can_link", [True, False])
-    def test_one_wins(
+    def test_one_of_several_writers_wins(
         self, write: Callable[..., None], folder: Path, can_link: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         if not can_link:
@@ -145,7 +145,7 @@ class TestSeveralWriters:
             assert names(folder) == ["a"]
             (folder / "a").unlink()
 
-    def test_what_a_killed_writer_left_is_removed_and_what_is_being_written_is_not(self, folder: Path) -> None:
+    def test_files_of_a_killed_writer_are_removed_and_files_being_written_stay(self, folder: Path) -> None:
         (folder / LEFTOVER).write_text("half")
         os.utime(folder / LEFTOVER, (0, 0))
         with create_text(folder / "slow", overwrite=False) as out:
@@ -200,7 +200,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("call", ["fsync", "fchmod", "link", "open"])
     @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.EROFS, errno.EACCES])
-    def test_any_error_of_the_system(
+    def test_any_error_of_the_system_becomes_a_file_error(
         self, write: Callable[..., None], folder: Path, call: str, code: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: object, **__: object) -> None:
@@ -224,7 +224,7 @@ class TestFailures:
         with pytest.raises(InvalidInput, match="is a folder; name a file"):
             write(folder, overwrite=True)
 
-    def test_a_stream_that_is_full(self) -> None:
+    def test_a_stream_that_cannot_be_written_is_a_file_error(self) -> None:
         with pytest.raises(FileError, match="/dev/full cannot be written"):
             write_text(Path("/dev/full"), "x" * 100_000)
         full = Path("/dev/full").open("w", encoding="utf-8", buffering=1)  # noqa: SIM115 — closing it fails, too

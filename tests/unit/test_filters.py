@@ -1,4 +1,4 @@
-"""What a caller writes as a filter, as conditions."""
+"""Filters of callers become conditions on rows."""
 
 from datetime import UTC, datetime
 
@@ -41,7 +41,7 @@ def test_conditions(where: dict[str, object], conditions: list[Where]) -> None:
     assert list(make_filter(where).conditions) == conditions
 
 
-def test_everything_together() -> None:
+def test_all_fields_can_be_combined() -> None:
     found = make_filter({"tags": ["a", "b"], "tag": "c", "score": 1}, kind="user_fact", tags="d", after=T0, before=T0)
     assert found == Filter((Where("score", Op.EQ, 1),), ("fact",), ("d", "a", "b", "c"), T0, T0)
     assert [(one.field, one.op) for one in found.all_conditions] == [
@@ -49,7 +49,7 @@ def test_everything_together() -> None:
     ]  # fmt: skip
 
 
-def test_a_filter_that_asks_nothing_is_false() -> None:
+def test_an_empty_filter_is_false() -> None:
     assert not make_filter()
     assert not make_filter({}, kind=[], tags=())
     for given in ({"kind": "fact"}, {"tags": "a"}, {"after": T0}, {"before": T0}, {"where": {"revision": 0}}):

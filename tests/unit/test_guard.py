@@ -1,4 +1,4 @@
-"""The guard passes queries on the tables that it is told, and refuses everything else."""
+"""The guard passes queries on the listed tables and refuses everything else."""
 
 import re
 
@@ -90,7 +90,7 @@ def test_statements_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(StatementRefused):
         check_statement(sql, "duckdb", TABLES)
     assert caplog.text == ""
-    with pytest.raises(ParseError):  # another user of the parser still gets its warning
+    with pytest.raises(ParseError):  # another user of the parser still gets the parser's warnings
         sqlglot.parse(sql, read="duckdb")
     assert "private" in caplog.text
 
@@ -182,7 +182,9 @@ def test_a_backslash_before_a_quote_is_refused_where_a_server_may_read_it_otherw
     sql = "SELECT id FROM orders WHERE amount IN ('\\', ' UNION SELECT secret FROM hidden -- ')"
     with pytest.raises(StatementRefused, match="a backslash stands before a quote"):
         check_statement(sql, "postgres", COLUMNS)
-    with pytest.raises(StatementRefused, match="a backslash stands before a quote"):  # the parser writes it as \\'
+    with pytest.raises(
+        StatementRefused, match="a backslash stands before a quote"
+    ):  # the parser writes the quote as \\'
         check_statement("SELECT id FROM orders WHERE amount = 'x'' y'", "redshift", COLUMNS)
     check_statement("SELECT id FROM orders WHERE amount LIKE 'a\\d%'", "postgres", COLUMNS)
     check_statement(sql, "sqlite", COLUMNS)
@@ -225,7 +227,7 @@ def test_many_joins_with_conditions_pass() -> None:
         ("sqlite", "SELECT date(d, '+1 day') FROM orders", True),
     ],
 )
-def test_what_depends_on_the_time_is_not_repeatable(dialect: str, sql: str, is_repeatable: bool) -> None:
+def test_a_statement_that_depends_on_the_time_is_not_repeatable(dialect: str, sql: str, is_repeatable: bool) -> None:
     assert check_statement(sql, dialect, TABLES).is_repeatable is is_repeatable
 
 

@@ -1,4 +1,4 @@
-"""Texts that are made to be slow: the work they cause is bounded by their length, counted and not timed."""
+"""Texts made to be slow: the work is bounded by the length of the text. The tests count steps instead of seconds."""
 
 import tracemalloc
 import unicodedata
@@ -32,7 +32,7 @@ WELL_FORMED = [
 
 
 class Counted(set[str]):
-    """Known words that count how often they are asked."""
+    """Known words that count how often a word is looked up."""
 
     asked = 0
 
@@ -55,7 +55,7 @@ def test_a_word_of_32_letters_is_still_respelled() -> None:
 
 
 @pytest.mark.parametrize("text", WELL_FORMED, ids=lambda text: ascii(text[:12]))
-def test_hostile_texts_are_read_within_their_length(text: str) -> None:
+def test_reading_a_hostile_text_takes_steps_in_proportion_to_its_length(text: str) -> None:
     tracemalloc.start()
     try:
         found = extract_terms(text)

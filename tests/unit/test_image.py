@@ -1,4 +1,4 @@
-"""An image that grew, was changed and was squeezed holds what one built at once holds."""
+"""An image that was extended, changed and compacted has the same content as an image built at once."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -41,7 +41,7 @@ def entry(chance: random.Random, owner: str) -> ImageEntry:
 
 
 def contents(image: Image) -> list[tuple[Any, ...]]:
-    """The living rows, as values, in an order of their own."""
+    """Return the live rows as values, in an order that does not depend on the image."""
     rows = []
     held: dict[int, list[tuple[str, int]]] = {}
     for word in WORDS:
@@ -141,8 +141,8 @@ def test_codes_and_absent_values() -> None:
     assert image.size_in_bytes > 0
 
 
-def test_what_few_memories_have_goes_with_them() -> None:
-    """An alias, a successor and a place in a conversation are gone when the memory is, and change when it does."""
+def test_rare_fields_are_removed_with_their_memories() -> None:
+    """An alias, a successor and a place in a conversation are removed with the memory, and change with it."""
     image = Image(DIMENSIONS)
 
     def keep(owner: str, **fields: Any) -> None:
@@ -168,14 +168,14 @@ def test_what_few_memories_have_goes_with_them() -> None:
     keep("a", aliases=[], provenance={"memory": 7}, kind="conversation", session_id=None)
     assert read_parts() == ([], {}, {}, False)
     keep("a", kind="fact", session_id="s")
-    assert read_parts() == ([], {}, {}, False), "a fact is no turn"
+    assert read_parts() == ([], {}, {}, False), "a fact is not a turn"
     keep("a", kind="interaction", session_id="s", aliases=["Tom"])
     assert read_parts() == ([["tom"]], {}, {}, True)
     image.kill(["a"])
     assert read_parts() == ([], {}, {}, False)
 
 
-def test_a_fact_stands_where_its_message_does() -> None:
+def test_a_fact_has_the_place_of_its_message_in_the_conversation() -> None:
     image = Image(DIMENSIONS)
     said = {"kind": "conversation", "session_id": "s"}
     kept: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""What a question wants: lists, values, names, the past, and its parts around "before"."""
+"""The intent of a question: lists, values, names, the past, and the parts before and after the word "before"."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ def test_questions_that_want_one_answer(query: str) -> None:
         ("Who is my dentist?", 0),
     ],
 )
-def test_values_asked_for(query: str, values: int) -> None:
+def test_kinds_of_values_that_questions_ask_for(query: str, values: int) -> None:
     assert read_intent(query).values == values
 
 
@@ -61,7 +61,7 @@ def test_values_asked_for(query: str, values: int) -> None:
         ("I like tea", 0),
     ],
 )
-def test_values_that_texts_have(text: str, marks: int) -> None:
+def test_kinds_of_values_that_texts_contain(text: str, marks: int) -> None:
     values = NUMBER | LONG_NUMBER | CODE | DATE
     assert find_features(" ".join(extract_terms(text))) & values == marks
 

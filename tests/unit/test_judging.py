@@ -1,4 +1,4 @@
-"""Judging candidates together: updates, explicit evidence, few candidates, and bounds."""
+"""Judging the candidates of a recall together: updates, explicit evidence, few candidates, and bounds."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ NOW = 1000 * DAY
 
 
 def make_candidates(**changed: Any) -> Candidates:
-    """Candidates of which the first fits best; the second is a year newer and nearly the same text."""
+    """Make candidates: the first fits best; the second is a year newer and has nearly the same text."""
     generator = np.random.default_rng(3)
     vectors = generator.normal(size=(SIZE, 16)).astype(np.float32)
     vectors[1] = vectors[0]
@@ -71,7 +71,7 @@ def test_a_newer_candidate_that_says_the_same_takes_the_first_place() -> None:
 
 
 def state_attribute(**evidence: tuple[float, float, float, float]) -> Candidates:
-    """Candidates of which the second shares nothing with the first but the attribute that both state."""
+    """Make candidates: the second has only one thing in common with the first, the attribute that both state."""
     vectors = make_candidates().vectors.copy()
     vectors[1] = vectors[2]
     similarity = make_candidates().similarity.copy()
@@ -102,7 +102,7 @@ def test_a_newer_candidate_about_another_person_outdates_nothing() -> None:
     assert judgement.chain == [0]
 
 
-def test_what_is_older_outdates_nothing() -> None:
+def test_an_older_candidate_outdates_nothing() -> None:
     when = make_candidates().when.copy()
     when[1] = 50 * DAY
     judgement = judge(make_candidates(when=when), make_profile())
@@ -134,7 +134,7 @@ def test_explicit_evidence_lifts_no_higher_than_the_signals() -> None:
     assert plain.totals[7] < 0.5
 
 
-def test_what_is_linked_to_the_best_stays_behind_it() -> None:
+def test_a_candidate_linked_to_the_best_stays_behind_it() -> None:
     explicit, signal_log_odds, totals = np.zeros(SIZE), np.full(SIZE, 5.0), make_candidates().totals.copy()
     explicit[7], totals[7] = 9.0, totals[0] - 1.0
     linked = judge(make_candidates(totals=totals, explicit=explicit, signal_log_odds=signal_log_odds), make_profile())
@@ -151,7 +151,9 @@ def test_the_weights_depend_on_the_number_of_candidates(size: int) -> None:
     expected = {FEW_CANDIDATES: WEIGHTS.chance_among_few.base, MAX_JUDGED: WEIGHTS.chance.base}
     assert judgement.chance.base == expected.get(size, judgement.chance.base)
     assert low <= judgement.chance.base <= high
-    assert size == 1 or int(np.argmax(judgement.totals)) == 1, "the update comes first with every number"
+    assert size == 1 or int(np.argmax(judgement.totals)) == 1, (
+        "the update did not come first with every number of candidates"
+    )
 
 
 def test_a_newer_candidate_about_another_thing_outdates_nothing() -> None:
@@ -165,7 +167,7 @@ def test_a_newer_candidate_about_another_thing_outdates_nothing() -> None:
 
 @pytest.mark.parametrize("similarity_of_newer", [0.5, 0.1])
 def test_explanations_add_up(similarity_of_newer: float) -> None:
-    """Also where the newer one alone would come after the one it replaces."""
+    """This is also true if the newer candidate's own score is below that of the candidate that it replaces."""
     similarity = make_candidates().similarity.copy()
     similarity[1] = similarity_of_newer
     judgement = judge(make_candidates(similarity=similarity), make_profile())
@@ -206,6 +208,6 @@ def test_bounds_among_few() -> None:
     assert find_bounds(ask(past=True), FEW_CANDIDATES, 0.2) == ONE_AMONG_FEW
 
 
-def test_judgement_is_of_one_candidate_too() -> None:
+def test_a_single_candidate_is_judged_too() -> None:
     candidates = Candidates(*(column[:1] for column in make_candidates()[:-1]), make_candidates().holds[:, :1])
     assert isinstance(judge(candidates, make_profile()), Judgement)

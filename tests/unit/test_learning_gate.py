@@ -41,7 +41,9 @@ def test_a_pattern_that_would_break_a_confirmed_question_is_held_back(shop: Taug
     taught = shop.teach("how many folks are in Japan", "SELECT max(age) FROM customers WHERE country = 'Japan'")
     [added] = taught.patterns
     assert (added.status, added.pattern.is_active) == (LearnedStatus.HELD_BACK, False)
-    assert shop.ask("how many folks are in Japan") == [(45,)], "its own question is answered as it was taught"
+    assert shop.ask("how many folks are in Japan") == [(45,)], (
+        "the pattern's own question was not answered as it was taught"
+    )
     assert shop.ask("how many folks are in Germany") == [(2,)]
     assert shop.ask("how many folks are in France") == [(2,)]
 
@@ -56,7 +58,7 @@ def test_one_correction_repairs_a_wrong_confirmation(shop: TaughtShop) -> None:
 
 
 def test_a_correction_holds_for_a_value_that_two_patterns_take_differently(tmp_path: Path) -> None:
-    """Each of the corrections has the shape of a pattern that exists already, and that does not answer it."""
+    """Each correction has the shape of an existing pattern that gives a wrong answer for the correction's question."""
     path = make_shop(tmp_path / "shop.sqlite")
     with sqlite3.connect(path) as database:
         database.execute("UPDATE customers SET city = 'Japan' WHERE country = 'France'")
@@ -70,7 +72,7 @@ def test_a_correction_holds_for_a_value_that_two_patterns_take_differently(tmp_p
         assert shop.ask(question) == shop.gate.run(right)
 
 
-def test_what_was_held_back_is_used_when_what_it_would_break_is_retired(shop: TaughtShop) -> None:
+def test_a_held_back_pattern_is_used_when_the_question_it_would_break_is_retired(shop: TaughtShop) -> None:
     wrong = "SELECT max(age) FROM customers WHERE country = 'France'"
     shop.teach("how many folks are in France", wrong)
     held = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan")).patterns[-1]

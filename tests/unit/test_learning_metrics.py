@@ -89,7 +89,7 @@ def test_the_confirmed_question_itself_is_restated_by_its_metric(taught: TaughtS
 
 
 def test_a_figure_with_a_value_of_the_question_is_no_metric(shop: TaughtShop) -> None:
-    """Its next question has another value, so only a pattern can be learned."""
+    """The next question of this kind has another value, so only a pattern can be learned."""
     sql = "SELECT city, sum(CASE WHEN country = 'France' THEN age ELSE 0 END) * 2 FROM customers GROUP BY city"
     taught = shop.teach("zing of France by city", sql)
     assert (len(taught.patterns), taught.lessons) == (1, ())

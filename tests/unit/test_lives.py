@@ -1,4 +1,4 @@
-"""Reading lives says where a file is wrong; answers are judged by hand-counted figures."""
+"""The reader of lives says where a file is wrong; the judge of answers gives the figures that were counted by hand."""
 
 import json
 from pathlib import Path
@@ -116,7 +116,7 @@ def make_question(**fields: Any) -> LifeQuestion:
     [
         ("", {"top1": 0, "recall": 0, "lookalike": 0, "hits": 0, "stale_on_top": 0}),
         ("ab", {"top1": 1, "recall": 1, "lookalike": 0, "hits": 2, "precision": 1, "stale_on_top": 0}),
-        # A welcome memory on top is right, but it does not excuse the stale one above what is needed.
+        # A welcome memory at the top is right, but a stale memory above the needed one is still an error.
         ("csa", {"top1": 1, "recall": 0.5, "lookalike": 0, "hits": 3, "precision": 2 / 3, "stale_on_top": 1}),
         ("as", {"top1": 1, "recall": 0.5, "lookalike": 0, "hits": 2, "precision": 0.5, "stale_on_top": 0}),
         ("xs", {"top1": 0, "recall": 0, "lookalike": 1, "hits": 2, "precision": 0, "stale_on_top": 1}),

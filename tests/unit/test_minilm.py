@@ -1,4 +1,4 @@
-"""The real model: found, verified, built, and meaning what it should."""
+"""The real model: it is found, verified and built, and gives the expected vectors."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def copy_cache(cache: Path, into: Path) -> Path:
 
 
 def forge_receipts(cache: Path) -> None:
-    """Make every receipt name its file as it is now, with the digest it had: as if the change had gone unnoticed."""
+    """Give every receipt the present size and time of its file and the old digest, as if the change went unnoticed."""
     file = cache / "minilm/verified.json"
     receipts = json.loads(file.read_text())
     forged = {name: [*weights.Fingerprint.from_file(Path(name)), digest] for name, [*_, digest] in receipts.items()}
@@ -86,12 +86,12 @@ def flip_and_keep_time(file: Path) -> None:
     assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
 
-def test_says_what_it_is(minilm: MiniLM) -> None:
+def test_the_model_has_a_name_and_dimensions(minilm: MiniLM) -> None:
     assert (minilm.model, minilm.dimensions, minilm.special_tokens) == ("all-MiniLM-L6-v2", 384, 2)
 
 
-def test_gives_the_reference_values(minilm: MiniLM) -> None:
-    """Printed by our own graph in float32: a change of graph, tokenizer or runtime must not move them."""
+def test_vectors_have_the_reference_values(minilm: MiniLM) -> None:
+    """Our own graph printed the values in float32; a new graph, tokenizer or runtime must not change them."""
     expected = [-0.03447727, 0.03102314, 0.00673494, 0.02610894, -0.03936201]
     assert one(minilm, "hello world")[:5] == pytest.approx(expected, abs=2e-5)
 
@@ -249,7 +249,7 @@ def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_nex
     assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
 
 
-@pytest.mark.usefixtures("minilm")  # fills the cache
+@pytest.mark.usefixtures("minilm")  # opening the model fills the cache
 def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path, tmp_path: Path) -> None:
     own = copy_cache(cache, tmp_path)
     assert MiniLM(own_copy, data=tmp_path, cache=own).find_problems() == []
@@ -272,7 +272,7 @@ def test_a_graph_that_cannot_be_loaded_is_reported_when_it_is_needed(
     minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = weights.Fingerprint.from_file
-    fake = staticmethod(lambda file: real(file) if isinstance(file, Path) else None)  # another file was opened
+    fake = staticmethod(lambda file: real(file) if isinstance(file, Path) else None)  # the error is about another file
     monkeypatch.setattr(weights.Fingerprint, "from_file", fake)
     opened = MiniLM(None, data=cache, cache=cache)
     told = r"\.bin keeps changing while it is loaded; stop the program that writes to it"

@@ -1,4 +1,4 @@
-"""What an entity refuses, and how it says so."""
+"""Which values an entity refuses, and the errors that say so."""
 
 import math
 from datetime import UTC, datetime, timedelta, timezone
@@ -105,7 +105,7 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_is_refused(case: str) -> None:
+def test_impossible_values_are_refused(case: str) -> None:
     entity, given, message = REFUSED[case]
     with pytest.raises(ValidationError, match=message):
         entity.model_validate(_make_fields(entity) | given)
@@ -142,7 +142,7 @@ def test_entities_survive_json(entity: type[Row]) -> None:
     assert entity.model_validate_json(row.model_dump_json()) == row
 
 
-def test_evolving_checks_like_new() -> None:
+def test_evolving_an_entity_checks_its_values() -> None:
     memory = make_row(Memory, "org", "m")
     assert memory.evolve(text="other").text == "other"
     assert memory.text != "other"

@@ -1,4 +1,4 @@
-"""What the objects that a caller gets look like, and that pages of results are sequences."""
+"""Public objects have a short repr, and pages of results are sequences."""
 
 import asyncio
 from collections.abc import Iterator

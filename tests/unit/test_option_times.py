@@ -1,4 +1,4 @@
-"""Times as they are typed in options of the command line."""
+"""Times that are typed as options of the command line."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

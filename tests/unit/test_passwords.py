@@ -1,4 +1,4 @@
-"""Passwords: argon2id, and nothing told to who does not have one."""
+"""Passwords: hashes are argon2id, and a refused login does not reveal whether the account exists."""
 
 import time
 
@@ -36,8 +36,8 @@ def test_any_other_password_is_fine() -> None:
             passwords.require_password(alice, password + " ", "refused")
 
 
-def test_refusing_takes_as_long_for_an_unknown_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hash is verified either way; so the time does not tell whether the address exists."""
+def test_refusing_an_unknown_address_takes_as_long_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash is verified in both cases, so the time does not reveal whether the address exists."""
     people = (user("alice", "correct horse"), user("bob", None), None)
     verified: list[float] = []
     hasher = passwords._make_hasher()

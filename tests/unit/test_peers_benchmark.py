@@ -1,4 +1,4 @@
-"""The comparison with other stores: what it serves them, how it judges what they find, what it says of the result."""
+"""The comparison with other stores: its embedding endpoint, its judgement of answers, and its report."""
 
 import base64
 import json

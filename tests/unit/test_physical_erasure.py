@@ -1,4 +1,4 @@
-"""After a purge and maintenance, no byte of what was purged is in a store's files."""
+"""After a purge and maintenance, the files of a store contain no byte of the purged rows."""
 
 import threading
 from collections.abc import Iterator
@@ -79,13 +79,13 @@ def test_a_purged_user_leaves_no_bytes(records: Records, tmp_path: Path) -> None
     assert count_hits(tmp_path) == {}
 
 
-def test_a_half_read_answer_postpones_it(records: Records, tmp_path: Path) -> None:
+def test_a_half_read_answer_postpones_physical_erasure(records: Records, tmp_path: Path) -> None:
     secrets = fill(records, 200)  # more rows than a store reads ahead
     rows = records.columns(Memory, "acme", ("id",))
     next(rows)
     forget_all(make_write_deps(records), SCOPE, secrets, hard=True)
     assert not records.maintain(erased=True)
-    assert len(list(rows)) == 399, "the answer is that of its beginning"
+    assert len(list(rows)) == 399, "the answer is not of the moment when it began"
     assert records.maintain(erased=True)
     assert count_hits(tmp_path) == {}
 
@@ -133,7 +133,7 @@ class TestDuckdb:
         with pytest.raises(StoreBusy):
             DuckdbRecords(DuckdbOptions(path))
 
-    def test_what_a_crash_leaves_is_removed(self, tmp_path: Path) -> None:
+    def test_files_that_a_crash_left_are_removed(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.duckdb"
         store = DuckdbRecords(DuckdbOptions(path))
         secrets = fill(store, 20)

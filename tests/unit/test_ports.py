@@ -1,4 +1,4 @@
-"""An object that does not implement its port is refused when it is passed, with what it lacks."""
+"""An object that does not implement its port is refused when it is passed, and the error names what is missing."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""The inverted index gives what a plain dictionary of rows gives, however it grew."""
+"""The inverted index gives the same rows as a plain dictionary, in whatever steps it was extended."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ DOCUMENTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join),
 
 
 class Plain:
-    """Which row holds a term, and how often: the slow way."""
+    """A slow reference: which rows contain a term, and how often."""
 
     def __init__(self) -> None:
         self.rows: list[Counter[str]] = []
@@ -37,7 +37,7 @@ def assert_same(index: Postings, plain: Plain) -> None:
 
 @settings(max_examples=60)
 @given(batches=st.lists(DOCUMENTS, max_size=8), merge_after=st.sampled_from([0, 1, 3, 10, 1000]))
-def test_like_a_dictionary(batches: list[list[str]], merge_after: int) -> None:
+def test_the_index_equals_a_dictionary(batches: list[list[str]], merge_after: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(postings, "_MERGE_AFTER", merge_after)
         patched.setattr(postings, "_MERGE_SHARE", 0.0)

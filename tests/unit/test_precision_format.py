@@ -1,4 +1,4 @@
-"""The reader of precision suites says where a suite is wrong, and the evaluator fails what must fail."""
+"""The reader of precision suites says where a suite is wrong, and the evaluator fails the cases that must fail."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -80,7 +80,7 @@ def outcome(folder: Path, open_engine: Callable[[], Everhold], case: str, memori
         ("now: noon\nmemories: []", "now 'noon' is not a time"),
     ],
 )
-def test_a_world_that_is_wrong_is_told_where(tmp_path: Path, text: str, message: str) -> None:
+def test_the_error_about_a_wrong_world_says_where(tmp_path: Path, text: str, message: str) -> None:
     write(tmp_path, text)
     with pytest.raises(InvalidInput, match=message.replace("?", r"\?").replace("[", r"\[")):
         read(tmp_path)
@@ -98,7 +98,7 @@ def test_a_world_that_is_wrong_is_told_where(tmp_path: Path, text: str, message:
         ("budget: 50, k: 3", "narrow a recall; leave them out or leave out the budget"),
     ],
 )
-def test_a_case_that_is_wrong_is_told_where(tmp_path: Path, rest: str, message: str) -> None:
+def test_the_error_about_a_wrong_case_says_where(tmp_path: Path, rest: str, message: str) -> None:
     write(tmp_path, f"{MEMORIES}cases:\n  - {ASKED}, {rest}}}\n")
     with pytest.raises(InvalidInput, match=message.replace("?", r"\?")):
         read(tmp_path)
@@ -112,13 +112,13 @@ def test_a_case_that_is_wrong_is_told_where(tmp_path: Path, rest: str, message: 
         ("budget", ", must: [cat]", "category 'budget' without a budget"),
     ],
 )
-def test_a_category_means_something(tmp_path: Path, category: str, rest: str, message: str) -> None:
+def test_a_category_requires_its_fields(tmp_path: Path, category: str, rest: str, message: str) -> None:
     write(tmp_path, f"{MEMORIES}cases:\n  - {{ask: Why, category: {category}{rest}}}\n")
     with pytest.raises(InvalidInput, match=message.replace("?", r"\?")):
         read(tmp_path)
 
 
-def test_an_unknown_field_is_of_the_class_for_it(tmp_path: Path) -> None:
+def test_an_unknown_field_has_its_own_error_class(tmp_path: Path) -> None:
     write(tmp_path, "memories: [{key: a, text: b, colour: red}]")
     with pytest.raises(UnknownField):
         read(tmp_path)
@@ -135,7 +135,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_words_that_yaml_would_read_otherwise_stay_words(tmp_path: Path) -> None:
+def test_words_that_yaml_would_convert_stay_words(tmp_path: Path) -> None:
     write(
         tmp_path,
         "memories: [{key: no, text: 2026-03-01, pinned: true, priority: 7}]\ncases: [{ask: on, category: nothing}]",
@@ -168,11 +168,11 @@ PRESENT = datetime(2026, 5, 1, 12, tzinfo=UTC)
         ("2026-05-01", PRESENT - timedelta(hours=12)),
     ],
 )
-def test_times_are_distances_or_resolve_times(written: str, meant: datetime) -> None:
+def test_times_are_distances_or_dates(written: str, meant: datetime) -> None:
     assert resolve_time(written, PRESENT, None) == meant
 
 
-def test_a_world_with_its_own_present_moves_its_resolve_times_but_not_its_distances() -> None:
+def test_a_world_with_its_own_present_moves_its_dates_but_not_its_distances() -> None:
     now = datetime(2020, 1, 10, tzinfo=UTC)
     assert resolve_time("2020-01-08", PRESENT, now) == PRESENT - timedelta(days=2)
     assert resolve_time("-2d", PRESENT, now) == PRESENT - timedelta(days=2)
@@ -228,21 +228,23 @@ def test_a_fault_fails_a_case_whose_hits_are_right() -> None:
 # asking
 
 
-def test_what_must_come_back_and_does_passes(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
+def test_a_case_passes_if_the_required_memory_is_returned(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     assert outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat]}}").passed
 
 
-def test_what_must_come_back_and_does_not_fails(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
+def test_a_case_fails_if_the_required_memory_is_not_returned(
+    tmp_path: Path, open_engine: Callable[[], Everhold]
+) -> None:
     found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [dog], may: [cat]}}")
     assert (found.missing, found.unwanted, found.recall, found.passed) == (("dog",), (), 0, False)
 
 
-def test_what_must_not_come_back_and_does_fails(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
+def test_a_case_fails_if_a_forbidden_memory_is_returned(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must_not: [cat]}}")
     assert (found.missing, found.unwanted, found.precision, found.passed) == ((), ("cat",), 0, False)
 
 
-def test_a_case_narrows_as_it_says(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
+def test_the_filter_of_a_case_is_applied(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     asked = '{ask: "How do I drink my coffee?", user: nok, category: direct, must: [coffee]'
     assert outcome(tmp_path, open_engine, f"{asked}, kind: preference}}").passed
     assert outcome(tmp_path, open_engine, f"{asked}, tags: [drinks]}}").passed
@@ -257,7 +259,7 @@ def test_a_superseded_memory_is_gone_and_its_successor_is_found(
     assert found.passed
 
 
-def test_what_has_expired_is_not_there(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
+def test_an_expired_memory_is_not_returned(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     memories = 'memories:\n  - {key: cat, user: nok, text: "My cat is called Mali.", expires: -1h}\n'
     assert outcome(tmp_path, open_engine, f"{ASKED}, must: [cat]}}", memories).missing == ("cat",)
 

@@ -1,4 +1,4 @@
-"""Reading a question: its terms, its subjects, its speaker, and its times."""
+"""Reading a question: its terms, the people it is about, its speaker and its times."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -57,7 +57,7 @@ def test_a_question_about_nobody() -> None:
         ("What does Moss do?", ()),
     ],
 )
-def test_whom_it_is_about(query: str, speakers: tuple[str, ...]) -> None:
+def test_people_that_a_question_is_about(query: str, speakers: tuple[str, ...]) -> None:
     assert read(query).speakers == speakers
 
 
@@ -78,7 +78,7 @@ def test_the_speakers_name_is_no_term_but_still_a_word() -> None:
         ("Does Ana know Ana's plan?", "Does I know my plan?"),
     ],
 )
-def test_in_the_voice_of_the_speaker(query: str, said: str) -> None:
+def test_a_question_is_rewritten_in_the_voice_of_the_speaker(query: str, said: str) -> None:
     assert voice_of(query) == embed_words(said)
     assert read(query).voiced
 
@@ -97,7 +97,7 @@ def test_a_name_without_a_word_names_nobody(names: tuple[str, ...]) -> None:
     assert read("Who is it?", names).speakers == ()
 
 
-def test_times_it_names() -> None:
+def test_times_that_a_question_names() -> None:
     [(start, end)] = read("What did she eat yesterday?").times
     day = datetime(2024, 5, 14, tzinfo=UTC)
     assert (start, end) == (clock.micros(day), clock.micros(day + timedelta(days=1)))
@@ -113,10 +113,10 @@ def test_days_begin_where_the_zone_says() -> None:
 @pytest.mark.parametrize(
     ("query", "when"), [("When did she leave?", True), ("What day was it?", True), ("Who left when?", False)]
 )
-def test_whether_it_asks_for_a_time(query: str, when: bool) -> None:
+def test_questions_that_ask_for_a_time(query: str, when: bool) -> None:
     assert read(query).when is when
 
 
-def test_without_any_words() -> None:
+def test_a_question_without_any_words() -> None:
     question = read("   ")
     assert (question.terms, question.vector, question.voiced) == ((), None, False)

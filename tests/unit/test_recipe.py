@@ -1,4 +1,4 @@
-"""Weights by name: where they are folded, what a score is made of, and a recipe with a retriever left out."""
+"""Recipes: weights by name, weights that move to another retriever, scores, and recipes without a retriever."""
 
 import math
 
@@ -17,18 +17,18 @@ RECIPE = Recipe("powers", WEIGHTS, base=-1.0)
 PLACED = {"similar": 256.0, "answering": 512.0}
 
 
-def test_with_neighbours_and_a_voice_all_weights_stand() -> None:
+def test_with_neighbours_and_a_voice_all_weights_are_used() -> None:
     assert RECIPE.weights_for(threads=True, voiced=True) == WEIGHTS
 
 
-def test_without_a_voice_the_question_speaks_for_it() -> None:
+def test_without_a_voice_its_weight_goes_to_the_question() -> None:
     assert RECIPE.weights_for(threads=True, voiced=False) == PLACED | {
         "meaning.own": 9.0, "meaning.near": 18.0, "meaning.session": 4.0,
         "words.own": 32.0, "words.often": 64.0, "words.wide": 128.0,
     }  # fmt: skip
 
 
-def test_without_neighbours_a_row_stands_for_them() -> None:
+def test_without_neighbours_their_weight_goes_to_the_row() -> None:
     words = {"words.own": 160.0, "words.often": 64.0}
     assert RECIPE.weights_for(threads=False, voiced=True) == PLACED | words | {"meaning.own": 7.0, "voice.own": 24.0}
     assert RECIPE.weights_for(threads=False, voiced=False) == PLACED | words | {"meaning.own": 31.0}
@@ -44,14 +44,14 @@ def test_folding_loses_no_weight(recipe: Recipe) -> None:
 
 
 @given(st.floats(-12, 12))
-def test_a_calibrated_score_is_a_chance(total: float) -> None:
+def test_a_calibrated_score_is_a_probability(total: float) -> None:
     score = HYBRID.score(total)
     assert 0 < score < 1
     assert score == pytest.approx(math.exp(total) / (1 + math.exp(total)), abs=1e-6)
 
 
 def _find_total(step: int, ulps: int) -> float:
-    """Return log odds whose chance is close to the middle between `step` and the next step of rounding."""
+    """Return log odds whose probability is close to the middle between `step` and the next step of rounding."""
     chance = (step + 0.5) / 1e6
     total = math.log(chance / (1 - chance))
     for _ in range(abs(ulps)):
@@ -91,7 +91,7 @@ def test_without_a_retriever(group: str) -> None:
     )  # fmt: skip
 
 
-def test_what_the_recipes_look_at() -> None:
+def test_which_signals_the_recipes_use() -> None:
     assert HYBRID.looks_around
     assert 0 < HYBRID.minimum < 1
     assert 0 < HYBRID.share < 1
@@ -101,7 +101,7 @@ def test_what_the_recipes_look_at() -> None:
     assert not Recipe("nothing", {"name": 0.0}).uses("name")
 
 
-def test_by_name() -> None:
+def test_recipes_are_found_by_name() -> None:
     assert get_recipe("words") is WORDS
     assert get_recipe(RECIPE) is RECIPE
     with pytest.raises(InvalidInput, match="no recipe 'hybird'; did you mean 'hybrid'"):

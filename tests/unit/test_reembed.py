@@ -38,7 +38,7 @@ BATCH = 8
 
 @dataclass
 class Counting(FakeEmbedder):
-    """A fake embedder that remembers what it was asked, and may do something first."""
+    """A fake embedder that records the texts it was asked for, and may call a function first."""
 
     name: str = "large"
     size: int = 96
@@ -55,7 +55,7 @@ class Counting(FakeEmbedder):
 
 
 class Change:
-    """A store with memories by the old model, and a change to the new one."""
+    """A store whose memories were embedded by the old model, and a change to the new model."""
 
     def __init__(self, records: SqliteRecords) -> None:
         self.records = records
@@ -72,7 +72,7 @@ class Change:
 
     @property
     def both(self) -> WriteDeps:
-        """What a writer is while the change goes on."""
+        """Return the parts of a writer that runs during the change."""
         return self.make_write_deps(Counting(), also=OLD)
 
     def recall_deps(self, embedder: Embedder) -> RecallDeps:
@@ -116,7 +116,7 @@ def change(tmp_path: Path) -> Iterator[Change]:
 
 
 def stop_after(batches: int) -> Callable[[int], None]:
-    """Stops when so many batches have been taken in."""
+    """Stop the change after this number of batches."""
     seen: list[int] = []
 
     def watch(done: int) -> None:
@@ -146,7 +146,7 @@ class TestServing:
 
 
 class TestReembed:
-    def test_complete_and_nothing_of_the_old_is_left(self, change: Change) -> None:
+    def test_the_change_is_complete_and_no_old_chunk_is_left(self, change: Change) -> None:
         reembed(change.work())
         drop_retired(change.records, {"large"}, lambda _: None)
         drop_retired(change.records, {"large"}, lambda _: None)
@@ -158,7 +158,7 @@ class TestReembed:
         for memory_id, text in zip(change.ids, change.texts, strict=True):
             assert change.best(change.new, text) == memory_id
 
-    def test_same_terms_and_times_as_before(self, change: Change) -> None:
+    def test_chunks_keep_their_terms_and_times(self, change: Change) -> None:
         revise(
             change.make_write_deps(OLD),
             SCOPE,
@@ -184,7 +184,7 @@ class TestReembed:
         reembed(change.work(watch))
         assert len(asked) > 5
 
-    def test_a_stopped_change_goes_on_without_repeating(self, change: Change) -> None:
+    def test_a_stopped_change_continues_without_repeating_work(self, change: Change) -> None:
         with pytest.raises(Stopped):
             reembed(change.work(stop_after(3)))
         first = list(change.new.asked)
@@ -195,7 +195,7 @@ class TestReembed:
         assert len(first) + len(change.new.asked) == len(change.texts) + 2
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
 
-    def test_progress_is_kept(self, change: Change) -> None:
+    def test_the_progress_of_a_change_is_stored(self, change: Change) -> None:
         with pytest.raises(Stopped):
             reembed(change.work(stop_after(2)))
         (job,) = change.records.scan(Job, "acme", [Where("kind", Op.EQ, "reembed")])
@@ -218,7 +218,7 @@ class TestReembed:
         for text, memory_id in written.items():
             assert change.best(change.new, text) == memory_id
 
-    def test_memories_written_by_a_process_that_knows_nothing_of_it(self, change: Change) -> None:
+    def test_memories_written_by_a_process_that_does_not_know_of_the_change(self, change: Change) -> None:
         own = remember(
             change.make_write_deps(OLD), SCOPE, [{"id": "zzz", "text": "late"}, {"id": "aaa", "text": "early"}]
         )
@@ -287,16 +287,16 @@ class TestReembed:
         reembed(change.work(watch))
         assert "another process is embedding organization 'acme' again" in busy[0]
 
-    def test_there_and_back_again(self, change: Change) -> None:
+    def test_changing_to_a_model_and_back(self, change: Change) -> None:
         reembed(change.work())
         change.serving, change.new = list_models(change.records)[0], Counting("small", 32)
         reembed(change.work())
         assert describe(list_models(change.records)[0]) == ("small", 32, "serving", 3)
-        assert change.new.asked == [], "its chunks were still there"
+        assert change.new.asked == [], "the chunks of the first model were still there"
         drop_retired(change.records, {"small"}, lambda _: None)
         assert change.chunks("large") == []
 
-    def test_a_change_that_was_given_up_leaves_nothing(self, change: Change) -> None:
+    def test_an_abandoned_change_leaves_no_chunks(self, change: Change) -> None:
         with pytest.raises(Stopped):
             reembed(change.work(stop_after(1)))
         change.new = Counting("huge", 128)
@@ -309,7 +309,7 @@ class TestReembed:
 
 
 class TestWordsOnly:
-    def test_without_the_old_model_words_go_on_working(self, change: Change) -> None:
+    def test_without_the_old_model_recall_by_words_still_works(self, change: Change) -> None:
         lost = WordsOnlyEmbedder(change.serving)
         writer = change.make_write_deps(change.new, also=lost)
         (memory,) = remember(writer, SCOPE, ["the kettle whistles"])
@@ -320,7 +320,7 @@ class TestWordsOnly:
 
 
 class TestThread:
-    def test_runs_to_the_end(self, change: Change) -> None:
+    def test_the_thread_runs_until_the_change_is_complete(self, change: Change) -> None:
         told: list[bool] = []
         thread = change.thread(lambda: told.append(change.best(change.new, change.texts[5]) == change.ids[5]))
         thread.start()
@@ -330,7 +330,7 @@ class TestThread:
         assert list(map(describe, list_models(change.records))) == [("large", 96, "serving", 2)]
         assert change.chunks("small") == []
 
-    def test_stopped_in_the_middle_and_started_again(self, change: Change) -> None:
+    def test_a_thread_stopped_in_the_middle_is_started_again(self, change: Change) -> None:
         reached, go_on = threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -354,7 +354,7 @@ class TestThread:
         assert not set(first) & set(change.new.asked)
         assert change.chunks("small") == []
 
-    def test_killed_after_the_change_it_still_cleans_up(self, change: Change) -> None:
+    def test_a_thread_that_was_killed_after_the_change_still_cleans_up(self, change: Change) -> None:
         reembed(change.work())
         thread = change.thread(lambda: pytest.fail("nothing was switched"))
         thread.start()
@@ -362,7 +362,7 @@ class TestThread:
         assert change.chunks("small") == []
         assert len(list_models(change.records)) == 1
 
-    def test_two_processes_agree(self, change: Change) -> None:
+    def test_two_processes_complete_one_change(self, change: Change) -> None:
         told: list[int] = []
         threads = [change.thread(partial(told.append, number)) for number in range(2)]
         for thread in threads:
@@ -373,7 +373,7 @@ class TestThread:
         assert change.chunks("small") == []
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
 
-    def test_a_passing_failure_is_tried_again(self, change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_temporary_failure_is_retried(self, change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("everhold.maintenance.reembedding._LOOK_SECONDS", 0.01)
         failures = iter([ModelUnavailable("gone"), ModelUnavailable("still gone")])
 
@@ -387,7 +387,7 @@ class TestThread:
         assert thread.wait(150)
         assert thread.failure is None
 
-    def test_a_lasting_failure_is_shown(self, change: Change) -> None:
+    def test_a_permanent_failure_is_reported(self, change: Change) -> None:
         def fail() -> None:
             raise ModelError("the weights are not what they were")
 

@@ -1,4 +1,4 @@
-"""One retry policy: what is tried again, how often, how long between, and what the log says about it."""
+"""The retry policy: which errors are retried, how often, after which pauses, and what is logged."""
 
 import gc
 import logging
@@ -49,7 +49,7 @@ def test_the_last_error_is_raised_when_attempts_run_out(pauses: list[float]) -> 
     assert len(pauses) == 3
 
 
-def test_another_error_can_take_its_place() -> None:
+def test_another_error_can_replace_the_last_one() -> None:
     with pytest.raises(StoreBusy) as caught:
         retry("work", Step(KeyError("x")), POLICY, on=KeyError, give_up=lambda _: StoreBusy("busy"))
     assert isinstance(caught.value.__cause__, KeyError)
@@ -88,7 +88,7 @@ def test_a_step_can_ask_for_another_attempt_and_its_pause(pauses: list[float]) -
     assert pauses == [7.0]
 
 
-def test_the_cause_of_a_wish_to_try_again_is_raised_in_the_end() -> None:
+def test_the_cause_of_a_requested_retry_is_raised_in_the_end() -> None:
     def work(_: int) -> None:
         raise TryAgain("conflict") from StaleVersion("version 2 is stale")
 
@@ -96,7 +96,7 @@ def test_the_cause_of_a_wish_to_try_again_is_raised_in_the_end() -> None:
         retry("work", work, POLICY)
 
 
-def test_something_can_be_done_before_each_further_attempt() -> None:
+def test_a_function_can_run_before_each_further_attempt() -> None:
     order: list[str] = []
 
     def work(attempt: int) -> None:

@@ -130,7 +130,7 @@ def test_the_expected_result_is_not_trivial(question: dict[str, Any], sources: d
     "question", [q for q in QUESTIONS if "LIMIT" in q["sql"]], ids=lambda question: str(question["id"])
 )
 def test_no_tie_at_a_limit_makes_the_answer_a_matter_of_luck(question: dict[str, Any], sources: dict[str, Run]) -> None:
-    """The last row that is returned and the first that is left out differ in what they are sorted by."""
+    """The last returned row and the first omitted row differ in the value by which they are sorted."""
     start, _, limit = question["sql"].rpartition(" LIMIT ")
     select, _, order = start.rpartition(" ORDER BY ")
     sorted_by = order.split(",")[0].removesuffix(" DESC")

@@ -1,4 +1,4 @@
-"""How the schema grows: created new or upgraded, it is the same, and nothing is lost."""
+"""Changes of the schema: an upgraded store has the schema of a new one, and no data is lost."""
 
 import json
 import sqlite3
@@ -111,8 +111,8 @@ def test_a_catalogued_table_has_what_its_rules_mention(entity: Any) -> None:
         assert reference.on_delete == "cascade" or all(table.by_name[name].nullable for name in reference.columns)
 
 
-def test_what_belongs_to_a_row_comes_after_it_in_the_catalog() -> None:
-    """Soft deletion goes down the catalog once."""
+def test_tables_of_dependent_rows_come_later_in_the_catalog() -> None:
+    """Soft deletion goes through the catalog once, from the first table to the last."""
     places = {name: place for place, name in enumerate(TABLES)}
     for table in TABLES.values():
         for reference in table.references:
@@ -121,7 +121,7 @@ def test_what_belongs_to_a_row_comes_after_it_in_the_catalog() -> None:
 
 
 def test_a_reference_that_is_emptied_breaks_no_unique_rule() -> None:
-    """Otherwise a row could not be purged while two others mention it."""
+    """Otherwise a row could not be purged while two other rows refer to it."""
     for table in TABLES.values():
         for reference in table.references:
             for unique in table.uniques:
@@ -130,7 +130,7 @@ def test_a_reference_that_is_emptied_breaks_no_unique_rule() -> None:
 
 
 def shape(connection: sqlite3.Connection) -> Shape:
-    """A database's tables and indexes by what they do, whatever the order in which they were made."""
+    """Return the tables and indexes of a database by definition, independent of the order of their creation."""
     found: Shape = {}
     for (name,) in connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
@@ -183,7 +183,9 @@ def test_an_upgraded_file_is_like_a_new_one_and_keeps_its_data(tmp_path: Path) -
 
     with closing(create_tables(apply_changes(CHANGES), tmp_path / "new.db")) as fresh:
         expected = shape(fresh)
-    upgraded = {name: found for name, found in upgraded.items() if name in expected}  # words are SQLite's own
+    upgraded = {
+        name: found for name, found in upgraded.items() if name in expected
+    }  # these tables belong to SQLite's full-text index
     upgraded["triggers"] = [one for one in upgraded["triggers"] if "_words_" not in one[0]]
     assert upgraded == expected
 
@@ -354,7 +356,7 @@ def test_the_first_version_is_written_by_the_command() -> None:
     assert freeze.PATH.read_text("utf-8") == freeze.render_first_tables(), "run python -m everhold.schema.freeze"
 
 
-def test_a_catalog_in_which_nothing_is_named_twice() -> None:
+def test_no_name_is_used_twice_in_the_catalog() -> None:
     statements = [statement for table in TABLES.values() for statement in create_indexes(table, SQLITE)]
     names = [statement.split('"')[1] for statement in statements]
     assert len(names) == len(set(names))

@@ -1,4 +1,4 @@
-"""Ranking equals a plain reference in double precision, whatever the images look like."""
+"""Ranking gives the same result as a slow reference in double precision, for images of any layout."""
 
 import math
 import random
@@ -47,7 +47,7 @@ def make_view(rows: Sequence[Row]) -> ImageView:
 
 
 def ask(chance: random.Random) -> Question:
-    """A question of random words that may be about a speaker, a time or a name."""
+    """Make a question of random words; it may be about a speaker, a time or a name."""
     words = tuple(dict.fromkeys([*chance.choices(WORDS, k=chance.randint(0, 6)), "unheard"]))
     meant = vector(chance) if chance.random() < 0.9 else None
     named = chance.random() < 0.6
@@ -68,7 +68,7 @@ def ask(chance: random.Random) -> Question:
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", TESTED)
 @pytest.mark.parametrize("seed", range(5))
-def test_like_the_reference(seed: int, name: str, masked: bool) -> None:
+def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> None:
     chance, recipe = random.Random(seed), TESTED[name]
     count = [0, 1, 9, 60, 200][seed]
     rows = [Row(chance, f"m{chance.randrange(max(1, count // 2))}", talks=seed % 2 == 0) for _ in range(count)]
@@ -101,7 +101,7 @@ def must_be_like(found: list[Scored], expected: list[tuple[str, float]], scores:
 
 @pytest.mark.parametrize("recipe", [replace(HYBRID, lead=0.0), replace(ALL, lead=0.0)], ids=lambda recipe: recipe.name)
 def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
-    """To the last digit: the same score in a large image, in a small one, first or last. A conversation stays whole."""
+    """A row has exactly the same score in a large or small image, first or last. Conversations stay whole."""
     chance = random.Random(4)
     rows = [Row(chance, f"m{n}", talks=n < 80) for n in range(700)]
     for row in rows:
@@ -121,7 +121,7 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
 
 
 @pytest.mark.parametrize("recipe", TESTED.values(), ids=lambda recipe: recipe.name)
-def test_why_adds_up(recipe: Recipe) -> None:
+def test_contributions_add_up_to_the_score(recipe: Recipe) -> None:
     chance = random.Random(8)
     rows = [Row(chance, f"m{n}", talks=True) for n in range(120)]
     assert any(row.successor for row in rows)
@@ -140,8 +140,8 @@ def test_why_adds_up(recipe: Recipe) -> None:
     assert names == {name for name in expected if recipe.weights.get(name) != 0.0}
 
 
-def test_a_successor_is_found_by_what_it_replaced() -> None:
-    """Through a chain of replacements, and from a memory that may itself not be returned."""
+def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
+    """This works through a chain of replacements, and also if the replaced memory itself may not be returned."""
     chance = random.Random(3)
     rows = [Row(chance, f"m{n}") for n in range(20)]
     near, between, last = rows[3], rows[7], rows[12]
@@ -160,7 +160,7 @@ def test_a_successor_is_found_by_what_it_replaced() -> None:
     assert {near.owner, between.owner}.isdisjoint(one.owner_id for one in found)
 
 
-def test_what_is_related_to_a_strong_hit_comes_with_it() -> None:
+def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
     recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, related_loss=0.5, successor_loss=0.25)
     rows = [Row(random.Random(n), f"m{n}") for n in range(6)]
     for row in rows:
@@ -175,9 +175,9 @@ def test_what_is_related_to_a_strong_hit_comes_with_it() -> None:
         return {one.owner_id: round(log_odds(one.score), 3) for one in rank([ImageView(image, None, mask)], asked, 9)}
 
     assert totals(None, "strong") == {"m0": 3.0, "m2": 2.5, "m1": -1.0, "m3": -1.0, "m4": -1.0, "m5": -1.0}
-    assert totals(None, "weak", *(f"other{n}" for n in range(3)))["m3"] == -1.0, "a weak hit brings nothing along"
+    assert totals(None, "weak", *(f"other{n}" for n in range(3)))["m3"] == -1.0, "a weak hit raised a related memory"
     assert totals([False, True, True, True, True, True], "strong")["m2"] == -1.0, (
-        "nor does one that may not be returned"
+        "a hit that may not be returned raised a related memory"
     )
     rows[0].successor = "m2"
     image = image_of(rows)
@@ -192,7 +192,7 @@ def log_odds(score: float) -> float:
 
 
 def measure_lead(rows: list[Row], limit: int) -> float:
-    """Return what the best hit gains for each unit by which the next is behind."""
+    """Return how much the best hit gains per unit of its distance to the next hit."""
     recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, lead=0.5, max_lead=9.0, unrelated=1.5)
     best = rank([make_view(rows)], PreparedQuestion(Question(("one",), None), recipe), limit)[0]
     lead = best.why("image").contributions.get("lead", 0.0)
@@ -200,7 +200,7 @@ def measure_lead(rows: list[Row], limit: int) -> float:
     return lead / recipe.lead
 
 
-def test_the_best_gains_by_standing_out() -> None:
+def test_the_best_hit_gains_by_its_distance_to_the_next() -> None:
     rows = [Row(random.Random(n), owner) for n, owner in enumerate([*["long"] * 40, "next"])]
     for row in rows[:-1]:
         row.words = ["one"]
@@ -216,7 +216,7 @@ def test_the_best_gains_by_standing_out() -> None:
         assert measure_lead(rows, 5) == pytest.approx(2.5), "a fact and its message are not each other's rivals"
 
 
-def test_a_slip_of_the_pen_counts_like_the_word() -> None:
+def test_a_misspelled_word_counts_like_the_word() -> None:
     chance = random.Random(5)
     rows = [Row(chance, f"m{n}") for n in range(10)]
     rows[4].words, rows[6].words = ["kitchen"], ["kitchens", "garden"]
@@ -229,7 +229,7 @@ def test_a_slip_of_the_pen_counts_like_the_word() -> None:
     assert found[0].why("image").matched == ("kitchan",)
 
 
-def test_many_rows_of_few_memories() -> None:
+def test_enough_memories_are_found_among_many_rows_of_few() -> None:
     """The best rows may all belong to the same memory; still `limit` memories are found."""
     chance = random.Random(2)
     near = vector(chance)
@@ -245,7 +245,7 @@ def test_many_rows_of_few_memories() -> None:
     assert found[0].owner_id == "long"
 
 
-def test_statistics() -> None:
+def test_statistics_of_a_scope_are_counted() -> None:
     chance = random.Random(6)
     rows = [Row(chance, f"m{n}") for n in range(50)]
     mask = np.array([n % 3 == 0 for n in range(50)])
@@ -254,7 +254,7 @@ def test_statistics() -> None:
     assert found == Statistics(len(counted), {"w1": sum("w1" in row.words for row in counted), "never": 0})
 
 
-def test_equals_are_ordered_by_id() -> None:
+def test_hits_with_equal_scores_are_ordered_by_id() -> None:
     chance = random.Random(1)
     row = Row(chance, "x")
     rows = []
@@ -272,7 +272,7 @@ def test_equals_are_ordered_by_id() -> None:
 
 
 def test_rows_of_similar_words_follow_the_image() -> None:
-    """They are kept between questions, and found again after a row was added."""
+    """These rows are cached between questions, and computed again after a row was added."""
     chance = random.Random(7)
     row, similar_row = Row(chance, "m0"), Row(chance, "m1")
     row.words, similar_row.words = ["w0"], ["w4"]

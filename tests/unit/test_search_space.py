@@ -67,7 +67,9 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
         hits = recall(recall_deps, Scope(organization="org"), request)
         answers.append([(hit.kind, hit.id, hit.score, hit.text) for hit in hits])
     assert [(kind, owner_id) for kind, owner_id, *_ in answers[0]] == [("table", "orders"), ("table", "staff")]
-    assert answers[1] == (answers[0] if has_vectors else answers[0][:1])  # without vectors, only words propose
+    assert answers[1] == (
+        answers[0] if has_vectors else answers[0][:1]
+    )  # without vectors, candidates come only from words
 
 
 def test_users_of_a_space() -> None:
@@ -84,7 +86,7 @@ class TestFollowing:
     def line(self, number: int) -> Put:
         return Put(Outbox(organization_id="o", entity="memories", entity_id=f"m{number}", operation="put"))
 
-    def test_every_line_once_however_many_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_every_line_is_applied_once_in_any_number_of_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(feed_follower.FeedFollower.read, "__defaults__", (3,))
         records = InMemoryRecords()
         follower, seen = FeedFollower(records), list[str]()
@@ -94,7 +96,7 @@ class TestFollowing:
         follower.follow(lambda lines: seen.extend(line.entity_id for line in lines))
         assert seen == [f"m{number}" for number in range(10)]
 
-    def test_what_could_not_be_applied_comes_again(self) -> None:
+    def test_a_line_that_could_not_be_applied_is_read_again(self) -> None:
         records = InMemoryRecords()
         follower, seen = FeedFollower(records), list[str]()
         records.commit([self.line(1)])
@@ -107,7 +109,9 @@ class TestFollowing:
         follower.follow(lambda lines: seen.extend(line.entity_id for line in lines))
         assert seen == ["m1"]
 
-    def test_a_long_absence_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_follower_that_was_away_longer_than_the_feed_is_kept_notices(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         follower = FeedFollower(InMemoryRecords())
         assert not follower.has_lost_place
         later = clock.now() + timedelta(days=7)

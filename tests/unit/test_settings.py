@@ -1,4 +1,4 @@
-"""One YAML file, environment variables over it, keyword arguments over both; errors that help; secrets hidden."""
+"""Settings: arguments win over environment variables, and both over the YAML file; errors help and hide secrets."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def test_with_nothing_given() -> None:
+def test_default_settings() -> None:
     found = load()
     assert found.storage == "sqlite:///everhold.db"
     assert (found.timezone, found.text_bytes, found.strict_scopes) == ("UTC", 1_000_000, False)
@@ -33,7 +33,9 @@ def test_with_nothing_given() -> None:
     assert found.log.mode == "buffered"
 
 
-def test_each_goes_over_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_win_over_variables_and_variables_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     yaml = "timezone: Asia/Bangkok\ntext_bytes: 10\nembedding:\n  chunk_tokens: 100\n  chunk_overlap: 10\n"
     (tmp_path / "everhold.yaml").write_text(yaml)
     found = load()
@@ -50,7 +52,7 @@ def test_each_goes_over_the_one_before(tmp_path: Path, monkeypatch: pytest.Monke
     assert found.timezone == "Asia/Bangkok"
 
 
-def test_what_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_that_settings_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "everhold.yaml").write_text("storage: from-here.db\n")
     (tmp_path / "other.yml").write_text("storage: from-there.db\n")
     assert load().storage == "from-here.db"
@@ -84,7 +86,7 @@ def test_what_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ({"llm": {"url": "http://h"}}, "setting llm.model is missing; set it, or leave out llm"),
     ],
 )
-def test_what_is_refused(given: dict[str, Any], words: str) -> None:
+def test_wrong_settings_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidSettings, match=words):
         load(**given)
 
@@ -130,7 +132,7 @@ def test_a_variable_is_not_blamed_for_an_argument(monkeypatch: pytest.MonkeyPatc
         ("memory: x.db\n", "memory is 'x.db' and not a section; write `name: value` lines below it"),
     ],
 )  # fmt: skip
-def test_a_bad_file(tmp_path: Path, content: str, words: str) -> None:
+def test_an_invalid_file_is_refused(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "bad.yaml").write_text(content)
     with pytest.raises(InvalidSettings, match=words):
         load("bad.yaml")
@@ -174,7 +176,7 @@ def test_a_missing_and_an_empty_file(tmp_path: Path) -> None:
     assert load("empty.yaml") == load()
 
 
-def test_they_are_frozen() -> None:
+def test_settings_are_frozen() -> None:
     found = load()
     with pytest.raises(ValidationError):
         found.storage = "x"
@@ -238,7 +240,7 @@ def test_every_setting_has_a_dotted_name() -> None:
     assert set(Settings.model_fields) <= {name.partition(".")[0] for name in names}
 
 
-def test_homes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_and_cache_folders_follow_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/somewhere")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "/home/me")
@@ -310,7 +312,7 @@ def test_a_storage_beside_a_memory_is_not_dropped(tmp_path: Path) -> None:
         ("synchronous: NORMAL", "synchronous: OFF", r"sqlite\.synchronous is 'OFF'"),
     ],
 )
-def test_what_an_agent_config_cannot_have_is_told(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_unsupported_settings_of_an_agent_config_are_reported(tmp_path: Path, old: str, new: str, told: str) -> None:
     path = tmp_path / "agent_config.yaml"
     path.write_text(AGENT_CONFIG.replace(old, new), "utf-8")
     with pytest.raises(InvalidSettings, match=told):
@@ -318,7 +320,7 @@ def test_what_an_agent_config_cannot_have_is_told(tmp_path: Path, old: str, new:
 
 
 @pytest.mark.parametrize("name", ["sqlite", "chroma", "redis"])
-def test_a_section_of_an_agent_config_that_is_none_is_told(tmp_path: Path, name: str) -> None:
+def test_an_invalid_section_of_an_agent_config_is_reported(tmp_path: Path, name: str) -> None:
     path = tmp_path / "agent_config.yaml"
     path.write_text(f"memory: {{{name}: b.db}}\n", "utf-8")
     with pytest.raises(

@@ -14,10 +14,10 @@ from everhold.errors import ModelDamaged
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.text.terms import STOP_WORDS, extract_terms
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share a model that takes seconds to prepare.
 pytestmark = [pytest.mark.model, pytest.mark.xdist_group("similar words")]
 
-# The vocabulary, which these tests do not need.
+# The model's vocabulary, which these tests do not need.
 NUMBERS: dict[str, int] = {}
 
 
@@ -93,25 +93,25 @@ def test_a_nearer_word_is_liker(thesaurus: Thesaurus) -> None:
 
 
 @pytest.mark.parametrize("unknown", ["", "zzz", "กาแฟ", "kids", "the", "e2e", "##ing", "Kid"])
-def test_nothing_is_alike_to_what_is_no_known_term(thesaurus: Thesaurus, unknown: str) -> None:
+def test_an_unknown_term_has_no_similar_words(thesaurus: Thesaurus, unknown: str) -> None:
     assert list(thesaurus.find_similar(unknown)) == []
 
 
-def test_each_term_has_others_once_nearest_first_between_0_and_1(thesaurus: Thesaurus, model: Path) -> None:
+def test_similar_words_are_unique_sorted_and_have_shares_between_0_and_1(thesaurus: Thesaurus, model: Path) -> None:
     known = read_all_terms(model)
     assert len(known) > 5000
     for one in known:
         found = thesaurus.find_similar(one)
         others = [other for other, _ in found]
-        similarityes = [similarity for _, similarity in found]
+        similarities = [similarity for _, similarity in found]
         assert one not in others
         assert len(set(others)) == len(others)
         assert known.issuperset(others)
-        assert similarityes == sorted(similarityes, reverse=True)
-        assert all(0 < similarity < 1 for similarity in similarityes)
+        assert similarities == sorted(similarities, reverse=True)
+        assert all(0 < similarity < 1 for similarity in similarities)
 
 
-def test_only_whole_common_words_that_say_something_are_compared(model: Path) -> None:
+def test_only_whole_common_content_words_are_compared(model: Path) -> None:
     words = similar_words._read_common_words(model)
     assert {"children", "painter", "dog"} <= set(words)
     assert not STOP_WORDS & set(words)
@@ -209,5 +209,5 @@ def test_the_model_gives_its_thesaurus_and_reads_it_only_when_asked(tmp_path: Pa
     assert [file.parent for file in tmp_path.rglob("*.words")] == [tmp_path / "minilm"]
 
 
-def test_no_thesaurus_knows_nothing() -> None:
+def test_the_empty_thesaurus_has_no_similar_words() -> None:
     assert list(NO_THESAURUS.find_similar("kid")) == []

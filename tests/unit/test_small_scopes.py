@@ -8,7 +8,7 @@ from everhold.evaluation.small_scopes import SCOPES_PER_QUESTION, SIZES, cut_liv
 LIVES = sorted((Path(__file__).resolve().parent.parent / "lives").glob("*.json"))
 
 
-def test_scopes_hold_the_answer_or_none_of_it() -> None:
+def test_a_scope_contains_the_whole_answer_or_no_part_of_it() -> None:
     [life] = read_lives(LIVES[:1])
     scopes = cut_lives([life])
     assert len(scopes) == SCOPES_PER_QUESTION * len(life.questions)

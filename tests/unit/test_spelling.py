@@ -1,4 +1,4 @@
-"""Which known words a misspelled one may have been meant for."""
+"""Which known words a misspelled word may stand for."""
 
 import pytest
 
@@ -13,7 +13,7 @@ COMMON = [
 
 
 class Vocabulary(EmptyThesaurus):
-    """Knows a few words, the commonest first."""
+    """A vocabulary of a few words, the most common first."""
 
     def rank(self, word: str) -> int | None:
         return COMMON.index(word) if word in COMMON else None
@@ -33,7 +33,7 @@ class Vocabulary(EmptyThesaurus):
         ("mogodb", "mongodb"),
     ],
 )
-def test_a_slip_is_forgiven(term: str, known: str) -> None:
+def test_one_wrong_letter_is_corrected(term: str, known: str) -> None:
     assert find_respellings(term, {known, "garden"}) == [known]
 
 
@@ -53,12 +53,12 @@ def test_the_beginning_of_a_word_is_another_word(term: str, known: str) -> None:
 
 
 @pytest.mark.parametrize("term", ["ikitchen", "itchen", "mitchen", "ktichne", "kitxhan", "iktchen"])
-def test_the_first_letter_must_be_right_and_one_slip_is_the_most(term: str) -> None:
+def test_the_first_letter_must_be_right_and_only_one_error_is_corrected(term: str) -> None:
     assert find_respellings(term, {"kitchen"}) == []
 
 
 @pytest.mark.parametrize(("term", "known"), [("tea", "tia"), ("tea", "tera"), ("cat", "cta"), ("act", "atc")])
-def test_short_words_are_not_guessed_at(term: str, known: str) -> None:
+def test_short_words_are_not_corrected(term: str, known: str) -> None:
     assert find_respellings(term, {known}) == []
 
 
@@ -66,11 +66,11 @@ def test_short_words_are_not_guessed_at(term: str, known: str) -> None:
     ("term", "known"),
     [("xq7719", "xq7791"), ("2023", "2032"), ("москве", "мсокве"), ("東京都庁", "東都京庁"), ("caf3teria", "cafteria")],
 )
-def test_numbers_names_and_other_scripts_are_taken_as_they_are(term: str, known: str) -> None:
+def test_numbers_names_and_other_scripts_are_not_corrected(term: str, known: str) -> None:
     assert find_respellings(term, {known}) == []
 
 
-def test_all_that_may_be_meant_each_once_and_never_the_word_itself() -> None:
+def test_proposals_are_unique_and_never_the_word_itself() -> None:
     assert find_respellings("barter", {"batter", "banter", "barter", "barer", "better"}) == [
         "banter",
         "barer",
@@ -96,32 +96,32 @@ HELD = frozenset(extract_terms("member number of the insurance, Naomi, worker, i
         ("two zepplins", "two zeppelins"),
     ],
 )
-def test_slips_are_mended(query: str, mended: str) -> None:
+def test_misspelled_words_of_a_question_are_corrected(query: str, mended: str) -> None:
     assert correct_spelling(query, HELD.__contains__, Vocabulary()) == mended
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        "jabs and snip",  # not in the list of words, but near one that nobody held
+        "jabs and snip",  # not in the list of words, but near a word that no memory has
         "Where is Noami?",  # a name is left to the terms of memories
-        "inhaler",  # memories have it; it is no slip for "inhaled"
-        "naomi runs",  # held, and a form of a known word
+        "inhaler",  # memories have this word, so it is not corrected to "inhaled"
+        "naomi runs",  # memories have this word, and it is a form of a known word
         "gam",
         "expires",
         "expire 12345 x" * 3,
         "ĝamo 東京 café",
     ],
 )
-def test_words_that_may_be_meant_are_left(query: str) -> None:
+def test_words_that_may_be_intended_are_not_corrected(query: str) -> None:
     assert correct_spelling(query, HELD.__contains__, Vocabulary()) == query
 
 
-def test_without_a_list_of_words_nothing_is_mended() -> None:
+def test_without_a_list_of_words_nothing_is_corrected() -> None:
     assert correct_spelling("waht is the polciy", HELD.__contains__, NO_THESAURUS) == "waht is the polciy"
 
 
-def test_a_long_question_is_left() -> None:
+def test_a_long_question_is_not_corrected() -> None:
     assert correct_spelling("waht " * (MAX_CORRECTED_LENGTH // 5), HELD.__contains__, Vocabulary()).startswith(
         "what what"
     )

@@ -1,4 +1,4 @@
-"""When two results are the same, how difficult a query is, and the figures made of outcomes."""
+"""Comparing two results, the difficulty of a query, and the figures of an evaluation."""
 
 import pytest
 
@@ -41,11 +41,11 @@ def test_results_are_compared_as_bags(expected: Rows, actual: Rows, is_ordered: 
         ("SELECT x FROM a EXCEPT SELECT a.x FROM a JOIN b ON a.i = b.i WHERE b.y = 1 AND b.z = 2", "extra", False),
     ],
 )
-def test_levels(sql: str, level: str, single: bool) -> None:
+def test_levels_of_difficulty(sql: str, level: str, single: bool) -> None:
     assert (find_level(sql), is_single_table(sql)) == (level, single)
 
 
-def test_only_an_outer_order_counts() -> None:
+def test_only_the_order_of_the_outer_query_matters() -> None:
     assert is_sorted("SELECT x FROM a ORDER BY x")
     assert not is_sorted("SELECT x FROM a WHERE y = (SELECT y FROM a ORDER BY y LIMIT 1)")
 

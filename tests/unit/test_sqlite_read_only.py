@@ -22,7 +22,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """A closed store; the folders above it may be entered by anybody, unlike those of `tmp_path`."""
+    """The path of a closed store. Anybody may enter the folders above it, unlike those of `tmp_path`."""
     with TemporaryDirectory() as place:
         folder = Path(place, "folder")
         folder.mkdir()
@@ -34,7 +34,7 @@ def path() -> Iterator[Path]:
 
 @contextmanager
 def read_only(path: Path, mode: int = 0o444) -> Iterator[None]:
-    """Takes from everybody, root too, the right to write the folder of a file, and with this mode the file."""
+    """Take the right to write the folder of a file from everybody, root too, and give the file this mode."""
     user = os.geteuid()
     for file in path.parent.iterdir():
         file.chmod(mode)
@@ -77,7 +77,7 @@ def test_an_engine_recalls_from_it(path: Path, asked: bool) -> None:
         reader.close()
 
 
-def test_it_is_moved(path: Path) -> None:
+def test_a_store_in_a_read_only_folder_can_be_moved(path: Path) -> None:
     with read_only(path):
         moved = Everhold.move(address(path), str(path.parents[1] / "copy.db"))
     assert moved.tables["memories"].rows == 1
@@ -110,13 +110,13 @@ def test_a_file_that_somebody_writes_is_read_as_it_changes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o444, 0o666])
-def test_it_can_be_read_without_asking_for_that_and_not_be_written(path: Path, mode: int) -> None:
+def test_a_read_only_folder_is_noticed_without_a_flag_in_the_address(path: Path, mode: int) -> None:
     with read_only(path, mode), closing(SqliteRecords(SqliteOptions(path=path))) as records:
         assert records.count(Memory, "org") == 1
         with pytest.raises(StoreReadOnly, match=r"or its folder is read-only; change their permissions"):
             records.commit([Patch(Memory, ("org", "m"), {"text": "x"})])
 
 
-def test_a_file_that_may_not_be_read_is_called_that(path: Path) -> None:
+def test_the_error_about_an_unreadable_file_says_so(path: Path) -> None:
     with read_only(path, 0o000), pytest.raises(StoreUnavailable, match=rf"permission denied: {path} cannot be read"):
         SqliteRecords(SqliteOptions(path=path))

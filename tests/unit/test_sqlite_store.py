@@ -1,4 +1,4 @@
-"""What is SQLite's own: its settings, its file, its waiting, its limits."""
+"""Behaviour that only the SQLite store has: its settings, its file, its waits and its limits."""
 
 import multiprocessing
 import resource
@@ -86,13 +86,13 @@ def test_only_the_owner_can_read_the_files(records: SqliteRecords, path: Path) -
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_the_references_are_sound(records: SqliteRecords) -> None:
+def test_no_reference_is_broken(records: SqliteRecords) -> None:
     begin(records)
     assert records.query("PRAGMA integrity_check", ()) == [("ok",)]
     assert records.query("PRAGMA foreign_key_check", ()) == []
 
 
-def test_more_values_than_a_statement_may_bind(records: SqliteRecords) -> None:
+def test_more_values_can_be_asked_for_than_a_statement_may_bind(records: SqliteRecords) -> None:
     begin(records)
     records._readers.run(lambda reader: reader.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766))
     ids = ["m", *map(str, range(40_000))]
@@ -231,7 +231,7 @@ def test_a_missing_store_is_not_created_by_reading(path: Path) -> None:
 
 
 def fill(records: SqliteRecords) -> int:
-    """Puts large memories until there is no room; how many were acknowledged."""
+    """Store large memories until the disk is full, and return the number of acknowledged ones."""
     for number in range(10_000):
         rows = [make_row(Memory, "org", f"{number:05}-{part}", text=LARGE) for part in range(4)]
         try:
@@ -249,7 +249,7 @@ def assert_intact(records: SqliteRecords, commits: int) -> None:
     assert records.query("PRAGMA integrity_check", ()) == [("ok",)]
 
 
-def test_a_full_store_says_so_and_keeps_what_it_has(path: Path) -> None:
+def test_a_full_store_is_reported_and_keeps_its_rows(path: Path) -> None:
     SqliteRecords(SqliteOptions(path=path)).close()
     with closing(sqlite3.connect(path)) as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -282,7 +282,7 @@ def fill_with_limit(path: Path, size: int, counted: "multiprocessing.Queue[int |
         counted.put(f"{type(error).__name__}: {error}")
 
 
-def test_a_full_disk_loses_nothing_acknowledged(path: Path) -> None:
+def test_acknowledged_commits_survive_a_full_disk(path: Path) -> None:
     SqliteRecords(SqliteOptions(path=path)).close()
     counted: multiprocessing.Queue[int | str] = PROCESS.Queue()
     size = path.stat().st_size + 2 * 1024 * 1024
@@ -297,7 +297,7 @@ def test_a_full_disk_loses_nothing_acknowledged(path: Path) -> None:
         assert fill_one_more(records)
 
 
-# care
+# maintenance
 
 
 def test_maintenance_gives_pages_back(records: SqliteRecords, path: Path) -> None:
@@ -315,7 +315,7 @@ def test_maintenance_gives_pages_back(records: SqliteRecords, path: Path) -> Non
 
 
 def test_chunks_the_word_index_lacks_are_found_without_reading_the_others(records: SqliteRecords) -> None:
-    """An index over the organization would offer all of a tenant's."""
+    """An index over the organization alone would read all chunks of the organization."""
     sql, values = SqliteWords(records).select_recent(SearchSpace("default", ("alice",), "model"))
     plan = records.query(f"EXPLAIN QUERY PLAN {sql}", values)
     assert "SEARCH c USING INTEGER PRIMARY KEY (rowid>?)" in [step for *_, step in plan]
@@ -333,7 +333,7 @@ def test_sequence_numbers_survive_an_emptied_outbox(records: SqliteRecords) -> N
 # other files
 
 
-def test_a_file_of_another_program_is_refused_untouched(tmp_path: Path) -> None:
+def test_a_file_of_another_program_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE contacts (name TEXT)")
@@ -343,7 +343,7 @@ def test_a_file_of_another_program_is_refused_untouched(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear Alice, this is not a database. " * 50)
     before = path.read_bytes()
@@ -364,7 +364,7 @@ def test_another_connection_of_the_process_does_not_drop_the_locks(records: Sqli
         assert other.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def test_a_link_to_a_file_to_be_created(tmp_path: Path) -> None:
+def test_a_link_to_a_missing_file_creates_that_file(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "target.db")
     SqliteRecords(SqliteOptions(path=tmp_path / "link.db")).close()
     assert (tmp_path / "target.db").stat().st_mode & 0o777 == 0o600

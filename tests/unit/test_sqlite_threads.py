@@ -1,4 +1,4 @@
-"""SQLite's connections: shared by short-lived threads, never closed under a thread that uses them."""
+"""Connections of SQLite: short-lived threads share them, and none is closed while a thread uses it."""
 
 import os
 import sqlite3
@@ -92,7 +92,7 @@ def test_a_writer_that_waits_while_the_store_is_closed_is_refused(records: Sqlit
 
 
 def test_a_reader_that_saw_the_end_of_the_feed_sees_what_comes_after(records: SqliteRecords) -> None:
-    """Whichever connection is used next: each remembers for itself that there was nothing new."""
+    """This is true for every connection, because each one remembers for itself that the feed had nothing new."""
     line = Outbox(organization_id="org", entity="memories", entity_id="m1", operation="put")
     start = threading.Barrier(4)
 

@@ -40,12 +40,12 @@ def test_a_summary_keeps_its_budget() -> None:
         assert len(words) + len(extract.topics) <= budget
 
 
-def test_ignored_words_are_worth_nothing() -> None:
+def test_ignored_words_add_nothing_to_a_sentences_weight() -> None:
     assert summarise(["Juniper. Juniper!"], 10, _count_words, ignored=["Juniper"]).sentences == ()
 
 
 def test_summaries_are_the_same_in_every_process() -> None:
-    # The order of a set depends on the seed of hashes, and that of adding decides the last digit of a sum.
+    # The order of a set depends on the seed of hashes, and the last digit of a sum depends on the order of its terms.
     program = (
         "from benchmarks.texts import make_sentences; from everhold.text.summaries import summarise;"
         "texts = make_sentences(400);"

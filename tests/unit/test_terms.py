@@ -1,4 +1,4 @@
-"""Our own words: folded, stemmed, and pairs of characters where no spaces are written."""
+"""Terms: words are folded and stemmed; scripts without spaces are cut into pairs of characters."""
 
 import unicodedata
 
@@ -57,8 +57,8 @@ def test_a_part_of_a_word_shares_all_its_terms() -> None:
 
 
 @given(st.text())
-def test_terms_are_what_an_index_can_hold(text: str) -> None:
-    """No spaces, no signs that a query language knows, nothing empty; so that they need no quoting anywhere."""
+def test_terms_need_no_quoting_in_any_index(text: str) -> None:
+    """A term has no space and no sign of a query language, and is never empty."""
     for term in extract_terms(text):
         assert term
         assert term.split() == [term]
@@ -76,7 +76,7 @@ def test_terms_do_not_depend_on_upper_case(text: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127)))
-def test_ascii_takes_the_same_way_alone_and_among_others(text: str) -> None:
+def test_an_ascii_text_has_the_same_terms_alone_and_beside_other_letters(text: str) -> None:
     assert extract_terms(text) == extract_terms(f"{text} ß")[:-1]
 
 
@@ -92,12 +92,12 @@ def test_folding_twice_is_folding_once(text: str) -> None:
         ("a\nb\tc", "A B C"), ("Ｔｅａ", "tea"),
     ],
 )  # fmt: skip
-def test_the_same_words(left: str, right: str) -> None:
+def test_texts_that_normalise_to_the_same_text(left: str, right: str) -> None:
     assert normalise(left) == normalise(right)
 
 
 @pytest.mark.parametrize(
     ("left", "right"), [("tea", "teas"), ("a b", "ab"), ("tea!", "tea"), ("1.5", "15"), ("กา", "ก")]
 )
-def test_other_words(left: str, right: str) -> None:
+def test_texts_that_normalise_to_different_texts(left: str, right: str) -> None:
     assert normalise(left) != normalise(right)

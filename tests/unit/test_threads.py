@@ -42,7 +42,7 @@ def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
                 place += 1
 
 
-def test_the_turn_before_and_the_best_stay_in_the_session() -> None:
+def test_the_preceding_and_the_best_turn_are_of_the_same_session() -> None:
     threads, _ = make_threads([3, 1, 2], random.Random(1))
     values = np.array([1.0, 5.0, 2.0, 9.0, -3.0, -4.0])
     assert threads.take_previous(values).tolist() == [0.0, 1.0, 5.0, 0.0, 0.0, -3.0]

@@ -1,4 +1,4 @@
-"""Schemas of tools, patterns in them, and arguments checked with them."""
+"""Schemas of tools, patterns in schemas, and the check of arguments with them."""
 
 import itertools
 import random
@@ -74,8 +74,8 @@ def make_schema(rng: random.Random, depth: int = 0) -> Any:
     return schema
 
 
-def test_schemas_mean_what_they_mean_elsewhere() -> None:
-    """Random schemas and arguments, with a validator that is not ours as the judge."""
+def test_schemas_accept_what_an_independent_validator_accepts() -> None:
+    """Random schemas and arguments are checked by our validator and by an independent one."""
     rng, verdicts = random.Random(7), {True: 0, False: 0}
     for _ in range(3_000):
         schema = {
@@ -144,7 +144,7 @@ NESTED = {
         ({"filters": [{"field": "a"}] * 3}, "at most 2 items for filters"),
     ],
 )
-def test_a_refusal_says_where_what_and_what_instead(arguments: dict[str, Any], message: str) -> None:
+def test_a_refusal_names_the_place_the_value_and_the_expected_value(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArguments, match=re.escape(message)) as refused:
         check_arguments("search", NESTED, arguments)
     assert refused.value.faults
@@ -208,7 +208,7 @@ def test_a_schema_that_cannot_be_checked_is_refused(schema: dict[str, Any], mess
         check_defaults(schema)
 
 
-def test_a_recursive_schema_is_allowed_where_it_goes_into_the_value() -> None:
+def test_a_recursive_schema_is_allowed_if_each_step_goes_deeper_into_the_value() -> None:
     assert "/properties/a" in check_schema(wrap({"type": "object", "properties": {"b": {"$ref": "#"}}}))
 
 
@@ -243,7 +243,7 @@ PATTERNS = (
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_patterns_match_what_they_match_elsewhere(pattern: str) -> None:
+def test_patterns_match_what_pythons_patterns_match(pattern: str) -> None:
     expected = re.compile(pattern.replace("$", r"\Z").replace("?<", "?P<"), re.ASCII)
     rng, matched = random.Random(3), 0
     for _ in range(2_000):

@@ -208,7 +208,7 @@ def test_a_docstring_without_parameters() -> None:
 
 @pytest.mark.parametrize("line", [":param " + "a " * 50_000, "a (" * 30_000, "a" + " " * 50_000 + "("])
 def test_a_long_line_is_text(line: str) -> None:
-    """A pattern that backtracks would take minutes."""
+    """A backtracking pattern would need minutes for this line."""
     assert read_docstring(line) == (line.strip(), {})
     assert read_docstring(f"Do.\n\nArgs:\n    a: First.\n    {line}").parameters["a"].startswith("First. ")
 
@@ -230,7 +230,7 @@ def test_definitions_of_others_are_read(definition: dict[str, Any]) -> None:
     assert read_definition(definition) == {"name": "f", "description": "d", "json_schema": SCHEMA}
 
 
-def test_a_definition_that_is_none_is_refused() -> None:
+def test_an_invalid_definition_is_refused() -> None:
     with pytest.raises(InvalidInput, match="the definition names no tool"):
         read_definition({"description": "d"})
     with pytest.raises(InvalidInput, match="no field 'descripton'; did you mean 'description'"):

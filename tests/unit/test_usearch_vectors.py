@@ -1,4 +1,4 @@
-"""Nearest vectors from usearch files: as good as looking at every row, in step, private, and never damaged."""
+"""Nearest vectors from usearch files: as exact as a full scan, up to date, private, and checked for damage."""
 
 import json
 import threading
@@ -102,7 +102,7 @@ def files_of(store: Store, suffix: str) -> list[Path]:
 
 
 class TestAnswers:
-    def test_same_as_looking_at_every_row(self, store: Store) -> None:
+    def test_answers_equal_those_of_a_full_scan(self, store: Store) -> None:
         store.add(*sentences(400))
         vectors, scanned = store.vectors(), ScannedVectors(store.records)
         for question in ("tea in the garden", "piano number 7", "desert train"):
@@ -111,13 +111,13 @@ class TestAnswers:
             assert vectors.find_by_vector(ALICES, vector, 20) == expected
             assert vectors.find_by_vector(EVERYONES, vector, 20) == expected
 
-    def test_a_graph_is_nearly_as_good(self, store: Store) -> None:
+    def test_a_graph_finds_nearly_the_same_memories_as_a_scan(self, store: Store) -> None:
         store.add(*sentences(2000))
         vectors, scanned = store.vectors(exact_up_to=500), ScannedVectors(store.records)
         place = IndexSpace(ALICES, DIMENSIONS)
         questions = [store.ask(text) for text in sentences(40, seed=9)]
         vectors.find_by_vector(ALICES, questions[0], 1)
-        assert vectors.index(place).exact, "the first answers come before the graph is ready"
+        assert vectors.index(place).exact, "the first answer waited for the graph"
         vectors.settle()
         assert not vectors.index(place).exact
         found = sum(
@@ -126,7 +126,7 @@ class TestAnswers:
         )
         assert found >= 0.98 * 400
 
-    def test_an_empty_place_has_nothing(self, store: Store) -> None:
+    def test_an_empty_store_has_no_nearest_vectors(self, store: Store) -> None:
         assert nearest(store.vectors(), store, "anything") == []
 
     def test_rows_without_a_vector_or_closed_are_left_out(self, store: Store) -> None:
@@ -137,7 +137,7 @@ class TestAnswers:
         assert nearest(vectors, store, "black tea", 10) == [kept, changed]
         assert vectors.index(IndexSpace(ALICES, DIMENSIONS))._base.size == 2
 
-    def test_long_memories_are_named_once(self, store: Store) -> None:
+    def test_a_memory_of_many_chunks_is_returned_once(self, store: Store) -> None:
         text = ". ".join(sentences(300))
         (long,) = store.add(text)
         (short,) = store.add("tea")
@@ -245,7 +245,7 @@ class TestFiles:
                 path.write_bytes(b"")
         assert nearest(store.vectors(), store, "tea", 10) == expected
 
-    def test_files_of_another_store_are_not_believed(self, store: Store) -> None:
+    def test_files_of_another_store_are_not_used(self, store: Store) -> None:
         store.add(*sentences(30))
         nearest(store.vectors(), store, "tea")
         other = SqliteRecords(SqliteOptions(store.folder / "other.db", synchronous="NORMAL"))
@@ -257,7 +257,7 @@ class TestFiles:
         assert set(found) == ids
         other.close()
 
-    def test_only_the_owner_can_read_and_names_tell_nothing(self, store: Store) -> None:
+    def test_only_the_owner_can_read_and_file_names_reveal_nothing(self, store: Store) -> None:
         store.add("tea")
         nearest(store.vectors(), store, "tea")
         assert store.indexes.stat().st_mode & 0o777 == 0o700
@@ -268,7 +268,7 @@ class TestFiles:
             assert "acme" not in path.name
             assert "alice" not in path.name
 
-    def test_the_note_says_what_is_there(self, store: Store) -> None:
+    def test_the_note_beside_the_files_describes_them(self, store: Store) -> None:
         store.add(*sentences(12))
         nearest(store.vectors(), store, "tea")
         note = json.loads(files_of(store, "json")[0].read_text())

@@ -1,4 +1,4 @@
-"""A Value is made, compares, hashes and prints like a dataclass with methods of its own."""
+"""A `Value` is created, compared, hashed and printed like a dataclass."""
 
 import inspect
 import pickle

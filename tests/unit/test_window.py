@@ -1,4 +1,4 @@
-"""The window of a conversation: what fits, where it begins, and both renderings, for conversations of every shape."""
+"""The window of a conversation: which messages fit, where it begins, and both of its renderings."""
 
 import json
 import random
@@ -74,7 +74,7 @@ def make_window(
 
 
 def make_chat(turns: int, words: int = 12) -> list[Message]:
-    """A user and an assistant in turn."""
+    """Make a conversation in which a user and an assistant take turns."""
     said = [(f"Question {turn} " + "word " * words, f"Answer {turn} " + "word " * words) for turn in range(turns)]
     return [make_message(n, text, ("user", "assistant")[n % 2]) for n, text in enumerate(sum(said, ()))]
 
@@ -93,7 +93,7 @@ def texts(window: Window) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_conversation_that_fits_is_told_whole(strategy: str) -> None:
+def test_a_conversation_that_fits_is_in_the_window_whole(strategy: str) -> None:
     messages = make_chat(4)
     window = make_window(messages, 1000, strategy, system="Be brief.")
     assert texts(window) == ["Be brief.", *(message.text for message in messages)]
@@ -101,7 +101,7 @@ def test_a_conversation_that_fits_is_told_whole(strategy: str) -> None:
     assert window.messages == tuple(messages)
 
 
-def test_what_each_strategy_tells_of_a_long_conversation() -> None:
+def test_what_each_strategy_keeps_of_a_long_conversation() -> None:
     messages, old = make_chat(60), make_message(7, "The capital of Peru is Lima", name="Bob")
     told = {
         strategy: make_window(messages, 500, strategy, pinned=["Is called Mia"], recalled=[old])
@@ -121,7 +121,7 @@ def test_what_each_strategy_tells_of_a_long_conversation() -> None:
         assert window.messages[0].role == "user"
 
 
-def test_what_is_recalled_stands_before_what_a_user_said_last() -> None:
+def test_recalled_memories_come_before_the_last_message_of_the_user() -> None:
     messages = [*make_chat(30), make_message(60, "And what is the capital of Peru?")]
     window = make_window(messages, 600, recalled=[make_message(3, "It is Lima")])
     assert texts(window)[-1] == "And what is the capital of Peru?"
@@ -134,7 +134,7 @@ def test_what_is_recalled_stands_before_what_a_user_said_last() -> None:
     assert window.as_anthropic(cache=True)["messages"][-2]["content"][-1]["cache_control"] == {"type": "ephemeral"}
 
 
-def test_what_the_window_shows_is_not_recalled_again() -> None:
+def test_messages_in_the_window_are_not_recalled_again() -> None:
     messages = [*make_chat(2), make_message(4, "I live in Lisbon")]
     fact = Memory(id="f", organization_id="o", text="Lives in Lisbon", created_at=NOON, updated_at=NOON)
     told = fact.evolve(id="t", provenance={"message": "m4"})
@@ -145,7 +145,7 @@ def test_what_the_window_shows_is_not_recalled_again() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_growing_conversation_keeps_its_beginning(strategy: str) -> None:
-    """What a prompt cache has read stays: the prompts only grow at the end, but for a few steps."""
+    """A prompt cache stays usable: prompts grow only at the end, except for a few steps."""
     messages = make_chat(200)
     steps, shared, total = 0, 0, 0
     previous: list[dict[str, Any]] = []
@@ -154,7 +154,7 @@ def test_a_growing_conversation_keeps_its_beginning(strategy: str) -> None:
         pairs = enumerate(zip(previous, prompt, strict=False))
         same = next((place for place, (old, new) in pairs if old != new), len(previous))
         steps += same < len(previous)
-        assert same in (len(previous), 1), "a step changes all but the system text, anything else nothing"
+        assert same in (len(previous), 1), "the prompt changed neither at its end nor right after the system text"
         shared, total = shared + same, total + len(prompt)
         previous = prompt
     assert 1 < steps <= 14
@@ -162,7 +162,7 @@ def test_a_growing_conversation_keeps_its_beginning(strategy: str) -> None:
 
 
 def test_a_call_at_the_edge_is_never_split_from_its_return() -> None:
-    """Whichever number of tokens fits, both are in the window or both are not."""
+    """For every budget, the call and its return are both in the window or both outside."""
     messages = [make_message(0, "What is the weather?")]
     for n in range(1, 120, 6):
         messages += [
@@ -237,8 +237,8 @@ def test_a_huge_return_is_cut_and_its_call_stays() -> None:
     assert assistant["tool_calls"][0]["function"] == {"name": "write", "arguments": "{}"}
 
 
-def test_a_slow_tool_with_much_said_meanwhile() -> None:
-    """The call and its return stay together, and what was said last meanwhile is kept as far as it fits."""
+def test_a_slow_tool_whose_return_comes_after_many_messages() -> None:
+    """The call and its return stay together; of the messages between them the last ones are kept as far as they fit."""
     chat = [message.evolve(position=n + 1, id=f"x{n}") for n, message in enumerate(make_chat(40))]
     window = make_window([call(0, "c1"), *chat, answer(90, "c1")], 600, "truncate")
     assert [message["role"] for message in window.as_openai()][:2] == ["assistant", "tool"]
@@ -247,14 +247,14 @@ def test_a_slow_tool_with_much_said_meanwhile() -> None:
     assert len(window.messages) > 10
 
 
-def test_a_budget_too_small_for_anything() -> None:
+def test_a_budget_too_small_for_any_message() -> None:
     assert make_window(make_chat(2), 3).as_openai() == []
     with pytest.raises(InvalidInput, match=r"the system text needs 2\d of 20 tokens; pass a budget of more than \d\d"):
         make_window(make_chat(2), 20, system="word " * 20)
 
 
 def test_system_messages() -> None:
-    """Those that begin a conversation stay in every window; a later one is a turn."""
+    """System messages at the beginning stay in every window; a later system message is a turn."""
     later = make_message(100, "The user is verified.", "system")
     messages = [make_message(0, "You are kind.", "system"), *make_chat(20)[1:], later, make_message(101, "Thanks")]
     window = make_window(messages, 300, system="Be brief.")
@@ -391,7 +391,7 @@ def test_any_conversation_gives_prompts_that_providers_accept(
     try:
         window = make_window(messages, budget, strategy, recalled=recalled, owner=None if is_group else "alice")
     except InvalidInput:
-        assert messages[0].role == "system"  # and its text leaves no room
+        assert messages[0].role == "system"  # the text of the system message leaves no room
         return
     again = make_window(messages, budget, strategy, recalled=recalled, owner=None if is_group else "alice")
     assert json.dumps(window.as_openai()) == json.dumps(again.as_openai())

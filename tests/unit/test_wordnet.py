@@ -37,11 +37,11 @@ def test_the_first_and_the_last_word_of_a_file_are_found(wordnet: WordNetSynonym
 
 
 @pytest.mark.parametrize("word", ["", "a", "qqqq", "été", "not a word", "1", "-"])
-def test_what_is_no_word_has_no_synonyms(wordnet: WordNetSynonyms, word: str) -> None:
+def test_an_unknown_word_has_no_synonyms(wordnet: WordNetSynonyms, word: str) -> None:
     assert not wordnet.find_similar(word)
 
 
-def test_a_synonym_names_a_table_that_no_other_word_names(wordnet: WordNetSynonyms, tmp_path: Path) -> None:
+def test_a_synonym_finds_a_table_that_no_other_word_names(wordnet: WordNetSynonyms, tmp_path: Path) -> None:
     tables = read_tables(make_shop(tmp_path / "shop.sqlite"))
     schema, values = build_schema(tables), ValueIndex(tables)
     question = "How many patrons are there?"

@@ -1,4 +1,4 @@
-"""Archives from anywhere: a bad one changes nothing, inside the workspace or outside."""
+"""Archives from untrusted sources: a refused archive changes nothing inside or outside the workspace."""
 
 import gzip
 import io
@@ -228,13 +228,13 @@ def test_archives_with_hostile_names_are_refused(workspace: WorkspaceFolder, tmp
     assert [path.name for path in workspace.folder.rglob("*")] == ["kept.txt"]
 
 
-def test_what_is_no_regular_file_is_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_entries_that_are_no_regular_files_are_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", tmp_path, tmp_path / "none", Path("/dev/zero")):
         refuse(workspace, place)
 
 
-def test_the_existing_names_count(workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_names_that_clash_with_existing_files_are_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     for members in ((("KEPT.txt", b"x"),), (("kept.txt/a", b"x"),)):
         (tmp_path / "in").write_bytes(make_tar(*members))
         refuse(workspace, tmp_path / "in", (InvalidInput, Conflict))

@@ -28,12 +28,12 @@ def test_hostile_paths_are_refused(path: str) -> None:
      "naïve", "日本語/ファイル.txt", "e\u0301", "😀.png", "a" * 255, "$HOME", "*?<>|\"'", "x/.hidden/y",
      "Ⅷ", "ﬁle"],
 )  # fmt: skip
-def test_honest_paths_are_taken(path: str) -> None:
+def test_ordinary_paths_are_accepted(path: str) -> None:
     assert "/".join(split_path(path)) == path
 
 
 @given(st.text(min_size=1, max_size=40))
-def test_what_is_taken_stays_below_the_folder(path: str) -> None:
+def test_accepted_paths_stay_below_the_folder(path: str) -> None:
     if find_path_fault(path) is not None:
         return
     for form in (path, *(unicodedata.normalize(name, path) for name in ("NFC", "NFD", "NFKC", "NFKD"))):

@@ -1,4 +1,4 @@
-"""A store in a table of its own."""
+"""A store on DynamoDB in a new table for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 
 @pytest.fixture
 def options(dynamodb_server: DynamoServer, request: pytest.FixtureRequest) -> DynamoOptions:
-    """The options of a new table, with those that `use_options` adds."""
+    """The options of a new table, with the options that `use_options` adds."""
     return DynamoOptions(
         "eu-north-1",
         f"unit{next(NUMBERS)}",
@@ -35,7 +35,7 @@ def spy(options: DynamoOptions) -> Spy:
 
 @pytest.fixture
 def dynamo(options: DynamoOptions) -> Iterator[Dynamo]:
-    """The items of the table, read without the store."""
+    """Reads the items of the table without the store."""
     dynamo = Dynamo(options)
     yield dynamo
     dynamo.close()

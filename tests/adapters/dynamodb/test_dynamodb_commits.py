@@ -1,4 +1,4 @@
-"""Commits to DynamoDB: of several transactions, beside others, cut short."""
+"""Commits to DynamoDB that take several transactions, run beside other commits, or are cut short."""
 
 import itertools
 import time
@@ -23,7 +23,7 @@ from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Whe
 from tests.dynamo_table import ORGANIZATION, Spy, assert_within_limits, make_client_error, memory, texts, use_options
 
 
-def test_until_its_last_transaction_a_large_commit_is_not_there(records: DynamoRecords, spy: Spy) -> None:
+def test_a_large_commit_is_invisible_before_its_last_transaction(records: DynamoRecords, spy: Spy) -> None:
     records.commit([Put(memory(f"old{at}", importance=0.1)) for at in range(60)])
     seen: list[set[str]] = []
 
@@ -51,7 +51,7 @@ def fail_condition(name: str, _: dict[str, Any]) -> None:
 
 
 def cut_short(records: DynamoRecords, spy: Spy, after: int) -> None:
-    """A large commit whose process ends after so many transactions."""
+    """Begin a large commit and end its process after this number of transactions."""
     sent = itertools.count()
 
     def end(name: str, _: dict[str, Any]) -> None:
@@ -81,11 +81,11 @@ def test_a_commit_that_was_cut_short_leaves_nothing(
     records.commit([Put(memory(f"new{at}")) for at in range(250)])
     assert len(texts(records)) == 281
     left = list(dynamo.query(LAYOUTS["memories"].partition({"organization_id": ORGANIZATION})))
-    assert len(left) == 281, "what was left behind is gone"
+    assert len(left) == 281, "items of the cut commit are left"
 
 
 @use_options(lease_seconds=0.1)
-def test_maintenance_takes_back_what_was_cut_short(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
+def test_maintenance_rolls_back_a_commit_that_was_cut_short(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     cut_short(records, spy, 3)
     time.sleep(0.2)
@@ -95,7 +95,9 @@ def test_maintenance_takes_back_what_was_cut_short(records: DynamoRecords, spy: 
 
 
 @use_options(lease_seconds=0.1)
-def test_who_was_taken_for_dead_can_write_no_more(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
+def test_a_process_whose_lease_ran_out_cannot_finish_its_commit(
+    records: DynamoRecords, spy: Spy, dynamo: Dynamo
+) -> None:
     """Another process commits while a large commit sleeps beyond its lease: the large one retries on the new state."""
     asleep = itertools.count()
 
@@ -127,7 +129,7 @@ def test_an_answer_lost_after_the_commit_is_no_failure(records: DynamoRecords, s
     assert texts(records) == {"once"}
 
 
-def test_two_that_plan_at_once_do_not_both_happen(
+def test_of_two_conflicting_commits_planned_at_once_one_is_refused(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy
 ) -> None:
     other = DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")))
@@ -157,7 +159,7 @@ def open_second_store(options: DynamoOptions, tmp_path: Path) -> DynamoRecords:
 
 
 def is_settling(name: str, what: dict[str, Any]) -> bool:
-    """Whether a request makes staged items what they are from now on."""
+    """Return whether a request settles staged items, which makes their new values final."""
     return name == "transact_write_items" and any(
         action.get("ConditionExpression") == "#stage = :name"
         for one in what["TransactItems"]
@@ -166,7 +168,7 @@ def is_settling(name: str, what: dict[str, Any]) -> bool:
 
 
 def cut_short_when_done(records: DynamoRecords, spy: Spy, operations: Sequence[Any]) -> None:
-    """A large commit whose process ends when it has happened, before any item is settled."""
+    """Make a large commit and end its process after the commit took effect, before any item is settled."""
 
     def end(name: str, what: dict[str, Any]) -> None:
         if is_settling(name, what):
@@ -179,10 +181,10 @@ def cut_short_when_done(records: DynamoRecords, spy: Spy, operations: Sequence[A
 
 
 @use_options(lease_seconds=0.2)
-def test_taking_back_a_commit_takes_back_no_other(
+def test_rolling_back_a_commit_leaves_later_commits_alone(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, dynamo: Dynamo
 ) -> None:
-    """Who takes back what was cut short sleeps over it, and meanwhile others take it back and commit."""
+    """The process that rolls back a cut commit sleeps. Meanwhile others roll it back too, and commit."""
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     cut_short(records, spy, 4)
     time.sleep(0.3)
@@ -207,7 +209,7 @@ def test_taking_back_a_commit_takes_back_no_other(
 
 
 @use_options(lease_seconds=0.3)
-def test_what_happened_before_a_crash_is_found_by_its_new_values(
+def test_rows_committed_before_a_crash_are_found_by_their_new_values(
     records: DynamoRecords, spy: Spy, dynamo: Dynamo
 ) -> None:
     now = clock.now()
@@ -258,7 +260,7 @@ def test_a_commit_that_fails_half_way_lets_the_next_begin(records: DynamoRecords
     assert texts(records) == set()
 
 
-def test_a_passing_conflict_is_tried_again_where_it_was(records: DynamoRecords, spy: Spy) -> None:
+def test_after_a_passing_conflict_only_the_failed_request_is_repeated(records: DynamoRecords, spy: Spy) -> None:
     sent = itertools.count()
 
     def conflict(name: str, _: dict[str, Any]) -> None:
@@ -270,20 +272,22 @@ def test_a_passing_conflict_is_tried_again_where_it_was(records: DynamoRecords, 
     assert len(texts(records)) == 150
     begun = [one for what in spy.list_calls("transact_write_items") for one in what["TransactItems"] if "Put" in one]
     heads = [one["Put"]["Item"] for one in begun if one["Put"]["Item"]["p"] == HEAD.key["p"]]
-    assert len({head["stage"]["M"]["name"]["S"] for head in heads if "stage" in head}) == 1, "it did not begin anew"
+    assert len({head["stage"]["M"]["name"]["S"] for head in heads if "stage" in head}) == 1, (
+        "the whole commit began anew"
+    )
 
 
-def test_settling_respects_the_limits_too(records: DynamoRecords, spy: Spy) -> None:
+def test_settling_respects_the_limits_of_a_transaction(records: DynamoRecords, spy: Spy) -> None:
     records.commit([Put(memory(f"m{at}", text="x" * 60_000)) for at in range(120)])
     records.commit([Patch(Memory, (ORGANIZATION, f"m{at}"), {"importance": 0.9}) for at in range(120)])
     assert {row.importance for row in records.scan(Memory, ORGANIZATION)} == {0.9}
     assert_within_limits(spy)
 
 
-def test_rows_that_are_read_together_are_of_one_moment(
+def test_rows_that_are_read_together_come_from_one_moment(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy
 ) -> None:
-    """They take two requests, and another process commits in between."""
+    """The rows need two requests, and another process commits between them."""
     names = [f"m{at:03}" for at in range(120)]
     records.commit([Put(memory(name, text="old")) for name in names])
     other = open_second_store(options, tmp_path)
@@ -300,7 +304,7 @@ def test_rows_that_are_read_together_are_of_one_moment(
 
 
 @use_options(lease_seconds=0.1)
-def test_maintenance_does_not_mind_others_who_do_the_same(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
+def test_maintenance_leaves_work_that_another_process_does(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     cut_short(records, spy, 2)
     time.sleep(0.2)
@@ -317,10 +321,10 @@ def test_maintenance_does_not_mind_others_who_do_the_same(records: DynamoRecords
 
 
 @pytest.mark.parametrize("rows", [5, 150])
-def test_a_long_commit_comes_through_between_short_ones(
+def test_a_long_commit_succeeds_among_short_ones(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, dynamo: Dynamo, rows: int
 ) -> None:
-    """While it is planned, another commits. After some tries the other has to wait."""
+    """While the long commit is planned, another process commits. After some tries the other process has to wait."""
     other = open_second_store(replace(options, busy_seconds=0.0), tmp_path)
     numbers = itertools.count()
 
@@ -334,7 +338,7 @@ def test_a_long_commit_comes_through_between_short_ones(
     spy.reset()
     ours = {name for name in texts(records) if name.startswith("ours")}
     assert len(ours) == rows
-    assert next(numbers) < 50, "it did not wait until the others had enough"
+    assert next(numbers) < 50, "the long commit waited until the others stopped"
     assert read_head(dynamo).stage is None
     other.close()
 

@@ -28,7 +28,7 @@ def test_a_small_commit_is_one_transaction(records: DynamoRecords, spy: Spy) -> 
 
 
 @pytest.mark.parametrize("number", [98, 99, 100, 101, 350])
-def test_a_commit_of_any_size_is_there_whole(records: DynamoRecords, spy: Spy, number: int) -> None:
+def test_a_commit_of_any_size_is_stored_whole(records: DynamoRecords, spy: Spy, number: int) -> None:
     records.commit([Put(memory(f"m{at}")) for at in range(number)])
     assert texts(records) == {f"m{at}" for at in range(number)}
     assert_within_limits(spy)
@@ -44,7 +44,7 @@ def blobs_in(folder: Path) -> list[Path]:
     return [path for path in (folder / "blobs").rglob("*") if path.is_file()]
 
 
-def test_a_row_too_large_for_an_item_lies_in_a_blob(records: DynamoRecords, spy: Spy, tmp_path: Path) -> None:
+def test_a_row_too_large_for_an_item_is_stored_in_a_blob(records: DynamoRecords, spy: Spy, tmp_path: Path) -> None:
     text = "é" * 450_000
     records.commit([Put(memory("large", text=text)), Put(memory("small"))])
     assert records.get(Memory, ORGANIZATION, ["large"])["large"].text == text
@@ -53,7 +53,7 @@ def test_a_row_too_large_for_an_item_lies_in_a_blob(records: DynamoRecords, spy:
     found = records.get(Memory, ORGANIZATION, ["large"], deleted=True)["large"]
     assert (found.text, found.importance, found.is_deleted) == (text, 0.9, True)
     assert_within_limits(spy)
-    assert len(blobs_in(tmp_path)) == 1, "those that it was are gone"
+    assert len(blobs_in(tmp_path)) == 1, "blobs of the earlier value are left"
 
 
 def test_lookups_use_an_index_and_not_the_whole_partition(records: DynamoRecords, spy: Spy) -> None:
@@ -67,7 +67,9 @@ def test_lookups_use_an_index_and_not_the_whole_partition(records: DynamoRecords
 
 
 @pytest.mark.parametrize("row_ids", [["m7"], ["m7", "m8", "missing"]], ids=len)
-def test_a_search_by_id_reads_only_these_items(records: DynamoRecords, spy: Spy, row_ids: list[str]) -> None:
+def test_a_search_by_id_reads_only_the_items_with_these_ids(
+    records: DynamoRecords, spy: Spy, row_ids: list[str]
+) -> None:
     records.commit([Put(memory(f"m{number}")) for number in range(60)])
     condition = Where("id", Op.IN, row_ids) if len(row_ids) > 1 else Where("id", Op.EQ, row_ids[0])
     rows = len(set(row_ids) - {"missing"})
@@ -85,7 +87,7 @@ def test_a_search_by_id_reads_only_these_items(records: DynamoRecords, spy: Spy,
         assert len(spy.sent) <= 3, "the items, and the head before and after them"
 
 
-def test_the_feed_goes_on_over_a_stretch_s_end(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_feed_continues_after_the_end_of_a_stretch(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everhold.adapters.dynamodb.items.ROWS_PER_PARTITION", 7)
     lines = [
         Outbox(organization_id=ORGANIZATION, entity="memories", entity_id=str(at), operation="put") for at in range(30)
@@ -102,14 +104,14 @@ def test_the_feed_goes_on_over_a_stretch_s_end(records: DynamoRecords, monkeypat
 
 
 @pytest.mark.parametrize("value", ["", "a#b", "a%23b", "=", "-", "é" * 255, "x" * 255, "x" * 254 + "y", 0, -5, 2**62])
-def test_keys_are_told_apart(value: Any) -> None:
+def test_similar_keys_name_different_items(value: Any) -> None:
     others = ["a", "a#", "#", "%", "x" * 253 + "yy", "é" * 254, 1, -4, None]
     assert encode_value(value) not in {encode_value(other) for other in others}
     assert "#" not in encode_value(value)
     assert len(encode_value(value).encode()) <= 150
 
 
-def test_an_engine_opens_it_by_its_address(
+def test_an_engine_opens_a_dynamodb_store_by_its_address(
     dynamodb_server: DynamoServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name, value in CREDENTIALS.items():
@@ -130,7 +132,7 @@ def test_an_address_without_region_or_table_is_refused(address: str) -> None:
         stores.open_store(settings.load(address))
 
 
-def test_nobody_listens() -> None:
+def test_an_address_where_nobody_listens_is_unavailable() -> None:
     nowhere = DynamoOptions("eu-north-1", "table", endpoint="http://127.0.0.1:9", retries=0, credentials=CREDENTIALS)
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:9 cannot be reached"):
         DynamoRecords(nowhere, FileBlobs("memory://nowhere"))
@@ -156,7 +158,7 @@ def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: Dynam
     assert {line.split(":")[0] for line in found} == {"memories =a", "memories =b"}
 
 
-def test_a_blob_that_could_not_be_deleted_goes_with_maintenance(
+def test_maintenance_removes_a_blob_that_could_not_be_deleted(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path
 ) -> None:
     class UndeletableBlobs(FileBlobs):
@@ -191,8 +193,10 @@ def test_a_row_is_read_while_it_moves_to_another_blob(
 
 
 @use_options(retries=1)
-def test_more_keys_than_can_be_left_are_no_answer(records: DynamoRecords, options: DynamoOptions, spy: Spy) -> None:
-    """DynamoDB may leave out what it has no capacity for; a row that is left out is not a row that is not there."""
+def test_an_answer_without_some_of_the_keys_is_not_taken_as_complete(
+    records: DynamoRecords, options: DynamoOptions, spy: Spy
+) -> None:
+    """DynamoDB may leave rows out of an answer when it lacks capacity; these rows must not count as missing."""
     records.commit([Put(memory("a"))])
 
     def throttle(name: str, request: dict[str, Any], answer: Any) -> Any:
@@ -207,7 +211,7 @@ def test_more_keys_than_can_be_left_are_no_answer(records: DynamoRecords, option
         records.commit([Put(memory("a", text="another"))])
 
 
-def test_a_value_that_was_cut_equals_no_short_one() -> None:
+def test_a_truncated_value_does_not_equal_a_short_value() -> None:
     long = next(
         text
         for text in (f"{'x' * 160}{at}" for at in range(10_000))
@@ -227,12 +231,12 @@ def test_many_keys_are_found_whatever_characters_they_have(records: DynamoRecord
     assert {row.memory_id for row in found} == set(names)
 
 
-def test_a_number_below_the_first_is_before_all(records: DynamoRecords) -> None:
+def test_a_comparison_with_a_negative_number_finds_every_line(records: DynamoRecords) -> None:
     records.commit([Put(Outbox(organization_id=ORGANIZATION, entity="memories", entity_id="a", operation="put"))])
     assert len(records.scan(Outbox, ORGANIZATION, [Where("sequence", Op.GT, -1)])) == 1
 
 
-def test_a_column_younger_than_a_row_has_its_default(records: DynamoRecords, dynamo: Dynamo) -> None:
+def test_a_column_added_after_a_row_was_written_has_its_default(records: DynamoRecords, dynamo: Dynamo) -> None:
     layout = LAYOUTS["memories"]
     row = memory("old")
     values = json.loads(layout.encode(row)["row"]["S"])
@@ -243,7 +247,7 @@ def test_a_column_younger_than_a_row_has_its_default(records: DynamoRecords, dyn
     assert (found.pinned, found.aliases, found.expires_at) == (False, row.aliases, None)
 
 
-def test_a_table_that_is_there_needs_no_permission_to_make_one(
+def test_an_existing_table_is_opened_without_permission_to_create_tables(
     records: DynamoRecords, options: DynamoOptions, spy: Spy, tmp_path: Path
 ) -> None:
     spy.sent.clear()

@@ -1,7 +1,7 @@
-"""A store that Everhold does not ship: one file, to which every commit adds a line.
+"""A third-party store, as an example: one file, to which every commit adds a line.
 
-A line holds the changes of one commit and a checksum; a line that a crash cut short is no commit. Everything is read
-when the file is opened. This is an example of what another store needs, and no more.
+A line holds the changes of one commit and a checksum. If a crash cut a line short, it does not count as a commit.
+Opening the file reads all rows into memory. The example has only what a store must have.
 """
 
 import json
@@ -26,21 +26,21 @@ TRAITS = Traits(name="plain_file", words="portable", vectors="portable", commit_
 
 
 def open_store(storage: str) -> Records:
-    """What the entry point names: `plain-file:///memories.log` opens the file memories.log."""
+    """Open a store by its address; the entry point names this function. `plain-file:///a.log` opens the file a.log."""
     return PlainFileRecords(Path(unquote(urlsplit(storage).path).removeprefix("/")))
 
 
 class PlainFileRecords(PlainRecords):
-    """Rows in memory, and every change to them in a file."""
+    """Keeps rows in memory, and every change of them in a file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(TRAITS)
         self._path = path
         self._rows = Rows()
         self._drawn: dict[str, int] = {}
-        whole = self._replay(path.read_bytes() if path.exists() else b"")
+        end = self._replay(path.read_bytes() if path.exists() else b"")
         self._file = path.open("ab")
-        self._file.truncate(whole)
+        self._file.truncate(end)
 
     def _read_rows(self, table: Table) -> list[Row]:
         return self._rows.list_rows(table)
@@ -88,11 +88,11 @@ class PlainFileRecords(PlainRecords):
         return True
 
     def _replay(self, content: bytes) -> int:
-        """Takes in every whole line; returns where the last one ends."""
+        """Apply every complete line, and return the position after the last one."""
         end = 0
         for line in content.splitlines(keepends=True):
-            sum_, _, body = line.rstrip(b"\n").partition(b" ")
-            if not line.endswith(b"\n") or sum_ != _checksum(body):
+            checksum, _, body = line.rstrip(b"\n").partition(b" ")
+            if not line.endswith(b"\n") or checksum != _checksum(body):
                 if end + len(line) < len(content):
                     raise StoreDamaged(f"{self._path} is damaged at byte {end}; restore it from a backup")
                 break
