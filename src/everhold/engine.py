@@ -202,7 +202,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         if imported is not None:
             self._log_call("import", view.scope.organization, imported.count)
             return imported
-        options.refuse_for("a list or a text")
+        options.refuse_for("a list or a text that no known system writes")
         remember = partial(_remember_counted, type(view)(parts, view.scope))
         return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
 
