@@ -174,19 +174,20 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         so it takes no `user`. Memories without vectors of this engine's models are embedded. `progress` is called with
         the steps "checking", "importing" and "embedding".
 
-        The other arguments are for data of other systems, which docs/import.md lists. `source` names the system;
-        without it, the content tells. `timezone` is that of times without one, and `date_order` (dmy, mdy) that of
-        dates such as 03/04/2024. `users` renames users: {"default": "alice"}. With `dry_run`, the result says what
-        would be imported, and nothing is stored. Rows that cannot be imported are written to the file `quarantine`,
-        which can be corrected and imported; `overwrite` replaces it if it exists.
+        The other arguments are for data of other systems, which docs/import.md lists. `source` names the system; by
+        default, the content tells. `timezone` is that of times without one, `date_order` (dmy, mdy) that of dates such
+        as 03/04/2024. `users` renames users: {"default": "alice"}. With `dry_run`, the result says what would be
+        imported, and nothing is stored. Rows that cannot be imported are written to the file `quarantine`, which can be
+        corrected and imported; `overwrite` replaces it if it exists.
         """
         from everhold.exchange import bundle, loading
         from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user
 
         place, report = Path(path), progress or ignore_progress
-        rejected = Path(quarantine) if quarantine else None
-        options = ForeignOptions(source, timezone, date_order, users or {}, dry_run, rejected, overwrite)
-        header = None if place.is_dir() else bundle.header_of(loading.read_first_line(place))
+        saved = Path(quarantine) if quarantine else None
+        options = ForeignOptions(source, timezone, date_order, users or {}, dry_run, saved, overwrite)
+        is_folder = place.is_dir()
+        header = None if is_folder else bundle.header_of(loading.read_first_line(place))
         if header is not None:
             options.refuse_for("a bundle")
             refuse_user(place, user)
@@ -201,7 +202,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         if imported is not None:
             self._log_call("import", view.scope.organization, imported.count)
             return imported
-        options.refuse_for("a list or a text")
+        options.refuse_for("a list or a text that no known system writes")
         remember = partial(_remember_counted, type(view)(parts, view.scope))
         return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
 

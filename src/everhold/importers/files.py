@@ -193,3 +193,9 @@ def require_input(path: Path) -> None:
         raise InvalidInput(f"no file {str(path)!r} to import", value=str(path), remedy="check the path")
     if path.is_file() and not path.stat().st_size:
         raise InvalidInput(f"{path} is empty", remedy="there is nothing to import")
+
+
+def find_member(path: Path, member: str | None) -> Path:
+    """Return a member of a folder; the path itself if it is a file, or if the member is outside of the folder."""
+    inside = path if member is None or not path.is_dir() else (path / member).resolve()
+    return inside if inside.is_relative_to(path.resolve()) else path

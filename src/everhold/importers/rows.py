@@ -41,7 +41,7 @@ def iterate_rows(files: ForeignFiles, fields: Collection[str] = (), member: str 
         yield from _iterate_database(files, member)
         return
     first = files.read_head(member).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if first == b"[" or (first == b"{" and not _has_json_lines(files, member)):
+    if first == b"[" or (first == b"{" and not has_json_lines(files, member)):
         yield from _iterate_json(files, fields, member)
     elif first == b"{":
         yield from iterate_json_lines(files, member)
@@ -74,7 +74,7 @@ def _find_delimiter(line: str) -> str:
     return max(_DELIMITERS, key=line.count)
 
 
-def _has_json_lines(files: ForeignFiles, member: str) -> bool:
+def has_json_lines(files: ForeignFiles, member: str = "") -> bool:
     """Return whether the first line is a whole object and something follows it."""
     lines = files.read_head(member).split(b"\n", 1)
     try:

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold import clock
 from everhold.agents.files import read_agent_file
 from everhold.agents.states import find_state, set_state
 from everhold.errors import AlreadyExists, Conflict, EverholdError, InvalidInput, NotFound
+from everhold.importers.files import find_member
 from everhold.importers.pipeline import ADDED, EXISTING, Outcome
 from everhold.importers.records import Record
 from everhold.importers.source import RecordKind
@@ -34,8 +36,6 @@ from everhold.views.imported_users import draft_user, import_user
 from everhold.views.session_starts import SessionStarts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from everhold.parts import Parts
 
 _SESSION_FIELDS = ("title", "summary", "topic", "context", "metadata", "session_type", "created_at")
@@ -57,7 +57,7 @@ _REFUSALS = (InvalidInput, NotFound, Conflict)
 class ImportWriter:
     """Stores the records of one import in one organization, or for one user of it."""
 
-    def __init__(self, parts: "Parts", scope: Scope, path: "Path") -> None:
+    def __init__(self, parts: "Parts", scope: Scope, path: Path) -> None:
         self._parts, self._scope, self._path = parts, scope, path
         self._vectors = VectorChoice(parts.write_deps.chunking)
         self._starts = SessionStarts()
@@ -185,7 +185,7 @@ class ImportWriter:
         validate_row(AgentState, {"state": values["state"], **own, **stamps, "metadata": values["metadata"]})
 
     def _draft_agent(self, record: Record) -> None:
-        read_agent_file(self._path, record.values.get("choice"))
+        read_agent_file(find_member(self._path, record.values.get("file")), record.values.get("choice"))
 
     # writes
 
@@ -356,7 +356,9 @@ class ImportWriter:
         stored = self._parts.records.get(Agent, scope.organization, [values["agent"]]).get(values["agent"])
         if stored is not None and not stored.is_implicit:
             return False
-        AgentFileVerbs(self._parts, scope).import_agent(self._path, source=values.get("choice"))
+        AgentFileVerbs(self._parts, scope).import_agent(
+            find_member(self._path, values.get("file")), source=values.get("choice")
+        )
         return True
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 # The kinds of files that can be imported, for error messages.
 KNOWN_FILES = "a bundle, .jsonl or .json of memories, .txt, .md, or a file of a system that docs/import.md lists"
+_TEXTS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".sql")
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,8 @@ def _read_zone(name: str) -> ZoneInfo:
 def _refuse_unknown(files: ForeignFiles, reasons: Sequence[str]) -> None:
     """Raise InvalidInput for what cannot be a list of memories or a text either: folders and databases."""
     name = files.path.name
+    if files.path.suffix.lower() in _TEXTS and take_sample(files).head is None:
+        raise InvalidInput(f"{name} is not text in UTF-8 or UTF-16", value=name, remedy="convert the file to UTF-8")
     if files.is_folder or files.is_archive:
         fact = f"{name} is not the export of a known system"
         packed = next((reason for reason in reasons if "; " in reason), None)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from everhold.importers.rows import iterate_json_lines, list_sample_rows
+from everhold.importers.rows import has_json_lines, iterate_json_lines, list_sample_rows
 from everhold.importers.source import (
     BadRow,
     ImportInput,
@@ -38,8 +38,7 @@ def _is_point(row: Mapping[str, Any]) -> bool:
 
 
 def read_export(opened: ImportInput) -> Iterator[SourceItem]:
-    first = next(iterate_json_lines(opened.files), None)
-    if first is not None and first.fields is not None and "id" in first.fields:
+    if has_json_lines(opened.files):
         for row in iterate_json_lines(opened.files):
             yield from _read_row("lines", row.place, row.value if row.fields is None else row.fields)
         return

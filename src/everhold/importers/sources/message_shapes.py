@@ -37,7 +37,7 @@ def find_conversation(value: Mapping[str, Any]) -> Mapping[str, Any]:
             return {"id": value.get("custom_id"), **find_conversation(inner)}
     if isinstance(value.get("messages"), list):
         return value
-    for name in ("contents", "conversations"):
+    for name in ("contents", "conversations", "context"):  # the last of SessionMemoryAgent's replies
         if isinstance(value.get(name), list):
             return {**value, "messages": value[name]}
     choices = value.get("choices")

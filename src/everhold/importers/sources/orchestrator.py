@@ -10,7 +10,7 @@ from everhold.importers.postgres_dumps import list_dumped_tables
 from everhold.importers.rows import list_sample_rows, list_table_files, open_tables
 from everhold.importers.samples import take_sample
 from everhold.importers.source import ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem, report_unread
-from everhold.importers.values import load_json
+from everhold.importers.values import add_others, load_json
 from everhold.ports.foreign_tables import ForeignTables
 
 # The columns that tell a table. Those of a file with one table are compared in this order.
@@ -25,6 +25,10 @@ _COLUMNS = {
     "sessions": {"session_id", "session_type"},
 }
 _TABLES = tuple(_COLUMNS)
+_SESSION_COLUMNS = ("session_id", "user_id", "created_at", "updated_at", "ended_at", "metadata", "summary",
+                    "is_archived", "session_type")  # fmt: skip
+_ENTRY_COLUMNS = ("memory_id", "session_id", "user_id", "memory_type", "content", "text_content", "source_agent",
+                  "created_at", "updated_at", "expires_at", "priority", "is_active", "metadata")  # fmt: skip
 _SHARED = {"sessions"}  # a name that the tables of other systems have, too
 
 
@@ -101,7 +105,7 @@ def _read_sessions(tables: ForeignTables) -> Iterator[SourceItem]:
             "created_at": row.get("created_at"),
             "updated_at": row.get("updated_at"),
             "ended_at": row.get("ended_at"),
-            "metadata": row.get("metadata"),
+            "metadata": add_others(row.get("metadata"), row, _SESSION_COLUMNS),
             "summary": row.get("summary"),
             "is_archived": True if is_archived and row.get("ended_at") else None,
             "session_type": row.get("session_type"),
@@ -142,6 +146,7 @@ def _describe(row: Mapping[str, Any], tags: list[str], embedding: Mapping[str, A
         "tags": tags,
         "vector": embedding.get("embedding") if embedding else None,
         "vector_model": embedding.get("embedding_model") if embedding else None,
+        "metadata": add_others(row.get("metadata"), row, _ENTRY_COLUMNS),
     }
 
 

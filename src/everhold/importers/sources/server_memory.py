@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from everhold.importers.rows import FileRow, iterate_json_lines, iterate_rows
+from everhold.importers.samples import take_sample
 from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
 from everhold.importers.values import describe
 
@@ -12,23 +13,23 @@ _TYPES = ("entity", "relation")
 
 def detect(sample: Sample) -> float:
     outline = sample.outline
-    if (
-        isinstance(outline, dict)
-        and isinstance(outline.get("entities"), list)
-        and isinstance(outline.get("relations"), list)
-    ):
-        # The graph as the server's tool `read_graph` replies it.
-        named = [row for row in outline["entities"] if isinstance(row, dict) and {"name", "observations"} <= row.keys()]
-        return 0.95 if named else 0.0
+    if _is_graph(outline):
+        return 0.95
     rows = [line for line in sample.lines if isinstance(line, dict)]
     is_known = all(row.get("type") in _TYPES and ("name" in row or "from" in row) for row in rows)
     return 0.95 if rows and is_known else 0.0
 
 
+def _is_graph(outline: Any) -> bool:
+    """Return whether a value is the graph as the server's tool `read_graph` replies it."""
+    rows = outline.get("entities") if isinstance(outline, dict) else None
+    if not isinstance(rows, list) or not rows:
+        return False
+    return all(isinstance(row, dict) and {"name", "observations"} <= row.keys() for row in rows[:3])
+
+
 def read(opened: ImportInput) -> Iterator[SourceItem]:
-    head = opened.files.read_head().removeprefix(b"\xef\xbb\xbf").lstrip()
-    first = next(iterate_json_lines(opened.files), None)
-    if head[:1] == b"{" and (first is None or first.fields is None or "entities" in first.fields):
+    if _is_graph(take_sample(opened.files).outline):
         yield from _read_graph(opened)
         return
     # Relations may stand before the entities that they name, so the file is read twice.

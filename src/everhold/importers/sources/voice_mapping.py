@@ -24,7 +24,7 @@ _ORDER = {"user": 0, "session": 1, "message": 2}
 
 
 def detect(sample: Sample) -> float:
-    fields = [row.keys() for row in list_sample_rows(sample)]
+    fields = [_normalize(row).keys() for row in list_sample_rows(sample)]
     if any(len(names & _MARKS) >= 2 or (names & _MARKS and names & _IDS) for names in fields):
         return 0.92
     # Users without anything but preferences. Profiles of other programs have a name, or reminders.
@@ -50,6 +50,12 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
     yield from sorted([*sessions.values(), *others], key=_make_sort_key)
 
 
+def _normalize(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with the names of the tables, which a spreadsheet may have changed: "Context ID"."""
+    names = {name: name.strip().lower().replace(" ", "_") for name in row}
+    return {names[name] if names[name] in _KNOWN else name: value for name, value in row.items()}
+
+
 def _make_sort_key(item: SourceItem) -> tuple[int, str]:
     if not isinstance(item, RowDraft):
         return len(_ORDER), ""
@@ -57,7 +63,9 @@ def _make_sort_key(item: SourceItem) -> tuple[int, str]:
 
 
 def _read_rows(opened: ImportInput) -> Iterator[SourceItem]:
-    for row in iterate_rows(opened.files, _KNOWN - {"_key"}):
+    for row_read in iterate_rows(opened.files, _KNOWN - {"_key"}):
+        fields = None if row_read.fields is None else _normalize(row_read.fields)
+        row = row_read._replace(fields=fields)
         names = row.fields.keys() if row.fields is not None else frozenset()
         if row.fields is None:
             yield BadRow("rows", row.place, row.reason, row.value)

@@ -1,7 +1,7 @@
 """Parse the addresses on which the gateway listens, and decide which addresses need protection."""
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +15,7 @@ DEFAULT_BIND = "tcp://127.0.0.1:5596=unified"
 _FORM = "write ADDRESS=PROTOCOL@ORGANIZATION, for example tcp://127.0.0.1:5596=unified@home"
 _TRANSPORTS = ("tcp://", "ipc://")
 NOWHERE = "none"
+_LAST_PORT = 65_535
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class PublishAddress:
 def parse_bind(text: str) -> Bind:
     """Parse a text such as "tcp://127.0.0.1:5596=unified@home": address, protocol and organization."""
     address, equals, target = text.rpartition("=")
-    protocol, _, organization = target.partition("@")
+    protocol, at, organization = target.partition("@")
     if not equals:
         raise InvalidSettings(f"bind {text!r} names no protocol", value=text, remedy=_FORM)
     _require_address(address)
@@ -45,7 +46,7 @@ def parse_bind(text: str) -> Bind:
         raise InvalidSettings(
             f"no protocol {protocol!r}", value=protocol, remedy=suggest_name(protocol, sorted(PROTOCOLS))
         )
-    return Bind(address, protocol, _require_organization(organization or DEFAULT_ORGANIZATION))
+    return Bind(address, protocol, _require_organization(organization, text) if at else DEFAULT_ORGANIZATION)
 
 
 def parse_publish(text: str, binds: Iterable[Bind]) -> PublishAddress | None:
@@ -55,9 +56,9 @@ def parse_publish(text: str, binds: Iterable[Bind]) -> PublishAddress | None:
     """
     if text == NOWHERE:
         return None
-    address, _, organization = text.partition("@")
+    address, at, organization = text.partition("@")
     _require_address(address)
-    if not organization:
+    if not at:
         organizations = sorted({bind.organization for bind in binds})
         if len(organizations) > 1:
             raise InvalidSettings(
@@ -66,7 +67,7 @@ def parse_publish(text: str, binds: Iterable[Bind]) -> PublishAddress | None:
                 remedy=f"write {text}@{organizations[0]}, for example",
             )
         organization = organizations[0]
-    return PublishAddress(address, _require_organization(organization))
+    return PublishAddress(address, _require_organization(organization, text))
 
 
 def require_protection(binds: Iterable[Bind], publish: PublishAddress | None, *, token: bool, keys: bool) -> None:
@@ -112,9 +113,26 @@ def _require_address(address: str) -> None:
         raise InvalidSettings(
             f"{address!r} is not an address to listen on", value=address, remedy="write tcp://HOST:PORT or ipc://PATH"
         )
+    # libzmq takes a number that is too large modulo 65,536, and would listen on another port.
+    port = address.rpartition(":")[2]
+    is_port = port == "*" or (port.isascii() and port.isdigit() and 0 < int(port) <= _LAST_PORT)
+    if address.startswith("tcp://") and not is_port:
+        remedy = f"write a number from 1 to {_LAST_PORT}, or * for any free port"
+        raise InvalidSettings(f"{address!r} has no port", value=address, remedy=remedy)
 
 
-def _require_organization(organization: str) -> str:
+def require_distinct(binds: Sequence[Bind]) -> None:
+    """Raise InvalidSettings if two services have the same address."""
+    addresses = [bind.address for bind in binds if not bind.address.endswith(":*")]
+    for address in addresses:
+        if addresses.count(address) > 1:
+            remedy = "give each protocol a port of its own"
+            raise InvalidSettings(f"{address} is named twice", value=address, remedy=remedy)
+
+
+def _require_organization(organization: str, text: str) -> str:
+    if not organization:
+        raise InvalidSettings(f"{text!r} names no organization after @", value=text, remedy="name it, or leave out @")
     if not is_id(organization):
         raise InvalidSettings(f"{organization!r} is not an organization", value=organization, remedy=_FORM)
     return organization

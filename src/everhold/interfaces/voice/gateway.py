@@ -282,8 +282,11 @@ def _bind(socket: "zmq.Socket[bytes]", address: str) -> None:
     try:
         socket.bind(address)
     except zmq.ZMQError as error:
+        # pyzmq repeats the address in brackets.
+        reason = str(error.strerror).partition(" (addr=")[0]
+        is_used = error.errno == zmq.EADDRINUSE
         raise InvalidSettings(
-            f"cannot listen on {address}: {error.strerror}",
+            f"cannot listen on {address}: {reason}",
             value=address,
-            remedy="name another address, or end the program that uses it",
+            remedy="name another address, or end the program that uses it" if is_used else "correct the address",
         ) from None
