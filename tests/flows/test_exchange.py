@@ -283,7 +283,7 @@ def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: St
     for entity, unique_column in ((Cycle, "cycle_index"), (Snapshot, None)):
         parent = records.scan(entity, "acme")[0]
         for number in range(9, 0, -1):  # so that each row has a smaller id than its parent
-            changes = {"id": f"0{number}", "parent_id": parent.id}
+            changes: dict[str, Any] = {"id": f"0{number}", "parent_id": parent.id}
             if unique_column:
                 changes[unique_column] = 90 + number
             parent = parent.model_copy(update=changes)
