@@ -3,8 +3,9 @@
     python -m benchmarks.encryption            # 2,000 memories each
     python -m benchmarks.encryption --quick
 
-Two engines on SQLite write and read the same memories by turns: one without encryption, and one that encrypts every
-text with a key per user. The texts are made beforehand and a fake embedder is used, so that only storing is measured.
+Engines on SQLite write and read the same memories alternately. One has no encryption, one encrypts every text with a
+key per user, and one encrypts only memories of kind `vault`, for which it stores neither words nor vectors. The texts
+are made beforehand and a fake embedder is used, so that only storing is measured.
 """
 
 import argparse
@@ -21,8 +22,8 @@ from benchmarks.report import Pairs, Report
 from everhold import Everhold, View
 from everhold.testing.fake_embedder import FakeEmbedder
 
-WARM = 50
-MAX_RATIO = 1.3
+WARM = 50  # calls before the measurement, which fill caches
+MAX_RATIO = 1.3  # the bar of docs/encryption.md
 
 
 def open_view(stack: ExitStack, path: Path, **values: Any) -> View:
@@ -33,7 +34,7 @@ def open_view(stack: ExitStack, path: Path, **values: Any) -> View:
 
 
 def measure(ours: Callable[[int], object], floor: Callable[[int], object], count: int) -> Pairs:
-    """Time both functions by turns, and change each time which one is first. The first `WARM` turns do not count."""
+    """Time both functions alternately; every second time `ours` is first. The first `WARM` calls do not count."""
     pairs = Pairs([], [])
     for number in range(-WARM, count):
         turns = [(ours, pairs.ours), (floor, pairs.floor)]

@@ -1,12 +1,12 @@
-"""An agent that works through a task with tools and files, and goes on after a crash. No language model.
+"""An agent that works through a task with tools and files, and continues after a crash. It has no language model.
 
     python examples/autonomous_agent.py             # works through the task, then tells the story of the run
-    kill -9 …, then the same command                # goes on where it was killed
+    kill -9 …, then the same command                # continues where it was killed
 
 The agent writes a summary of the orders of each region, mails it, and writes a report. Each action is proposed before
 it is taken and completed afterwards. If the process is killed in between, the next one takes the same action again with
 the same idempotency key. Writing a file twice changes nothing. A mail must not be sent twice, so the mail service gets
-the key and delivers only once for each.
+the key and delivers only one mail for each key.
 
 A real agent asks a language model what to do next: `choose_action` is the only function to change.
 """
@@ -25,6 +25,7 @@ from everhold import Everhold, Run, RunStep, View
 STORE, FOLDER = "agent.db", "agent-files"
 TASK = "Report on this week's orders"
 REGIONS = ("north", "east", "south", "west")
+# Made-up orders of regions: five for each, with different amounts.
 ORDERS = [(region, 10 * number + len(region)) for number in range(1, 6) for region in REGIONS]
 
 Action = tuple[str, dict[str, Any], str]
@@ -50,10 +51,10 @@ class Tools:
         return text.strip()
 
     def send_mail(self, key: str, region: str, text: str) -> str:
-        """Mail a summary. The service stands outside the store; it delivers one mail for each key."""
+        """Mail a summary. The mail service is independent of the store and delivers one mail for each key."""
         mail, draft = self.mailbox / f"{key}.json", self.mailbox / f".{key}.draft"
         draft.write_text(json.dumps({"to": f"{region}@example.org", "text": text}))
-        with suppress(FileExistsError):  # this key was delivered before
+        with suppress(FileExistsError):  # a mail with this key was delivered before
             os.link(draft, mail)
         draft.unlink()
         return f"mailed {region}@example.org"
@@ -72,7 +73,10 @@ def write_file(path: Path, text: str) -> None:
 
 
 def choose_action(steps: Sequence[RunStep]) -> Action | None:
-    """Return the next tool, its arguments and why; None if the task is done. Here by a script, from what was done."""
+    """Return the next tool, its arguments and the reason, or None if the task is done.
+
+    This script decides from the steps that succeeded; a real agent asks a language model.
+    """
     done = [step for step in steps if step.status == "succeeded"]
     if not done:
         return "read_orders", {}, "I need the orders first"

@@ -1,10 +1,10 @@
 """A chat that remembers, without a language model.
 
-    python examples/chat_with_memory.py           # type; an empty line, or Ctrl-D, ends the session
-    python examples/chat_with_memory.py --demo    # two sessions that are written already
+    python examples/chat_with_memory.py           # type lines; an empty line or Ctrl-D ends the session
+    python examples/chat_with_memory.py --demo    # two prepared sessions
 
-What you say is stored as messages, and the facts in it as memories. A question is answered with what is remembered, in
-this session or an earlier one. A real assistant sends `window.as_openai()` or `window.as_anthropic()` to a model
+What you say is stored as messages, and the facts in it as memories. A question is answered from memories and messages,
+of this session or an earlier one. A real assistant sends `window.as_openai()` or `window.as_anthropic()` to a model
 instead: `answer` is the only function to change.
 """
 
@@ -65,7 +65,7 @@ def read_lines() -> Iterable[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--demo", action="store_true", help="hold two sessions that are written already")
+    parser.add_argument("--demo", action="store_true", help="hold two prepared sessions")
     parser.add_argument("--store", default=STORE, help=f"where memories are kept; by default {STORE}")
     options = parser.parse_args()
     with Everhold.open(options.store) as engine:

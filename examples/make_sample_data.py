@@ -182,7 +182,7 @@ def _make_orders(
 
 
 def _list_order_days(chance: Random) -> Iterator[date]:
-    """Yield the day of every order, in order: more in summer and in December, and more in the second year."""
+    """Yield the day of every order in time order; there are more in summer, in December and in the second year."""
     for number in range(DAYS):
         day = FIRST_DAY + timedelta(days=number)
         expected = 2.6 * SEASON[day.month - 1] * (1 + 0.25 * number / DAYS)

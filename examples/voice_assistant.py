@@ -1,8 +1,8 @@
-"""A voice assistant that stores what was said through the voice gateway, and follows the gateway's events.
+"""A voice assistant that stores a conversation through the voice gateway and follows the gateway's events.
 
     everhold serve-voice --bind tcp://127.0.0.1:5596=session-memory@home    # in one terminal
-    python examples/voice_assistant.py                                      # in another; type, an empty line ends it
-    python examples/voice_assistant.py --demo                               # starts a gateway of its own
+    python examples/voice_assistant.py                                      # in another; an empty line ends it
+    python examples/voice_assistant.py --demo                               # starts its own gateway
 
 It needs pyzmq and nothing else of Everhold: a client in any language can send the same requests.
 """
@@ -68,7 +68,7 @@ class EventFollower:
         self.events: list[dict[str, Any]] = []
 
     def read(self, milliseconds: int) -> None:
-        """Handle what has been published, and replay what was missed; wait so long for another message."""
+        """Handle published events and replay missed ones, until no message has come for this number of milliseconds."""
         while self._socket.poll(milliseconds):
             _, body = self._socket.recv_multipart()
             message = json.loads(body)
@@ -107,7 +107,7 @@ def start_gateway() -> Iterator[list[str]]:
 
 
 def talk(requests: str, events: str, lines: Iterable[str]) -> None:
-    """Let the assistant hear lines, and show what the gateway told about them."""
+    """Let the assistant hear lines, and show the gateway's events about them."""
     with zmq.Context() as context:
         context.linger = 0
         assistant = Assistant(context, requests, "alice")
@@ -123,7 +123,7 @@ def talk(requests: str, events: str, lines: Iterable[str]) -> None:
 
 
 def read_lines() -> Iterator[str]:
-    """Yield what is typed, until an empty line."""
+    """Yield the typed lines, until an empty line."""
     for line in sys.stdin:
         if not line.strip():
             return
@@ -132,7 +132,7 @@ def read_lines() -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--demo", action="store_true", help="start a gateway, and say lines that are written already")
+    parser.add_argument("--demo", action="store_true", help="start a gateway, and say prepared lines")
     parser.add_argument("--requests", default=REQUESTS, help=f"the gateway's bind; by default {REQUESTS}")
     parser.add_argument("--events", default=EVENTS, help=f"where it publishes events; by default {EVENTS}")
     options = parser.parse_args()

@@ -125,9 +125,8 @@ def test_the_server_ends_a_long_query(
         )
     with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
         active = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'data_reader' AND query LIKE '%pg_sleep%'"
-        while connection.execute(active).fetchall() != [
-            (0,)
-        ]:  # if the server never ends the query, pytest's time limit ends the test
+        # If the server never ends the query, pytest's time limit ends the test.
+        while connection.execute(active).fetchall() != [(0,)]:
             time.sleep(0.05)
 
 

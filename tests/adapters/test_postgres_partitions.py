@@ -62,15 +62,18 @@ def line(at: datetime) -> AccessLog:
 
 
 def months_on(months: int) -> datetime:
-    place = THIS_MONTH.year * 12 + THIS_MONTH.month - 1 + months
-    return datetime(place // 12, place % 12 + 1, 1, tzinfo=UTC)
+    """Return the beginning of the month that is this number of months after the present one."""
+    year, month_index = divmod(THIS_MONTH.year * 12 + THIS_MONTH.month - 1 + months, 12)
+    return datetime(year, month_index + 1, 1, tzinfo=UTC)
 
 
 def part(table: str, start: int, end: int) -> str:
+    """Return the name of a partition. It begins and ends this number of months after the present month."""
     return f"{table}@{months_on(start):%Y-%m}_{months_on(end):%Y-%m}"
 
 
 def find_partitions(records: PostgresRecords, table: str, column: str) -> dict[Any, str]:
+    """Return the partition in which each row is, by a column of the rows."""
     found = records._fetch(f"""SELECT "{column}", trim('"' FROM tableoid::regclass::text) FROM {table}""", ())
     return dict(found)
 
@@ -119,7 +122,7 @@ class TestWhereRowsGo:
         records.commit([Delete(Memory, ("o", "m1"))])
         assert records.count(Chunk, "o") == 39 * 3
 
-    def test_the_smallest_id_of_a_moment_bounds_its_partition(self) -> None:
+    def test_the_least_id_of_a_moment_is_below_every_id_made_later(self) -> None:
         moment = clock.now()
         made = clock.make_id("mem")
         assert clock.least_id("mem", moment) <= made < clock.least_id("mem", moment + timedelta(days=1))
@@ -210,9 +213,8 @@ class TestMaintenance:
                 drop(session, "memories", part("memories", start, start + 1))
             session.execute(partitions._create_partition("memories", months_on(2), months_on(3)).encode())
         with psycopg.connect(monthly_url) as reader:
-            reader.execute(
-                'LOCK TABLE "memories@default" IN ROW EXCLUSIVE MODE'
-            )  # holds the lock, as a long write would
+            # Like a long write, this lock keeps the partition from being created.
+            reader.execute('LOCK TABLE "memories@default" IN ROW EXCLUSIVE MODE')
             with connect(PostgresOptions(monthly_url)) as connection:
                 partitions.maintain_partitions(connection, records.options, "postgres")
             assert gap not in list_parts(monthly_url, "memories")
@@ -257,7 +259,7 @@ class TestMaintenance:
         records.commit([Delete(Memory, ("o", old))])
         records.maintain()
         assert part("memories", -2, -1) not in list_parts(monthly_url, "memories")
-        records.commit([Put(memory(old))])  # a late row goes to the default partition
+        records.commit([Put(memory(old))])  # a late row: its partition is gone
         assert find_partitions(records, "memories", "id") == {old: "memories@default"}
 
     def test_rows_of_a_missed_month_stay_in_the_default_partition(
@@ -281,13 +283,11 @@ class TestMaintenance:
         quarterly = PostgresRecords(PostgresOptions(monthly_url, partitions="quarter"))
         quarterly.maintain()
         quarterly.close()
-        ends = sorted(
-            name.partition("@")[2].split("_") for name in list_parts(monthly_url, "memories") if "default" not in name
-        )
-        assert [one[1] for one in ends[:-1]] == [
-            one[0] for one in ends[1:]
-        ]  # the partitions neither overlap nor leave a gap
-        assert ends[-1][1][-2:] in ("01", "04", "07", "10")
+        names = [name for name in list_parts(monthly_url, "memories") if "default" not in name]
+        spans = sorted(tuple(name.partition("@")[2].split("_")) for name in names)
+        starts, ends = [start for start, _ in spans], [end for _, end in spans]
+        assert ends[:-1] == starts[1:], "the partitions overlap or leave a gap"
+        assert ends[-1].endswith(("-01", "-04", "-07", "-10")), "the last partition does not end with a quarter"
         assert records.find_problems() == []
 
     @pytest.mark.parametrize("kind", ["hnsw", "ivfflat"])
@@ -301,18 +301,18 @@ class TestMaintenance:
         chunks = [chunk(f"m{at}", dimensions=8, vector=one.astype("<f2").tobytes()) for at, one in enumerate(vectors)]
         records.commit([Put(one) for one in chunks])
         exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)
-        wanted = exact.find_by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
+        alices = SearchSpace("o", ("alice",), "model")
+        wanted = exact.find_by_vector(alices, vectors[0], 10)
         options = PostgresOptions(monthly_url, vector_index=kind, lists=4)
         with connect(options) as connection:
             assert build_missing_indexes(connection, options, exact_up_to=200) == [("memory", 8)]
-            assert [name for name, _ in connection.execute(BUILT, [name_vector_index("memory", 8)]).fetchall()] == [
-                kind
-            ]
+            built = connection.execute(BUILT, [name_vector_index("memory", 8)]).fetchall()
+            assert [name for name, _ in built] == [kind]
             assert build_missing_indexes(connection, options, exact_up_to=200) == []
-        assert large._index_settings(SearchSpace("o", ("alice",), "model"), 8)
-        found = large.find_by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
+        assert large._index_settings(alices, 8)
+        found = large.find_by_vector(alices, vectors[0], 10)
         assert found[0] == "m0"
-        assert len(set(found) & set(wanted)) >= 5
+        assert len(set(found) & set(wanted)) >= 5, "the index is approximate, and finds at least half"
         assert records.find_problems() == []
 
 

@@ -278,9 +278,8 @@ class TestErrors:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             threading.Thread(target=refuse_encryption, daemon=True).start()
             url = f"postgresql://u@127.0.0.1:{listener.getsockname()[1]}/db"
-            with pytest.raises(
-                StoreUnavailable, match="does not support SSL"
-            ):  # raised at once, because a retry would not help
+            # Raised at once, because a retry would not help.
+            with pytest.raises(StoreUnavailable, match="does not support SSL"):
                 PostgresRecords(PostgresOptions(url, ssl="require"))
         assert asked == [struct.pack("!ii", 8, 80877103)]
 

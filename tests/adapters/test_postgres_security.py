@@ -210,9 +210,8 @@ class TestFailingClosed:
             assert session.execute("UPDATE memories SET text = 'x'").rowcount == 0
             assert session.execute("DELETE FROM memories").rowcount == 0
             session.commit()
-            assert session.execute("SELECT count(*) FROM memories").fetchone() == (
-                0,
-            )  # the setting ended with the transaction
+            # The setting ended with the transaction.
+            assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)
 
     def test_a_row_cannot_move_to_another_organization(
         self, records: PostgresRecords, options: PostgresOptions

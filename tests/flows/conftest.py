@@ -1,4 +1,4 @@
-"""Fixtures of flows: `store` is an empty store, `engine` is an engine on it, and `alice` is the view of one user."""
+"""Fixtures of flows. `store`, of tests/conftest.py, is an empty store of each kind in turn."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,7 @@ from tests.engines import Store, make_store
 
 @pytest.fixture
 def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty SQLite store, for flows that do not depend on the kind of store."""
     made = make_store("sqlite", request, tmp_path)
     yield made
     made.close()
@@ -18,9 +19,11 @@ def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sto
 
 @pytest.fixture
 def engine(store: Store) -> Everhold:
+    """An engine on `store`."""
     return store.open()
 
 
 @pytest.fixture
 def alice(engine: Everhold) -> View:
+    """The view of one user, on `engine`."""
     return engine.scope(user="alice")

@@ -1,4 +1,4 @@
-"""Bundles export and import everything, add nothing twice, and name the line of damage."""
+"""Bundles: an export and an import keep every row, add no row twice, and name the line that is damaged."""
 
 import json
 import os
@@ -58,15 +58,14 @@ def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
     """Return every row of an organization that a bundle contains, without the id of the organization."""
     found: dict[str, Any] = {}
     for name, rows in read_all_rows(engine, without=NOT_CARRIED).items():
-        own: dict[Any, Any] = {}
+        rows_of_table: dict[Any, Any] = {}
         for row in rows.values():
             values = dict(row.__dict__)
-            owner = values.pop("organization_id", values.get("id") if name == "organizations" else None)
-            if name == "organizations":
-                values.pop("id")
+            # The row of the organization itself has the organization's id in `id`.
+            owner = values.pop("id" if name == "organizations" else "organization_id", None)
             if owner == organization:
-                own[json.dumps(values, default=str, sort_keys=True)] = values
-        found[name] = own
+                rows_of_table[json.dumps(values, default=str, sort_keys=True)] = values
+        found[name] = rows_of_table
     return found
 
 
@@ -93,7 +92,7 @@ def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_p
     assert other.doctor().problems == []
 
 
-def test_into_another_organization(engine: Everhold, tmp_path: Path) -> None:
+def test_a_bundle_can_be_loaded_into_another_organization(engine: Everhold, tmp_path: Path) -> None:
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
     before = rows_of(engine, "acme")
@@ -103,7 +102,7 @@ def test_into_another_organization(engine: Everhold, tmp_path: Path) -> None:
     assert texts(engine.scope(organization="bolt", user="alice").recall("heir", k=1, minimum=0)) == ["Heir"]
 
 
-def test_twice_adds_nothing(engine: Everhold, tmp_path: Path) -> None:
+def test_loading_a_bundle_twice_adds_nothing(engine: Everhold, tmp_path: Path) -> None:
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
     before = read_all_rows(engine, without=NOT_CARRIED)
@@ -121,7 +120,7 @@ def test_twice_adds_nothing(engine: Everhold, tmp_path: Path) -> None:
     )
 
 
-def test_the_log_goes_out_and_is_not_taken_in(sqlite_store: Store, tmp_path: Path) -> None:
+def test_the_log_is_exported_and_not_imported(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
@@ -165,7 +164,7 @@ def test_a_damaged_line_is_named(sqlite_store: Store, tmp_path: Path, damage: by
     assert read_all_rows(engine, without=NOT_CARRIED) == before
 
 
-def test_what_cannot_be_loaded(sqlite_store: Store, tmp_path: Path) -> None:
+def test_files_that_cannot_be_loaded_are_refused(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     (tmp_path / "newer.jsonl").write_text('{"everhold": 99, "organization": "x"}\n')
     with pytest.raises(InvalidInput, match="the bundle has version 99, and this program reads 2; upgrade Everhold"):
@@ -179,7 +178,7 @@ def test_what_cannot_be_loaded(sqlite_store: Store, tmp_path: Path) -> None:
         engine.export(tmp_path / "out.jsonl", organization="nobody")
 
 
-def test_where_the_same_is_known_already(sqlite_store: Store, tmp_path: Path) -> None:
+def test_a_bundle_with_a_text_that_is_stored_already_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
     """A memory with the same text under another id is refused with its line, and nothing is written."""
     engine = sqlite_store.open()
     engine.scope(organization="acme").remember("Known")
@@ -192,13 +191,15 @@ def test_where_the_same_is_known_already(sqlite_store: Store, tmp_path: Path) ->
 
 
 def export_lines(engine: Everhold, tmp_path: Path) -> list[bytes]:
-    """Return the lines of a bundle of acme; the last is empty."""
+    """Fill acme and return the lines of its bundle. The last one is empty, because a bundle ends with a line break."""
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
     return (tmp_path / "out.jsonl").read_bytes().split(b"\n")
 
 
-def test_it_goes_into_the_organization_it_names(sqlite_store: Store, target: Store, tmp_path: Path) -> None:
+def test_a_bundle_is_loaded_into_the_organization_that_it_names(
+    sqlite_store: Store, target: Store, tmp_path: Path
+) -> None:
     fill(engine := sqlite_store.open())
     engine.export(tmp_path / "out.jsonl", organization="acme")
     other = target.open()
@@ -256,7 +257,7 @@ def test_other_line_ends_and_blank_lines_at_the_end_do_not_matter(sqlite_store: 
     assert engine.load(tmp_path / "bare.jsonl", organization="bolt").added == 0
 
 
-def test_a_bundle_of_version_1_has_no_end_and_is_taken(sqlite_store: Store, tmp_path: Path) -> None:
+def test_a_bundle_of_version_1_is_loaded_without_an_end_line(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     lines = export_lines(engine, tmp_path)
     first = lines[0].replace(b'"everhold": 2', b'"everhold": 1')
@@ -279,12 +280,14 @@ def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: St
     rows["chunks"] = rows["chunks"].model_copy(update={"user_id": "one", "span_end": 1})
     records = records_of(engine)
     records.commit([Put(row) for name, row in rows.items() if TABLES[name].tenant])
-    for entity, also in ((Cycle, "cycle_index"), (Snapshot, None)):
-        above = records.scan(entity, "acme")[0]
-        for number in range(9, 0, -1):
-            changes = {"id": f"0{number}", "parent_id": above.id, **({also: 90 + number} if also else {})}
-            above = above.model_copy(update=changes)
-            records.commit([Put(above)])
+    for entity, unique_column in ((Cycle, "cycle_index"), (Snapshot, None)):
+        parent = records.scan(entity, "acme")[0]
+        for number in range(9, 0, -1):  # so that each row has a smaller id than its parent
+            changes: dict[str, Any] = {"id": f"0{number}", "parent_id": parent.id}
+            if unique_column:
+                changes[unique_column] = 90 + number
+            parent = parent.model_copy(update=changes)
+            records.commit([Put(parent)])
     engine.export(tmp_path / "out.jsonl", organization="acme")
     other = target.open()
     other.load(tmp_path / "out.jsonl")
@@ -292,10 +295,10 @@ def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: St
         assert records_of(other).scan(entity, "acme") == records.scan(entity, "acme")
 
 
-# where it is written
+# the file of an export
 
 
-def test_an_export_that_fails_leaves_what_is_there(sqlite_store: Store, tmp_path: Path) -> None:
+def test_an_export_that_fails_leaves_an_existing_file_unchanged(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     engine.scope().remember("Prefers tea")
     folder = tmp_path / "out"

@@ -63,7 +63,7 @@ def test_a_project_outlives_the_user_who_mentioned_it_first(any_store: Store, ha
 
 
 def test_a_memory_outlives_the_cycle_that_it_mentions(any_store: Store) -> None:
-    """The run was asked for by one user's message; another user's memory refers to one of its cycles."""
+    """A message of one user started the run. A memory of another user refers to a cycle of that run."""
     engine = any_store.open()
     message = engine.scope(user="bob", session="s1", agent="bot").say("Do it")
     alice = engine.scope(user="alice", agent="bot")
@@ -93,7 +93,7 @@ def make_writing_verbs(view: View) -> dict[str, Callable[[], object]]:
     }
 
 
-def test_a_foreign_session_is_refused_alike_by_every_verb(engine: Everhold) -> None:
+def test_every_verb_refuses_a_foreign_session_as_if_it_did_not_exist(engine: Everhold) -> None:
     owner = engine.scope(user="alice", project="p", agent="bot", session="s1")
     owner.say("Tea?")
     owner.remember("Alice likes tea")
@@ -122,7 +122,7 @@ def read_foreign_rows(engine: Everhold) -> dict[str, Any]:
     return {name: rows[name] for name in ("sessions", "messages", "memories", "chunks", "users", "projects")}
 
 
-def test_strict_scopes_do_not_tell_of_foreign_sessions(sqlite_store: Store) -> None:
+def test_strict_scopes_do_not_reveal_foreign_sessions(sqlite_store: Store) -> None:
     sqlite_store.open().scope(user="alice", session="s1").say("Tea?")
     engine = sqlite_store.open(strict_scopes=True)
     engine.create_user("bob")
@@ -143,7 +143,7 @@ def test_a_group_session_is_open_to_every_user(engine: Everhold) -> None:
     assert len(engine.scope(session="s1").list()) == len(USERS) - 1
 
 
-def test_what_is_written_without_a_user_goes_with_the_session(engine: Everhold) -> None:
+def test_rows_written_without_a_user_are_deleted_with_their_session(engine: Everhold) -> None:
     """A scope without a user may write into a user's session. The written rows belong to the session and to no user."""
     engine.scope(user="alice", session="s1").say("Tea?")
     written = engine.scope(session="s1").remember("The kettle is on")
@@ -165,7 +165,7 @@ def test_a_session_that_another_user_has_just_begun_is_not_joined(any_store: Sto
     assert "no session 's1'" in require_refusal(lambda: bob.remember("Bob was second"))
 
 
-def test_users_who_begin_a_session_at_once(engine: Everhold) -> None:
+def test_of_users_who_begin_a_session_at_once_one_owns_it(engine: Everhold) -> None:
     start = threading.Barrier(len(USERS))
 
     def write(user: str) -> None:
@@ -193,7 +193,7 @@ def test_users_who_begin_a_session_at_once(engine: Everhold) -> None:
 # deleting a user
 
 
-class Town:
+class RandomWriter:
     """Makes random writes of several users into shared and private containers, with public verbs."""
 
     def __init__(self, engine: Everhold, chance: random.Random) -> None:
@@ -211,7 +211,7 @@ class Town:
             "session": chance.choice((None, "group", "s1", "s2", "s3")),
         }
         view = self.engine.scope(**named)
-        with suppress(NotFound, Conflict):  # a foreign session, or nothing there yet
+        with suppress(NotFound, Conflict):  # the session is another user's, or a row does not exist yet
             self._do(view)
 
     def _do(self, view: View) -> None:
@@ -260,10 +260,10 @@ def find_named_memories(row: Row) -> set[str | None]:
 
 
 def read_rows_of_others(engine: Everhold, victim: str) -> dict[str, dict[Any, Row]]:
-    """Return every row that deleting a user must leave as it is.
+    """Return every row that must stay unchanged when a user is deleted.
 
-    A user's own are the rows that name that user, what was written without a user in a session of theirs, and what
-    hangs on those: also the journal of what others, who name no user, did to their memories.
+    Three kinds of rows are deleted with a user: rows that name the user; rows without a user in a session of the user;
+    and rows that refer to one of these, for example the journal of changes to the user's memories.
     """
     rows = read_all_rows(engine, without=NOT_COMPARED)
     own_sessions = {row.id for row in rows["sessions"].values() if row.user_id == victim}
@@ -287,20 +287,23 @@ def read_rows_of_others(engine: Everhold, victim: str) -> dict[str, dict[Any, Ro
     return kept
 
 
+# Slow stores get fewer rounds, with fewer writes in each.
 ROUNDS = {"in_memory": 4, "sqlite": 3, "postgres": 1, "duckdb": 1, "dynamodb": 1}
 ACTS = {"dynamodb": 20, "duckdb": 40}
 
 
 @pytest.mark.parametrize("name", ROUNDS)
-def test_deleting_a_user_changes_nothing_of_others(
+def test_deleting_a_user_changes_no_row_of_other_users(
     name: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for seed in range(ROUNDS[name]):
         store = make_store(name, request, tmp_path_factory.mktemp(f"round{seed}"))
-        town = Town(engine := store.open(), random.Random(seed))
+        engine = store.open()
+        writer = RandomWriter(engine, random.Random(seed))
         for _ in range(ACTS.get(name, 120)):
-            town.act()
-        for victim in USERS[:2] if name != "dynamodb" else USERS[:1]:
+            writer.act()
+        victims = USERS[:1] if name == "dynamodb" else USERS[:2]
+        for victim in victims:
             before, whole = read_rows_of_others(engine, victim), records_of(engine).count(Memory, None, deleted=True)
             assert before["memories"], "other users must have rows"
             engine.delete_user(victim)

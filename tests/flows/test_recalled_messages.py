@@ -19,15 +19,15 @@ def recall_texts(view: View, question: str, **options: object) -> list[str]:
 def test_a_project_finds_the_messages_of_its_sessions_only(store: Store) -> None:
     engine = store.open()
     engine.scope(user="alice", project="garden", session="s1").say("The roses need water")
-    engine.scope(user="alice", session="s1").say("The roses have water")  # the session's project is the message's
+    engine.scope(user="alice", session="s1").say("The roses have water")  # a message gets the project of its session
     engine.scope(user="alice", project="kitchen", session="s2").say("The soup needs water")
     assert sorted(recall_texts(engine.scope(user="alice", project="garden"), "water")) == [
         "The roses have water", "The roses need water"
     ]  # fmt: skip
     assert recall_texts(engine.scope(user="alice", project="kitchen"), "water") == ["The soup needs water"]
     assert len(recall_texts(engine.scope(user="alice"), "water")) == 3
-    for most in (1000, 0):
-        reader = store.open(images={"max_memories": most})
+    for max_memories in (1000, 0):  # with and without images in memory
+        reader = store.open(images={"max_memories": max_memories})
         assert recall_texts(reader.scope(user="alice", session="s2"), "water")[0] == "The soup needs water"
         assert recall_texts(reader.scope(user="alice", session="s2"), "water", only="session") == [
             "The soup needs water"
@@ -45,7 +45,7 @@ def test_a_group_session_shows_each_user_their_own_messages(sqlite_store: Store)
     assert len(recall_texts(engine.scope(session="team"), "tea")) == 3
 
 
-def test_filters_are_about_the_fields_of_the_kinds_searched(sqlite_store: Store) -> None:
+def test_filters_may_name_only_fields_of_the_searched_kinds(sqlite_store: Store) -> None:
     chat = sqlite_store.open().scope(user="alice", session="s1")
     chat.say("Is the tea ready?")
     chat.say("The tea is ready", role="assistant")
@@ -88,7 +88,7 @@ def test_pages_over_several_kinds_repeat_and_leave_out_nothing(sqlite_store: Sto
         _ = hit.memory
 
 
-class Failing(FakeEmbedder):
+class SwitchedEmbedder(FakeEmbedder):
     """An embedder that can be switched off."""
 
     is_off = False
@@ -99,8 +99,8 @@ class Failing(FakeEmbedder):
         return super().embed(texts)
 
 
-def test_what_cannot_be_embedded_is_stored_and_found_by_its_words(tmp_path: Path) -> None:
-    embedder = Failing()
+def test_a_message_that_could_not_be_embedded_is_found_by_its_words(tmp_path: Path) -> None:
+    embedder = SwitchedEmbedder()
     with Everhold.open(tmp_path / "m.db", embedder=embedder, embedding={"cache_texts": 0}) as engine:
         chat = engine.scope(user="alice", session="s1")
         embedder.is_off = True

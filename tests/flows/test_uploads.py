@@ -1,4 +1,4 @@
-"""Uploaded files: stored once, versioned, described, found, deleted; seen by their own project only."""
+"""Uploaded files: they are stored once, versioned, described, found and deleted, and only their project sees them."""
 
 import json
 import os
@@ -27,10 +27,13 @@ ORDERS = "id,customer_id,day,amount,status\n" + "".join(
 )
 CUSTOMERS = "id,name,country\n1,Anna,Germany\n2,Bert,France\n3,Cora,Spain\n"
 
+# The uploaded file, the rows of its table and the values of its columns.
+FILES_PER_UPLOAD = 3
+
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Files of sources and temporary files are in a folder of the test, so that remaining files can be counted."""
+    """The folder of stored sources. Temporary files are in a folder of the test too, so both can be counted."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(data_deps, "mkdtemp", partial(tempfile.mkdtemp, dir=temporary))
@@ -78,7 +81,7 @@ def test_an_upload_describes_its_table(alice: View, orders: Path, customers: Pat
         "status": ("VARCHAR", "category"),
     }
     assert described.table.primary_key == ["id"]
-    # The customers came later: their upload linked the orders to them.
+    # The customers were uploaded after the orders; their upload found the key that links the two tables.
     [key] = described.table.foreign_keys
     assert (key["column"], key["to_table"], key["to_column"], key["declared"]) == (
         "customer_id",
@@ -86,14 +89,14 @@ def test_an_upload_describes_its_table(alice: View, orders: Path, customers: Pat
         "id",
         False,
     )
-    status = described.fields[4]
+    status = next(field for field in described.fields if field.name == "status")
     assert status.metadata["top_values"] == [["paid", 30], ["refunded", 10]]
     assert (status.distinct_count, status.null_share, status.nullable) == (2, 0.0, False)
     assert other.tables[0].table.row_count == 3
     assert {step.step for step in steps} >= {"copying", "reading orders.csv", "profiling", "storing"}
 
 
-def test_the_rows_and_files_are_a_schema_for_questions(engine: Everhold, orders: Path, customers: Path) -> None:
+def test_uploaded_tables_are_a_schema_for_questions(engine: Everhold, orders: Path, customers: Path) -> None:
     view = engine.scope(project="shop")
     view.upload(str(customers), str(orders))
     deps = make_data_deps(parts_of(engine))
@@ -106,7 +109,7 @@ def test_the_rows_and_files_are_a_schema_for_questions(engine: Everhold, orders:
 
     with open_tables(deps, view.tables()) as paths:
         total = duckdb.connect().execute(f"SELECT sum(amount) FROM read_parquet('{paths['orders']}')").fetchall()
-    assert total == [(840.0,)]
+    assert total == [(840.0,)]  # 1.5 + 2.5 + … + 40.5
 
 
 def test_the_same_content_changes_nothing(engine: Everhold, place: Path, orders: Path) -> None:
@@ -204,7 +207,7 @@ def test_a_failed_commit_leaves_no_files(
     with pytest.raises(KeyboardInterrupt):
         engine.scope(user="alice").upload(str(orders))
     monkeypatch.undo()
-    assert stored == [3]
+    assert stored == [FILES_PER_UPLOAD]
     assert count_files(place) == 0
     assert count_rows(engine) == 0
 
@@ -235,7 +238,7 @@ def test_deleting_and_restoring(engine: Everhold, place: Path, orders: Path) -> 
     assert not alice.find_tables("orders")
     alice.restore_source("orders.csv")
     assert alice.find_tables("orders")[0].table.row_count == 41
-    assert count_files(place) == 6
+    assert count_files(place) == 2 * FILES_PER_UPLOAD
     alice.delete_source("orders.csv", hard=True)
     assert count_files(place) == 0
     assert count_rows(engine) == 0
@@ -255,7 +258,7 @@ def test_purging_a_project_deletes_its_files(engine: Everhold, place: Path, orde
     engine.scope(project="kept").upload(str(customers))
     engine.scope(project="gone").upload(str(orders))
     engine.delete_project("gone", hard=True)
-    assert count_files(place) == 3
+    assert count_files(place) == FILES_PER_UPLOAD
     assert engine.scope(project="kept").describe("customers").table.row_count == 3
     engine.delete_organization("default", hard=True)
     assert count_files(place) == 0

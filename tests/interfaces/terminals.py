@@ -58,9 +58,8 @@ def run_in_terminal(folder: Path, arguments: list[str], converse: Callable[[Term
     """Run a command in a folder while `converse` types and reads, and return the output that `converse` left unread."""
     child, number = pty.fork()
     if child == 0:
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # tests that run in the background ignore SIGINT, and the command would too
+        # Tests that run in the background ignore SIGINT, and the command would too.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir(folder)
         os.execve(
             COMMAND[0], [*COMMAND, *arguments], environment(folder, TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1")

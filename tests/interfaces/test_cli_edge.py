@@ -170,9 +170,8 @@ def test_bash_completes_commands_and_kinds(tmp_path: Path) -> None:
 
 def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -> None:
     run("remember", "Has a dog", "--id", "dog")
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a test run in the background ignores SIGINT, and so do its children
+    # A test run in the background ignores SIGINT, and so do its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*COMMAND, "forget", "dog"], env=environment(tmp_path), cwd=tmp_path,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

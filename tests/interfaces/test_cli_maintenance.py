@@ -42,9 +42,8 @@ def test_a_wrong_duration_is_refused(run: Run, every: str) -> None:
 def test_repeated_maintenance_ends_cleanly(run: Run, tmp_path: Path, number: signal.Signals) -> None:
     """After two runs a signal comes, while the process waits or works; the exit code is 0."""
     run("remember", "hello")
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a test run in the background ignores SIGINT, and so do its children
+    # A test run in the background ignores SIGINT, and so do its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*COMMAND, "maintain", "outbox", "--every", "1s", "--json"], env=environment(tmp_path), cwd=tmp_path,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -393,9 +393,8 @@ def test_an_id_may_be_shortened(run: Run) -> None:
     run("remember", "Has a cat", "--id", "house-cat")
     run("remember", "Has a hen", "--id", "barn-hen", "--key", "hous")
     assert run("get", "house-d", "--json").document["text"] == "Has a dog"
-    assert (
-        run("get", "hous", "--json").document["text"] == "Has a hen"
-    )  # a whole key is not taken for the beginning of an id
+    # A whole key is not taken for the beginning of an id.
+    assert run("get", "hous", "--json").document["text"] == "Has a hen"
     assert run("relate", "house-d", "house-c", "--json").document["relationship"]["target_memory_id"] == "house-cat"
     ambiguous = run("get", "house")
     assert ambiguous.code == 2

@@ -158,10 +158,11 @@ def test_every_public_verb_is_behind_the_boundary() -> None:
         for name, member in inspect.getmembers(kind, inspect.isroutine):
             if not name.startswith("_"):
                 assert inspect.unwrap(member) is not member, f"{kind.__name__}.{name} takes unchecked arguments"
+    # The asynchronous classes call the same verbs, as tests/flows/test_async.py shows.
     for twin in (
         AsyncEverhold,
         AsyncView,
-    ):  # the asynchronous classes call the same verbs, as tests/flows/test_async.py shows
+    ):
         for name in dir(twin):
             verb = getattr(inspect.getattr_static(twin, name), "verb", None)
             assert verb is None or inspect.unwrap(verb) is not verb, f"{twin.__name__}.{name} is unchecked"

@@ -102,11 +102,12 @@ def test_pages_come_from_one_run(engine: SandboxedDataEngine, parquet: ParquetTa
     whole = engine.run(parquet, statement)
     page = engine.run(parquet, statement, offset=10, limit=3)
     assert page.rows == ((10,), (11,), (12,))
+    # The same time shows that both pages are of one run.
     assert (page.offset, page.row_count, page.seconds) == (
         10,
         1000,
         whole.seconds,
-    )  # the same time shows that both pages are of one run
+    )
     assert engine.run(parquet, statement, offset=5000, limit=3).rows == ()
     with pytest.raises(InvalidInput):
         engine.run(parquet, statement, offset=-1)

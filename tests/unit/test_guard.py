@@ -182,9 +182,8 @@ def test_a_backslash_before_a_quote_is_refused_where_a_server_may_read_it_otherw
     sql = "SELECT id FROM orders WHERE amount IN ('\\', ' UNION SELECT secret FROM hidden -- ')"
     with pytest.raises(StatementRefused, match="a backslash stands before a quote"):
         check_statement(sql, "postgres", COLUMNS)
-    with pytest.raises(
-        StatementRefused, match="a backslash stands before a quote"
-    ):  # the parser writes the quote as \\'
+    # The parser writes the quote as \\'.
+    with pytest.raises(StatementRefused, match="a backslash stands before a quote"):
         check_statement("SELECT id FROM orders WHERE amount = 'x'' y'", "redshift", COLUMNS)
     check_statement("SELECT id FROM orders WHERE amount LIKE 'a\\d%'", "postgres", COLUMNS)
     check_statement(sql, "sqlite", COLUMNS)

@@ -67,9 +67,8 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
         hits = recall(recall_deps, Scope(organization="org"), request)
         answers.append([(hit.kind, hit.id, hit.score, hit.text) for hit in hits])
     assert [(kind, owner_id) for kind, owner_id, *_ in answers[0]] == [("table", "orders"), ("table", "staff")]
-    assert answers[1] == (
-        answers[0] if has_vectors else answers[0][:1]
-    )  # without vectors, candidates come only from words
+    # Without vectors, candidates come only from words.
+    assert answers[1] == (answers[0] if has_vectors else answers[0][:1])
 
 
 def test_users_of_a_space() -> None:
