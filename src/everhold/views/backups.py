@@ -33,6 +33,7 @@ class BackupVerbs:
         keep_days: int | None = None,
         keep_weeks: int | None = None,
         keep_months: int | None = None,
+        replace_state: bool = False,
         progress: ReportProgress | None = None,
     ) -> "everhold.BackupResult":
         """Store a backup of the whole store in a folder or at an fsspec address, while others go on writing.
@@ -40,6 +41,9 @@ class BackupVerbs:
         Only what changed since the latest backup there is stored. The `keep_` numbers say which backups are kept: the
         latest ones, and the latest one of each of the last days, weeks and months. Without any, all are kept.
         `progress` is called with the step "storing rows".
+
+        The target's file `state` has the wrapped keys and the list of erased users. If it is damaged, the backup raises
+        StoreDamaged; with `replace_state`, it writes the file again from the store.
 
         InvalidInput if the target has backups of another store, StoreBusy while another backup of this store runs,
         StoreFull or StoreUnavailable if the target cannot be written. Earlier backups stay whole in any case.
@@ -50,7 +54,18 @@ class BackupVerbs:
 
         rule = KeepRule(keep_last, keep_days, keep_weeks, keep_months)
         self._parts.access.flush()
-        return back_up(make_deps(self._parts), open_place(target), rule, progress or ignore_progress)
+        deps, place, report = make_deps(self._parts), open_place(target), progress or ignore_progress
+        return back_up(deps, place, rule, report, replace_state=replace_state)
+
+    def forget_backups(self, target: PathText | Path) -> None:
+        """Forget a target whose backups are gone: erasures no longer try to reach it. Nothing there is deleted.
+
+        NotFound if the store does not know the target.
+        """
+        from everhold.backups.pipeline import forget_target
+        from everhold.views.backup_deps import open_place
+
+        forget_target(self._parts.records, open_place(target))
 
     @staticmethod
     def list_backups(target: PathText | Path) -> "Sequence[everhold.BackupSummary]":

@@ -43,6 +43,9 @@ def backup(
         int | None,
         typer.Option(metavar="N", help="Keep the latest of each of the last N months.", rich_help_panel=Keep),
     ] = None,
+    replace_state: Annotated[
+        bool, typer.Option("--replace-state", help="If the file `state` is damaged, write it from the store.")
+    ] = False,
 ) -> CommandResult:
     """Back up the store to a folder or an fsspec address; only what changed is stored."""
     if call.settings.storage.startswith("memory:"):
@@ -54,6 +57,7 @@ def backup(
             keep_days=keep_days,
             keep_weeks=keep_weeks,
             keep_months=keep_months,
+            replace_state=replace_state,
             progress=report,
         )
     what = "all rows" if result.is_full else f"{result.changed_rows:,} changed and {result.deleted_rows:,} deleted rows"
@@ -69,20 +73,31 @@ def backup(
 
 
 @command(app, "backups", make_store_call)
-def list_backups(call: Call, target: Target) -> CommandResult:
+def list_backups(
+    call: Call,
+    target: Target,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Forget the target: its backups are gone, and erasures need not reach it.")
+    ] = False,
+) -> CommandResult:
     """Show the backups at a folder or an address."""
+    if forget:
+        call.engine.forget_backups(target)
+        return CommandResult({"forgotten": target}, show.render_text(f"forgot {target}; what is there was not deleted"))
     backups = Everhold.list_backups(target)
-    table = show.make_table("backup", "time", "sequence", "rows", "files", "size", "")
+    table = show.make_table("backup", "time", "sequence", "rows", "files", "size")
+    table.columns[0].no_wrap = True  # so that an id can be copied
+    table.columns[1].min_width = len("2026-01-01")
+    problems = [show.render_text(f"problem: {entry.problem}", style="bold red") for entry in backups if entry.problem]
     for entry in backups:
         if entry.problem:
-            table.add_row(entry.id, "", "", "", "", "", show.render_text(entry.problem, style="bold red"))
+            table.add_row(entry.id, "", "", "", "", show.render_text("damaged", style="bold red"))
             continue
         moment = format_local_with_zone(entry.at, call.zone) if entry.at else ""
-        note = "encrypted" if entry.is_encrypted else ""
-        counts = (f"{entry.sequence:,}", f"{entry.rows:,}", f"{entry.files:,}", _format_size(entry.bytes))
-        table.add_row(entry.id, moment, *counts, note)
-    shown = table if backups else show.render_text(f"no backups at {target}")
-    return CommandResult({"backups": backups}, shown, 1 if any(entry.problem for entry in backups) else 0)
+        size = f"{_format_size(entry.bytes)}{', encrypted' if entry.is_encrypted else ''}"
+        table.add_row(entry.id, moment, f"{entry.sequence:,}", f"{entry.rows:,}", f"{entry.files:,}", size)
+    shown = Group(table, *problems) if backups else show.render_text(f"no backups at {target}")
+    return CommandResult({"backups": backups}, shown, 1 if problems else 0)
 
 
 @command(app, "restore", make_store_call)
