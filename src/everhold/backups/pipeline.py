@@ -34,7 +34,6 @@ from everhold.schema.catalog import get_table
 from everhold.schema.changes import CURRENT
 from everhold.schema.operations import Delete, Ensure, Op, Patch, Where
 from everhold.schema.snapshots import list_snapshot_entities
-from everhold.settings_sections import hide_password
 
 logger = logging.getLogger(__name__)
 
@@ -265,10 +264,10 @@ def forget_target(records: Records, place: BackupPlace) -> None:
     known = {row.id: row.address for row in records.scan(BackupTarget, None)}
     target_id = _make_target_id(place)
     if target_id not in known:
-        others = ", ".join(sorted(map(hide_password, known.values()))) or "none"
+        others = ", ".join(sorted(known.values())) or "none"
         raise NotFound(
-            f"this store has made no backups at {hide_password(place.address)}",
-            value=hide_password(place.address),
+            f"this store has made no backups at {place.address}",
+            value=place.address,
             remedy=f"name one of its targets: {others}",
         )
     records.commit([Delete(BackupTarget, (target_id,))])

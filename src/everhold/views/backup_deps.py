@@ -32,9 +32,7 @@ def open_place(target: str | Path) -> BackupPlace:
     from everhold.adapters.files.backup_files import BackupFiles  # takes a while
 
     if not str(target).strip():  # it would be the current folder
-        raise InvalidInput(
-            "the target is empty", value=str(target), remedy="name a folder or an address"
-        )
+        raise InvalidInput("the target is empty", value=str(target), remedy="name a folder or an address")
     return BackupFiles(str(target))
 
 

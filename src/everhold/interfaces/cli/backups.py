@@ -7,7 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from everhold import Everhold, Restored
+from everhold import BackupResult, Everhold, Restored
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
@@ -60,6 +60,10 @@ def backup(
             replace_state=replace_state,
             progress=report,
         )
+    return CommandResult(result, _show_backup(result), 1 if result.missing_files else 0)
+
+
+def _show_backup(result: BackupResult) -> RenderableType:
     what = "all rows" if result.is_full else f"{result.changed_rows:,} changed and {result.deleted_rows:,} deleted rows"
     lines = [
         show.render_text(f"backup {result.id} at {result.target}"),
@@ -69,7 +73,7 @@ def backup(
     if result.removed:
         lines.append(show.render_text(f"removed {len(result.removed)} old backups"))
     lines += [show.render_text(f"missing in the store: {name}", style="bold red") for name in result.missing_files]
-    return CommandResult(result, Group(*lines), 1 if result.missing_files else 0)
+    return Group(*lines)
 
 
 @command(app, "backups", make_store_call)
