@@ -1,8 +1,9 @@
 """The process that runs one query: it reads a request, takes away its own rights, runs the statement, writes the rows.
 
 It is started in a clean interpreter with an empty environment, in an empty folder, and ends after one query. It writes
-lines of JSON: for a database one that says that it is connected, then the columns, batches of rows, and the end or an
-error. A request without a statement asks for the profile of a database, which has a line per table.
+an empty line when it waits for the request, and then lines of JSON: for a database one that says that it is connected,
+then the columns, batches of rows, and the end or an error. A request without a statement asks for the profile of a
+database, which has a line per table.
 """
 
 import json
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS: Final = 500
 DATABASE_PREFIX: Final = "database:"
+READY: Final = b"\n"  # written when the driver is imported and a request can be read
 CONNECTED: Final = b'{"connected":true}'  # the line that says so
 READERS: Final[Mapping[str, str]] = {
     "duckdb": "everhold.adapters.data_engine.duckdb_reader",
@@ -75,6 +77,8 @@ def _answer(reader: str, output: BinaryIO) -> None:
     except ImportError as error:
         _write(output, {"error": "driver", "message": str(error.name)})
         return
+    output.write(READY)
+    output.flush()
     line = sys.stdin.buffer.readline()
     if not line:
         return
