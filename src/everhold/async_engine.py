@@ -50,6 +50,7 @@ class AsyncEverhold(AsyncAccountVerbs):
     list_views = Awaited(Everhold.list_views)
     write_view_script = Awaited(Everhold.write_view_script)
     backup = Awaited(Everhold.backup)
+    forget_backups = Awaited(Everhold.forget_backups)
     list_backups = staticmethod(make_async(Everhold.list_backups))
     restore_backup = staticmethod(make_async(Everhold.restore_backup))
     verify_backup = staticmethod(make_async(Everhold.verify_backup))

@@ -8,6 +8,7 @@ A manifest is written after all files that it names, so an interrupted backup ha
 """
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,8 +29,13 @@ from everhold.ports.backup_place import BackupPlace
 from everhold.ports.records import Records
 from everhold.ports.row_packing import RowPacking
 
+logger = logging.getLogger(__name__)
+
 _FOLDER, _SUFFIX = "backups", ".backup"
 _STATE = "state"
+_REPLACE_STATE = (
+    "put back a copy of this file, or run `everhold backup TARGET --replace-state`, which writes it from the store"
+)
 
 
 class TargetState(BaseModel):
@@ -111,13 +117,20 @@ class History:
             content = self.place.read(_STATE, MAX_FILE_BYTES)
         except NotFound:
             return TargetState()
-        text = decode_document(content, f"{_STATE} at {self.place.address}", self.packing)
+        name = f"the file {_STATE} at {self.place.address}, with keys and erasures,"
+        text = decode_document(content, name, self.packing, _REPLACE_STATE)
         try:
             return TargetState.model_validate_json(text)
         except ValidationError:
-            raise StoreDamaged(
-                f"{_STATE} at {self.place.address} is not one that Everhold wrote", remedy=USE_ANOTHER
-            ) from None
+            raise StoreDamaged(f"{name} is not one that Everhold wrote", remedy=_REPLACE_STATE) from None
+
+    def delete_damaged_state(self) -> None:
+        """Delete the keys and the erasure list if they cannot be read."""
+        try:
+            self.read_state()
+        except StoreDamaged as problem:
+            logger.warning("%s; it is written again from the store", problem.fact)
+            self.place.delete(_STATE)
 
     def write_state(self, keys: Sequence[DataKey], erasures: Sequence[UserErasure]) -> None:
         state = TargetState(keys=tuple(keys), erasures=tuple(erasures))

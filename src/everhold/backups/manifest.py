@@ -124,13 +124,16 @@ def encode_document(text: bytes, packing: RowPacking) -> bytes:
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-def decode_document(content: bytes, name: str, packing: RowPacking) -> bytes:
-    """Return the JSON text of `encode_document`. StoreDamaged if it is damaged; the message contains `name`."""
+def decode_document(content: bytes, name: str, packing: RowPacking, remedy: str = USE_ANOTHER) -> bytes:
+    """Return JSON that `encode_document` has compressed.
+
+    StoreDamaged if it is damaged; `name` says what it is, and `remedy` what the caller can do.
+    """
     if hashlib.sha256(content[65:]).hexdigest().encode() + b"\n" != content[:65]:
-        raise StoreDamaged(f"{name} is damaged: it does not have its checksum", remedy=USE_ANOTHER)
+        raise StoreDamaged(f"{name} is damaged: it does not have its checksum", remedy=remedy)
     size = content[65:_HEAD]
     if not size[:-1].isdigit() or not size.endswith(b"\n") or int(size) > _MAX_SIZE:
-        raise StoreDamaged(f"{name} cannot be read", remedy=USE_ANOTHER)
+        raise StoreDamaged(f"{name} cannot be read", remedy=remedy)
     return packing.decompress(content[_HEAD:], int(size))
 
 

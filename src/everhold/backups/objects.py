@@ -85,7 +85,7 @@ class Objects:
             raise StoreDamaged(
                 f"{name_object(entry.sha256)} at {self.place.address} is damaged",
                 value=entry.sha256,
-                remedy=USE_ANOTHER,
+                remedy="use another backup, or delete this file and run `everhold backup`, which stores it again",
             )
         return content
 

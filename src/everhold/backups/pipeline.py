@@ -27,11 +27,12 @@ from everhold.model import BackupTarget, DataKey
 from everhold.model.base import Row
 from everhold.ports.backup_place import BackupPlace
 from everhold.ports.leases import HeldLease
+from everhold.ports.records import Records
 from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.catalog import get_table
 from everhold.schema.changes import CURRENT
-from everhold.schema.operations import Ensure, Op, Patch, Where
+from everhold.schema.operations import Delete, Ensure, Op, Patch, Where
 from everhold.schema.snapshots import list_snapshot_entities
 
 logger = logging.getLogger(__name__)
@@ -75,24 +76,41 @@ class _Earlier:
 
 
 def back_up(
-    deps: BackupDeps, place: BackupPlace, rule: KeepRule, report: ReportProgress = ignore_progress
+    deps: BackupDeps,
+    place: BackupPlace,
+    rule: KeepRule,
+    report: ReportProgress = ignore_progress,
+    *,
+    replace_state: bool = False,
 ) -> BackupResult:
     """Store a backup of a store in use, and delete the old backups that the rule does not keep.
 
-    InvalidInput if the place has backups of another store; StoreBusy while another backup of this store runs.
+    With `replace_state`, keys and erasures at the place that cannot be read are replaced by those of the store.
+
+    InvalidInput if the place has backups of another store; StoreBusy while another backup of this store runs;
+    StoreDamaged if the keys and erasures at the place cannot be read.
     """
+    history = deps.open_history(place)
     try:
         with hold_backup_lease(deps.records) as lease:
-            return _back_up(deps, place, rule, report, lease)
+            return _back_up(deps, history, rule, report, lease, replace_state=replace_state)
     except StoreReadOnly:
-        return _back_up(deps, place, rule, report, None)
+        return _back_up(deps, history, rule, report, None, replace_state=replace_state)
 
 
 def _back_up(
-    deps: BackupDeps, place: BackupPlace, rule: KeepRule, report: ReportProgress, lease: HeldLease | None
+    deps: BackupDeps,
+    history: History,
+    rule: KeepRule,
+    report: ReportProgress,
+    lease: HeldLease | None,
+    *,
+    replace_state: bool,
 ) -> BackupResult:
-    history = deps.open_history(place)
-    earlier = _find_earlier(deps, history)
+    place, earlier = history.place, _find_earlier(deps, history)
+    if replace_state:
+        history.delete_damaged_state()
+    history.read_state()  # a damaged one is noticed before all rows are stored
     existing = set(list_objects(place))
     manifest, missing = _store_everything(deps, history, earlier, existing, report, lease)
     history.write_state(deps.records.scan(DataKey, None), merge_erasures(deps.records, history.read_state()))
@@ -241,6 +259,20 @@ def _remember_target(deps: BackupDeps, place: BackupPlace, manifest: Manifest, l
     row = BackupTarget(id=target_id, address=place.address, last_backup=manifest.id, backed_up_at=now)
     changes = {"last_backup": manifest.id, "backed_up_at": now}
     lease.commit([Ensure(row), Patch(BackupTarget, (target_id,), changes)])
+
+
+def forget_target(records: Records, place: BackupPlace) -> None:
+    """Forget a place, so that erasures no longer try to reach it. NotFound if the store does not know it."""
+    known = {row.id: row.address for row in records.scan(BackupTarget, None)}
+    target_id = _make_target_id(place)
+    if target_id not in known:
+        others = ", ".join(sorted(known.values())) or "none"
+        raise NotFound(
+            f"this store has made no backups at {place.address}",
+            value=place.address,
+            remedy=f"name one of its targets: {others}",
+        )
+    records.commit([Delete(BackupTarget, (target_id,))])
 
 
 def _summarize(

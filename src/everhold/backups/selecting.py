@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from everhold.backups.manifest import USE_ANOTHER, BackedUpFile, Manifest
 from everhold.backups.owners import RowOwners
 from everhold.errors import NotFound, StoreDamaged
-from everhold.model import AccessLog, UserErasure
+from everhold.model import AccessLog, Organization, UserErasure
 from everhold.model.base import Row, make_field_adapter
 from everhold.model.encrypted_values import is_encrypted, is_encrypted_hash
 from everhold.model.validation import explain_errors
@@ -86,6 +86,17 @@ class SelectedRows:
         self._needed: dict[str, set[str]] | None = None
         self.left_out = 0
         """The number of rows of erased users that the last reading of all tables left out."""
+
+    def require_organization(self) -> None:
+        """Raise NotFound if the backup does not have the organization whose rows are restored."""
+        if self._organization is None:
+            return
+        if all(values["id"] != self._organization for values in self._reader.read_fields(Organization)):
+            raise NotFound(
+                f"the backup has no organization {self._organization!r}",
+                value=self._organization,
+                remedy="check its id; nothing was restored",
+            )
 
     def list_entities(self) -> list[type[Row]]:
         self._owners, self.left_out = RowOwners(), 0

@@ -56,7 +56,7 @@ def check_objects(manifest: Manifest, objects: Objects, counter: StepCounter, *,
         try:
             objects.get(entry)
         except (StoreDamaged, NotFound) as error:
-            problems.append(error.fact)
+            problems.append(str(error))
         counter.add(1)
     return problems
 

@@ -97,9 +97,14 @@ def add_key_ids(records: Records, erasure: UserErasure, key_ids: Iterable[str]) 
     records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), {"key_ids": known})])
 
 
-def complete_erasure(records: Records, erasure: UserErasure, digest: str, line: Put, at: datetime) -> None:
-    """Mark an entry of the erasure list as complete, and commit `line` to the access log."""
-    changes: dict[str, Any] = {"completed_at": at, "updated_at": at, "digest": bytes.fromhex(digest)}
+def end_erasure(records: Records, erasure: UserErasure, proof: ErasureProof, line: Put, at: datetime) -> None:
+    """Note the digest of a proof in the erasure list, and commit `line` to the access log.
+
+    The entry stays open if something was not reached, so that the erasure continues when it is called again.
+    """
+    changes: dict[str, Any] = {"updated_at": at, "digest": bytes.fromhex(proof.digest)}
+    if proof.is_complete:
+        changes["completed_at"] = at
     records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), changes), line])
 
 

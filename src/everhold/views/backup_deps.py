@@ -10,7 +10,7 @@ from everhold.backups.history import History, TargetState
 from everhold.backups.manifest import Manifest
 from everhold.backups.objects import Objects
 from everhold.backups.sealing import KeySealing, NoSealing
-from everhold.errors import EncryptionError, MasterKeyMissing, MissingExtra
+from everhold.errors import EncryptionError, InvalidInput, MasterKeyMissing, MissingExtra
 from everhold.model.base import Row
 from everhold.optional_parts import make_encryption
 from everhold.ports.backup_place import BackupPlace
@@ -31,6 +31,8 @@ def open_place(target: str | Path) -> BackupPlace:
     """Return the place of backups at a folder or an fsspec address."""
     from everhold.adapters.files.backup_files import BackupFiles  # takes a while
 
+    if not str(target).strip():  # it would be the current folder
+        raise InvalidInput("the target is empty", value=str(target), remedy="name a folder or an address")
     return BackupFiles(str(target))
 
 

@@ -33,6 +33,7 @@ class BackupVerbs:
         keep_days: int | None = None,
         keep_weeks: int | None = None,
         keep_months: int | None = None,
+        replace_state: bool = False,
         progress: ReportProgress | None = None,
     ) -> "everhold.BackupResult":
         """Store a backup of the whole store in a folder or at an fsspec address. Others can write meanwhile.
@@ -40,6 +41,9 @@ class BackupVerbs:
         Only changes since the latest backup at the target are stored. `keep_last` is the number of latest backups to
         keep; `keep_days`, `keep_weeks` and `keep_months` keep the latest backup of each of that many days, weeks and
         months. Without these numbers, all backups are kept. `progress` is called with the step "storing rows".
+
+        The target's file `state` has the wrapped keys and the list of erased users. If it is damaged, the backup raises
+        StoreDamaged; with `replace_state`, it writes the file again from the store.
 
         InvalidInput if the target has backups of another store, StoreBusy while another backup of this store runs,
         StoreFull or StoreUnavailable if the target cannot be written. Errors never damage earlier backups.
@@ -50,7 +54,18 @@ class BackupVerbs:
 
         rule = KeepRule(keep_last, keep_days, keep_weeks, keep_months)
         self._parts.access.flush()
-        return back_up(make_deps(self._parts), open_place(target), rule, progress or ignore_progress)
+        deps, place, report = make_deps(self._parts), open_place(target), progress or ignore_progress
+        return back_up(deps, place, rule, report, replace_state=replace_state)
+
+    def forget_backups(self, target: PathText | Path) -> None:
+        """Forget a target whose backups are gone: erasures no longer try to reach it. Nothing there is deleted.
+
+        NotFound if the store does not know the target.
+        """
+        from everhold.backups.pipeline import forget_target
+        from everhold.views.backup_deps import open_place
+
+        forget_target(self._parts.records, open_place(target))
 
     @staticmethod
     def list_backups(target: PathText | Path) -> "Sequence[everhold.BackupSummary]":

@@ -40,9 +40,9 @@ class ErasureVerbs(AccountActs):
         """Erase a user everywhere, and return a proof of what was removed where.
 
         The user's rows are purged and the user's data keys destroyed. Indexes, caches, files and known backups are
-        cleaned. It cannot be undone. Rows that the user writes meanwhile are erased too. With `preview`, only count the
-        rows. An interrupted erasure continues when it is called again. `progress` is called with the steps "rows",
-        "keys", "files" and "backups". NotFound if there is no such user.
+        cleaned. It cannot be undone. What the user writes meanwhile is erased too. With `preview`, only count the rows.
+        An erasure that was interrupted, or that did not reach everything, continues when it is called again.
+        `progress` is called with the steps "rows", "keys", "files" and "backups". NotFound if there is no such user.
         """
         scope = Scope(organization=organization, user=user)
         with self._log_failure(scope, "delete", "user"):
@@ -79,7 +79,7 @@ class ErasureVerbs(AccountActs):
         )
         proof = replace(proof, digest=proof.compute_digest())
         line = self._make_line(scope, "delete", "user", {"erased": entry.id, "digest": proof.digest})
-        erasures.complete_erasure(parts.records, entry, proof.digest, line, now)
+        erasures.end_erasure(parts.records, entry, proof, line, now)
         return proof
 
     def _remove_rows_and_keys(self, scope: Scope, user: str, entry: "UserErasure") -> list[str]:
@@ -121,7 +121,7 @@ def _count_rows(parts: "Parts", organization: str, user: str) -> dict[str, int]:
         return count_rows_under(parts.records, "user", organization, user, deleted=True)
     except NotFound:
         if any(entry.completed_at is None for entry in find_erasures(parts.records, organization, user)):
-            return {}  # an erasure was interrupted after it had removed the rows
+            return {}  # an erasure has removed the rows, and was interrupted or did not reach everything
         raise
 
 

@@ -22,7 +22,7 @@ from everhold.backups.verification import (
     compare_with_store,
     find_manifest,
 )
-from everhold.errors import EverholdError, InvalidInput, NotFound, StoreDamaged
+from everhold.errors import EverholdError, InvalidInput, MasterKeyWrong, NotFound, StoreDamaged
 from everhold.exchange.restoring import RestoredRows, restore_rows
 from everhold.model import Memory, UserErasure
 from everhold.ports.feed_start import begin_feed
@@ -100,6 +100,7 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
         known = (*state.erasures, *records.scan(UserErasure, None, deleted=True))
         erasures = Erasures(known, is_subject, manifest.at)
         selected = SelectedRows(reader, erasures, request.organization, request.user)
+        selected.require_organization()
         written = restore_rows(records, selected, add=request.add, report=report)
         if not request.add:
             _add_keys(records, state, request)
@@ -227,7 +228,7 @@ def verify_backup(
     try:
         state = history.read_state()
     except StoreDamaged as error:
-        return BackupVerification(manifest.id, problems=(*problems, error.fact))
+        return BackupVerification(manifest.id, problems=(*problems, str(error)))
     objects = open_objects(history, manifest, state, chosen)
     needed = manifest.list_objects(with_indexes=is_latest).values()
     problems += check_objects(manifest, objects, StepCounter(report, "reading", len(needed)), is_latest=is_latest)
@@ -237,6 +238,8 @@ def verify_backup(
     reader = BackupReader(manifest, objects)
     try:
         rows, problems = _restore_into_scratch(reader, report)
+    except MasterKeyWrong:
+        raise  # the settings are wrong, and the backup may be whole
     except EverholdError as error:
         return BackupVerification(manifest.id, len(needed), size, problems=(error.fact,))
     erased = sum(reader.unreadable.values())
