@@ -57,7 +57,7 @@ def raise_an_error_of_python(fuzz: Fuzz) -> None:
     ("plant", "words"),
     [
         (touch_another_organization, "another organization changed"),
-        (change_what_is_held, "a memory that was there changed"),
+        (change_what_is_held, "an existing memory changed"),
         (leave_an_impossible_row, "doctor says"),
         (raise_an_error_of_python, "KeyError"),
     ],

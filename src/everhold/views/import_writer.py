@@ -49,8 +49,7 @@ _MEMORY_FIELDS = (
 )  # fmt: skip
 # The maximum number of memory ids that an import keeps, for the relationships between memories.
 _MAX_NOTED = 200_000
-# Errors for which a single record is refused. Any other error is an error of the store or the model and ends the
-# import.
+# Errors that refuse a single record. Any other error is one of the store or the model and ends the import.
 _REFUSALS = (InvalidInput, NotFound, Conflict)
 
 
@@ -59,8 +58,7 @@ class ImportWriter:
 
     def __init__(self, parts: "Parts", scope: Scope, path: Path) -> None:
         self._parts, self._scope, self._path = parts, scope, path
-        self._vectors = VectorChoice(parts.write_deps.chunking)
-        self._starts = SessionStarts()
+        self._vectors, self._starts = VectorChoice(parts.write_deps.chunking), SessionStarts()
         self._owners: dict[str, str | None] = {}
         """Maps sessions to their users. The messages and memories of a session belong to the session's user."""
         self._months: set[datetime] = set()
