@@ -242,7 +242,7 @@ def test_a_frozen_replica_delays_only_one_read(
     records.commit([Put(memory("m"))])
     wait_until(lambda: bool(_tables(addresses[1])))
     replica_reading = ReplicaReading(
-        records, addresses[1], patience_seconds=1.0, answer_seconds=1.0, rest_seconds=60.0, lag_seconds=0.0
+        records, addresses[1], patience_seconds=1.0, answer_seconds=1.0, rest_seconds=30.0, lag_seconds=0.0
     )
     replica_reading.count(Memory, "o")
     wait_until(lambda: is_read_by_replica(replica_reading))
@@ -258,7 +258,7 @@ def test_a_frozen_replica_delays_only_one_read(
         assert replica_reading.answered == before
         replica_reading._resting_until = 0.0  # one looks whether it is back, and the others do not wait for it
         run_in_threads(lambda: is_read_by_replica(replica_reading), 6)
-        assert replica_reading._resting_until > time.monotonic() + 65  # longer than the first time
+        assert replica_reading._resting_until > time.monotonic() + 35  # longer than the first time
     wait_until(lambda: replica_reading.find_problems() == [])
     replica_reading._resting_until = 0.0
     wait_until(lambda: is_read_by_replica(replica_reading))
