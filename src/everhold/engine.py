@@ -174,7 +174,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         the steps "checking", "importing" and "embedding".
 
         The other arguments are for data of other systems, which docs/import.md lists. `source` names the system;
-        without it, the content tells. `timezone` is that of times without one. `users` renames users:
+        without it, the content shows it. `timezone` is the zone of times without one. `users` renames users:
         {"default": "alice"}. With `dry_run`, the result says what would be imported, and nothing is stored. Rows that
         cannot be imported are written to the file `quarantine`, which can be corrected and imported; `overwrite`
         replaces it if it exists.

@@ -32,7 +32,7 @@ def find_source(files: ForeignFiles, name: str | None = None) -> ImportSource | 
             raise InvalidInput(
                 f"{files.path.name} is not {by_name[name].description}",
                 value=name,
-                remedy="import it without naming a source; its content tells what it is",
+                remedy="import it without naming a source, which is then recognised by the content",
             )
         return by_name[name]
     sample = take_sample(files)

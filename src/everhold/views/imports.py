@@ -102,7 +102,7 @@ def import_foreign(
         raise InvalidInput(
             f"{path.name} holds nothing that {options.source} writes",
             value=options.source,
-            remedy="import it without a source; the source is then recognised by the content",
+            remedy="import it without naming a source, which is then recognised by the content",
         )
     return result
 

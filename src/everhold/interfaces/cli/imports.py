@@ -40,7 +40,7 @@ User = Annotated[
     typer.Option(metavar="ID", help="Give the memories and sessions to this user.", rich_help_panel="Store and scope"),
 ]
 System = Annotated[
-    str | None, typer.Option("--from", metavar="SYSTEM", help="The system; by default, the content tells.")
+    str | None, typer.Option("--from", metavar="SYSTEM", help="The system. Default: recognised by the content.")
 ]
 Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The zone of times without one.")]
 Renamed = Annotated[
