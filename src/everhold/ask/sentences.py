@@ -97,6 +97,7 @@ def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: 
 
 
 def _describe_trend(time: ChartColumn, quantity: ChartColumn) -> str:
+    """Return a sentence about the first, last, highest and lowest value of a quantity over time."""
     points = sorted(
         (moment, float(value))
         for moment, value in zip(time.values, quantity.values, strict=True)

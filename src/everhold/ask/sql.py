@@ -212,6 +212,7 @@ class _SelectBuilder:
         return replace(frame, where=(*frame.where, Predicate(Expression(column), "is null", negated=True)))
 
     def _write_predicate(self, predicate: Predicate) -> exp.Expr:
+        """Return the SQL expression of a condition."""
         left = self._write(predicate.left)
         if predicate.operator == "is null":
             return exp.Is(this=left, expression=exp.Null())

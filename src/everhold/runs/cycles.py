@@ -84,6 +84,10 @@ def retry_cycle(deps: RunDeps, scope: Scope, run_id: str) -> tuple[Execution, Ru
 
 
 def _retry_cycle(deps: RunDeps, scope: Scope, run_id: str) -> tuple[Execution, RunStep]:
+    """Begin a new cycle with the same action as the failed last cycle, and return the run and the new step.
+
+    If an earlier call has begun it already, return that step.
+    """
     execution = require_run(deps.records, scope, run_id)
     last = find_last_cycle(deps.records, execution)
     if last is None or last.status not in ("failed", "running"):

@@ -257,6 +257,7 @@ def _resolve_relative(match: TimeMatch) -> Interval | None:
 
 
 def _resolve_weekday(match: TimeMatch) -> Interval | None:
+    """Return the day that a weekday such as "last Friday" means; None if the word is probably not a weekday."""
     name, which = match.parts["weekday"], match.parts["which"]
     if len(name) <= 5 and not (match.text[-len(name) :][:1].isupper() and (which or match.lead == "on")):
         return None

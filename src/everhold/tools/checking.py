@@ -155,6 +155,7 @@ class _Checker:
     def _check_object(
         self, place: str, schema: Schema, value: dict[str, Any], path: str, faults: list[ArgumentFault]
     ) -> dict[str, Any]:
+        """Check the members of an object and return it with defaults filled in. Faults are added to `faults`."""
         properties: Mapping[str, Any] = schema.get("properties", {})
         completed = dict(value)
         for name in properties:

@@ -221,6 +221,7 @@ def _rename(data_type: str) -> str:
 
 
 def _make_cell(value: Any) -> str | int | float | None:  # noqa: PLR0911 — one per type
+    """Return a value of a database as a value that JSON has."""
     match value:
         case None:
             return None

@@ -101,6 +101,11 @@ def _describe_column(
     row_count: int,
     statistics: Sequence[Any],
 ) -> ColumnStatistics:
+    """Return the statistics of one column.
+
+    `statistics` are the number of filled values, an estimate of the distinct ones, minimum, maximum and quantiles.
+    `source` is the SQL from which the table is read.
+    """
     filled, distinct, minimum, maximum, quantiles = statistics
     column = quote_name(name)
     shown = f"left({column}, {_VALUE_CHARACTERS})" if data_type == "VARCHAR" else column
@@ -117,16 +122,17 @@ def _describe_column(
         sample = f"SELECT DISTINCT {shown} FROM (SELECT {column} FROM {source} LIMIT {4 * _VALUES}) LIMIT {_VALUES}"
         values = [(row[0], 1) for row in context.connection.execute(sample).fetchall() if row[0] is not None]
     is_counted = distinct <= _MOST_DISTINCT
+    top_values = values[:_TOP_VALUES] if is_counted else []
     return ColumnStatistics(
-        name,
-        data_type,
-        row_count - int(filled),
-        min(int(distinct), int(filled)),
-        make_cell(minimum),
-        make_cell(maximum),
-        _keep_finite([float(value) for value in quantiles or ()]),
-        tuple((make_cell(value), int(count)) for value, count in values[:_TOP_VALUES]) if is_counted else (),
-        tuple(make_cell(value) for value, _ in values),
-        table.original_names.get(name),
-        table.units.get(name),
+        name=name,
+        data_type=data_type,
+        null_count=row_count - int(filled),
+        distinct_count=min(int(distinct), int(filled)),
+        minimum=make_cell(minimum),
+        maximum=make_cell(maximum),
+        quantiles=_keep_finite([float(value) for value in quantiles or ()]),
+        top_values=tuple((make_cell(value), int(count)) for value, count in top_values),
+        values=tuple(make_cell(value) for value, _ in values),
+        original_name=table.original_names.get(name),
+        unit=table.units.get(name),
     )

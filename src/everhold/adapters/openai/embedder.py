@@ -59,6 +59,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
         self._endpoint.close()
 
     def _request(self, texts: list[str]) -> list[list[float]]:
+        """Return the vectors of texts, in the same order. Raise ModelError if the answer is not one vector per text."""
         response = self._endpoint.post({"model": self._model, "input": texts, "encoding_format": "float"}, "vectors")
         if not response.is_success:
             raise ModelError(

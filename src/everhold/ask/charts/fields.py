@@ -172,6 +172,7 @@ def _are_years(column: AnswerColumn, words: Sequence[str], cells: Sequence[Resul
 def _read_numbers(
     column: AnswerColumn, words: Sequence[str], cells: Sequence[ResultValue], field: ChartField
 ) -> ChartColumn:
+    """Return a column of numbers as ids, as an ordinal such as a month, or as a quantity."""
     if not column.function and _is_id(column, words):
         labels = tuple(NO_VALUE if cell is None else str(cell) for cell in cells)
         return ChartColumn(replace(field, type=FieldType.ID), labels)

@@ -54,6 +54,7 @@ def _are_distinct(rows: list[ChartRow], *fields: ChartField) -> bool:
 
 
 def _propose_single(shape: ResultShape, time: ChartField, rows: list[ChartRow], intent: ChartIntent) -> Iterator[Chart]:
+    """Yield the charts that can show one quantity over time, the most suitable first."""
     quantity = shape.quantities[0]
     kept, notes = thin_rows(rows)
     line = Chart(
@@ -76,6 +77,7 @@ def _propose_single(shape: ResultShape, time: ChartField, rows: list[ChartRow], 
 
 
 def _propose_series(shape: ResultShape, time: ChartField, rows: list[ChartRow]) -> Iterator[Chart]:
+    """Yield the charts that can show one quantity over time for each label of a category, the most suitable first."""
     series, y = shape.categories[0].field, shape.quantities[0].field
     fields = tuple(column.field for column in shape.columns)
     # There are at least two different times, because `read_shape` drops a constant time.

@@ -59,6 +59,7 @@ def _collect_fact_vectors(files: ForeignFiles, member: str) -> dict[str, bytes]:
 
 
 def _read_database(tables: ForeignTables, vectors: Mapping[str, bytes]) -> Iterator[SourceItem]:
+    """Yield the sessions, messages and facts of the database, as far as it has tables for them."""
     sessions: dict[Any, str] = {}
     if "conversations" in tables.columns:
         began: set[str] = set()

@@ -38,6 +38,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_session(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceItem]:
+    """Yield a session, and for each of its turns a message and a memory."""
     session_id = fields.get("session_id") or fields.get("_key")
     values = {
         "id": session_id,
