@@ -139,6 +139,7 @@ class _SelectBuilder:
         return exp.alias_(chosen, item.column.column, quoted=True, copy=False)
 
     def _write(self, item: Expression) -> exp.Expr:
+        """Return the SQL of an expression: a column or a star, with its function, condition and window."""
         if item.column is None:
             inner: exp.Expr = exp.Star()
         else:

@@ -163,6 +163,7 @@ class ForeignImport:
     def _make_result(
         self, counts: ImportCounts, quarantine: Quarantine, saved: Path | None, *, is_dry_run: bool = False
     ) -> ImportResult:
+        """Return the result of the import. `saved` is the file with the rows that were not imported."""
         return ImportResult(
             counts.total("added"),
             counts.total("existing"),

@@ -263,6 +263,7 @@ def make_result(cycle: Cycle, content: Mapping[str, Any], now: datetime) -> Acti
 
 
 def _require_same_result(deps: RunDeps, execution: Execution, cycle: Cycle, content: Mapping[str, Any]) -> RunStep:
+    """Return the step of a completed cycle if it has the reported result; raise Conflict if it has a different one."""
     current = deps.records.get(Cycle, cycle.organization_id, [cycle.id]).get(cycle.id, cycle)
     [step] = load_steps(deps.records, [current], with_memories=True)
     result = step.result

@@ -168,6 +168,7 @@ def _choose_year(match: TimeMatch, on: Callable[[int], date | None]) -> Interval
 
 
 def _resolve_month(match: TimeMatch) -> Interval | None:
+    """Return the time that the name of a month means; None if the word is probably not a month."""
     name, which, said_year = match.parts["month"], match.parts["which"], match.parts["year"]
     if not (said_year or which or match.parts["part"] or _is_month_name(match, name)):
         return None

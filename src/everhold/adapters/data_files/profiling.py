@@ -58,21 +58,22 @@ def _describe_small_table(context: ReadContext, table: StoredTable, source: str)
 
 
 def _count_column(table: StoredTable, name: str, data_type: str, values: Sequence[Any]) -> ColumnStatistics:
+    """Return exact statistics of a column, computed in Python from all of its values."""
     filled = [value[:_VALUE_CHARACTERS] if isinstance(value, str) else value for value in values if value is not None]
     counts = sorted(Counter(filled).items(), key=lambda pair: (-pair[1], pair[0]))
     numbers = sorted(float(value) for value in filled) if _is_number(data_type) else []
     return ColumnStatistics(
-        name,
-        data_type,
-        len(values) - len(filled),
-        len(counts),
-        make_cell(min(filled, default=None)),
-        make_cell(max(filled, default=None)),
-        _keep_finite([numbers[int(share * (len(numbers) - 1))] for share in _SHARES] if numbers else []),
-        tuple((make_cell(value), count) for value, count in counts[:_TOP_VALUES]),
-        tuple(make_cell(value) for value, _ in counts[:_VALUES]),
-        table.original_names.get(name),
-        table.units.get(name),
+        name=name,
+        data_type=data_type,
+        null_count=len(values) - len(filled),
+        distinct_count=len(counts),
+        minimum=make_cell(min(filled, default=None)),
+        maximum=make_cell(max(filled, default=None)),
+        quantiles=_keep_finite([numbers[int(share * (len(numbers) - 1))] for share in _SHARES] if numbers else []),
+        top_values=tuple((make_cell(value), count) for value, count in counts[:_TOP_VALUES]),
+        values=tuple(make_cell(value) for value, _ in counts[:_VALUES]),
+        original_name=table.original_names.get(name),
+        unit=table.units.get(name),
     )
 
 

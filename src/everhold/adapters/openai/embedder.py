@@ -84,6 +84,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
         return rows
 
     def _normalise_vectors(self, rows: list[list[float]]) -> NDArray[np.float32]:
+        """Return vectors as rows of length 1. Raise an error for a vector of wrong dimensions or of length 0."""
         for row in rows:
             if len(row) != self._dimensions:
                 raise InvalidSettings(

@@ -138,6 +138,7 @@ def make_title(name: str) -> str:
 
 
 def _read_column(column: AnswerColumn, cells: Sequence[ResultValue], name: str) -> ChartColumn:
+    """Return a column of a result with its kind for a chart: time, quantity, ordinal, id or label."""
     if not column.function and (call := _CALL.fullmatch(column.name.strip())):
         column = replace(column, function=call[1].lower())
     words = split_name(column.title or column.name)

@@ -30,6 +30,7 @@ def propose_time_charts(shape: ResultShape, intent: ChartIntent) -> Iterator[Cha
 
 
 def _propose(shape: ResultShape, time: ChartColumn, rows: list[ChartRow], intent: ChartIntent) -> Iterator[Chart]:
+    """Yield the charts for a result with a time column, by the number of its categories and quantities."""
     if len(shape.categories) == 1 and len(shape.quantities) == 1:
         if _are_distinct(rows, time.field, shape.categories[0].field):
             yield from _propose_series(shape, time.field, rows)

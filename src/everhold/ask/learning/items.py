@@ -65,20 +65,20 @@ def describe_records(models: Mapping[str, ModelRecord]) -> list[LearnedItem]:
 
 def _describe(row: QueryPattern | QueryLesson, kind: str, text: str, meaning: str) -> LearnedItem:
     return LearnedItem(
-        row.id,
-        kind,
-        text,
-        meaning,
-        row.status,
-        row.origin,
-        row.wins,
-        row.losses,
-        str(row.metadata.get("why") or ""),
-        row.metadata.get("query"),
-        row.created_by_id,
-        row.user_id,
-        row.created_at,
-        row.last_used,
+        id=row.id,
+        kind=kind,
+        text=text,
+        meaning=meaning,
+        status=row.status,
+        origin=row.origin,
+        wins=row.wins,
+        losses=row.losses,
+        why=str(row.metadata.get("why") or ""),
+        query=row.metadata.get("query"),
+        author=row.created_by_id,
+        user=row.user_id,
+        created_at=row.created_at,
+        last_used=row.last_used,
     )
 
 

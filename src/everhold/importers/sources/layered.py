@@ -89,6 +89,7 @@ def _read_database(tables: ForeignTables, vectors: Mapping[str, bytes]) -> Itera
 
 
 def _describe_fact(row: Mapping[str, Any], vector: bytes | None) -> RowDraft:
+    """Return a memory from a row of the table of facts, with its stored vector if there is one."""
     metadata = load_json(row.get("metadata"))
     values = metadata if isinstance(metadata, dict) else {}
     fact_type = str(row.get("fact_type") or "fact")

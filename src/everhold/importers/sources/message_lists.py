@@ -80,6 +80,7 @@ def _read_array(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_conversation(opened: ImportInput, place: str, value: Any) -> Iterator[SourceItem]:
+    """Yield the session and the messages of one list of messages."""
     holder: Mapping[str, Any] = value if isinstance(value, dict) else {"messages": value}
     messages = holder.get("messages")
     if not isinstance(messages, list) or not messages:

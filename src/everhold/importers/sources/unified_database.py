@@ -26,6 +26,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a memory from a row of the database."""
     content = load_json(row.get("content"))
     metadata = load_json(row.get("metadata"))
     values = metadata if isinstance(metadata, dict) else {}
@@ -46,6 +47,7 @@ def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_relationships(row: Mapping[str, Any]) -> Iterator[SourceItem]:
+    """Yield the relationships of a memory to its parent and to related memories."""
     place = f"memory {row['memory_id']!r:.80}"
     if row.get("parent_id"):
         values = {"source": row["memory_id"], "target": row["parent_id"], "type": "derived_from"}

@@ -77,6 +77,7 @@ def _describe_turn(turn: Any, session_id: Any, fields: Mapping[str, Any]) -> dic
 
 
 def _describe_context(row: FileRow, fields: Mapping[str, Any]) -> RowDraft:
+    """Return a memory from the fields of a stored context."""
     content = load_json(fields.get("context_data"))
     values = {
         "id": fields.get("context_id") or fields.get("_key"),

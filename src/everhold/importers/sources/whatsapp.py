@@ -53,6 +53,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_chat(files: ForeignFiles, member: str) -> Iterator[SourceItem]:
+    """Yield the session of a chat, and a message for each group of lines that begins with a date."""
     # The text file in an archive is always called _chat.txt, so the chat's name is taken from the archive.
     title = PurePath(member if member and PurePath(member).name != _CHAT else files.path.name).stem
     is_day_first = _find_day_order(files, member)
