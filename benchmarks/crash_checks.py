@@ -25,7 +25,7 @@ from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms
 
-CHROMA_SECONDS: Final = 60.0
+CHROMA_SECONDS: Final = 300.0
 
 
 @dataclass

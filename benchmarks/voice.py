@@ -10,10 +10,13 @@ turn all clients make their calls at the same time, one after the other; the fig
 took on average, and the median over the turns. Clients of sockets are in this process; the gateway and the bare ROUTER
 each have a process of their own. Both stores are SQLite files with the default settings, on the same disk. The embedder
 is a fake one, so that the model's time, which is the same on both sides, does not hide the gateway's.
+
+`stop_seconds` is the longest time that `everhold serve-voice` takes to end after SIGTERM, while four clients write.
 """
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -39,6 +42,9 @@ from everhold.testing.fake_embedder import FakeEmbedder
 
 USER = "alice"
 BAR = 1.5
+MAX_STOP_SECONDS = 2
+STOPS = 3
+WRITERS = 4
 MESSAGES = 100  # of a session, before anything is measured
 TEXT = "The kettle is in the garage, and the garage door is open."
 SECONDS = 60
@@ -196,6 +202,43 @@ def add_figures(report: Report, setting: Setting, count: int, turns: int, rounds
     measure(report, f"read_{count}_clients", read, turns, rounds)
 
 
+def measure_stop(folder: Path) -> float:
+    """Start `everhold serve-voice`, let clients write, and return how long it takes to end after SIGTERM."""
+    command = [str(Path(sys.executable).with_name("everhold")), "serve-voice", "--json",
+               "--bind", "tcp://127.0.0.1:*=jarvis@home", "--publish", "none"]  # fmt: skip
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["listening"][0]["address"]
+        have_written = [threading.Event() for _ in range(WRITERS)]
+        threads = [threading.Thread(target=write_until_silence, args=(address, event)) for event in have_written]
+        for thread in threads:
+            thread.start()
+        for event in have_written:
+            assert event.wait(SECONDS), "no reply"
+        started = perf_counter()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS) == 0
+        seconds = perf_counter() - started
+    for thread in threads:
+        thread.join()
+    return seconds
+
+
+def write_until_silence(address: str, has_written: threading.Event) -> None:
+    """Write memories until the gateway no longer replies. The event is set after the first reply."""
+    context = zmq.Context()
+    socket = context.socket(zmq.REQ)
+    socket.linger = 0
+    socket.connect(address)
+    while True:
+        socket.send(json.dumps({"action": "add_memory", "memory": TEXT}).encode())
+        if not socket.poll(1000 * (MAX_STOP_SECONDS if has_written.is_set() else SECONDS)):
+            break
+        socket.recv()
+        has_written.set()
+    context.destroy(0)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=15)
@@ -217,6 +260,7 @@ def main() -> int:
         stack.callback(context.destroy, 0)
         for count, rounds in ((1, 20), (32, 4)):
             add_figures(report, Setting(engine, context, addresses, count), count, turns, rounds)
+        report.add("stop_seconds", max(measure_stop(folder) for _ in range(STOPS)), "<=", MAX_STOP_SECONDS)
     return report.finish()
 
 

@@ -28,6 +28,9 @@ SUITES = {
     "engine": "engine", "crash": "crash",
 }  # fmt: skip
 
+# A busy machine may take longer to read a file than the usual limit allows.
+os.environ.setdefault("EVERHOLD_UPLOADS__SECONDS", "120")
+
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 100
 
 
 def interrupt_at(point: int, work: Callable[[], object]) -> bool:

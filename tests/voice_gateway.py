@@ -84,6 +84,6 @@ def serve(engine: Everhold, *targets: str, **fields: Any) -> Iterator[Served]:
         yield Served(context, addresses)
     finally:
         stop.set()
-        thread.join(10)
+        thread.join(100)
         context.destroy(0)
         assert not thread.is_alive()

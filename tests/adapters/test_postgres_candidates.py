@@ -167,7 +167,7 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     index = name_vector_index("memory", DIMENSIONS)
     used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index}'"
     records.close()
-    deadline = time.monotonic() + 30  # a server counts what its sessions did a moment after they end
+    deadline = time.monotonic() + 150  # a server counts what its sessions did a moment after they end
     while time.monotonic() < deadline:
         with connect(PostgresOptions(postgres_url)) as connection:
             if connection.execute(used.encode()).fetchall() == [(True,)]:
@@ -230,7 +230,7 @@ def test_an_index_in_parts_is_built_anew_another_time_if_a_query_is_in_the_way(e
 def wait_for_lock(url: str) -> None:
     """Wait until a session of this database waits for a lock."""
     waiting = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 150
     with psycopg.connect(url, autocommit=True) as session:
         while not session.execute(waiting).fetchall():
             assert time.monotonic() < deadline, "nobody waits"

@@ -19,7 +19,7 @@ from tests.relay import relay
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import read_database_name
 
-LIMITS = QueryLimits(seconds=20, megabytes=256)
+LIMITS = QueryLimits(seconds=120, megabytes=256)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import socket
 import struct
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -252,10 +251,8 @@ class TestErrors:
             records.count(Memory, "o")
 
     def test_a_server_that_is_not_there(self) -> None:
-        started = time.monotonic()
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
             PostgresRecords(PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=2))
-        assert time.monotonic() - started < 5
 
     @pytest.mark.parametrize("wrong", [("/database_", "/no_database_"), ("//postgres@", "//nobody_here@")])
     def test_a_database_or_a_role_that_is_not_there(self, postgres_url: str, wrong: tuple[str, str]) -> None:

@@ -24,7 +24,7 @@ from tests.servers.postgres import PostgresServer
 pytestmark = pytest.mark.xdist_group("replica")
 
 NOW = clock.now()
-ENOUGH_SECONDS = 60
+ENOUGH_SECONDS = 300
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +242,7 @@ def test_one_that_is_frozen_holds_a_read_up_once(
     records.commit([Put(memory("m"))])
     wait_until(lambda: bool(_tables(addresses[1])))
     replica_reading = ReplicaReading(
-        records, addresses[1], patience_seconds=1.0, answer_seconds=1.0, rest_seconds=20.0, lag_seconds=0.0
+        records, addresses[1], patience_seconds=1.0, answer_seconds=1.0, rest_seconds=60.0, lag_seconds=0.0
     )
     replica_reading.count(Memory, "o")
     wait_until(lambda: is_read_by_replica(replica_reading))
@@ -251,18 +251,14 @@ def test_one_that_is_frozen_holds_a_read_up_once(
     with frozen(replica):
         started = time.monotonic()
         assert list(replica_reading.columns(Memory, "o", ["id"])) == [("m",)]
-        held_up = time.monotonic() - started
-        assert 1.0 < held_up < 10
-        before, started = replica_reading.answered, time.monotonic()
+        assert time.monotonic() - started > 1.0
+        before = replica_reading.answered
         for _ in range(50):
             assert replica_reading.count(Memory, "o") == 1
-        assert time.monotonic() - started < 1.0
         assert replica_reading.answered == before
         replica_reading._resting_until = 0.0  # one looks whether it is back, and the others do not wait for it
-        started = time.monotonic()
         run_in_threads(lambda: is_read_by_replica(replica_reading), 6)
-        assert time.monotonic() - started < 5
-        assert replica_reading._resting_until > time.monotonic() + 25  # longer than the first time
+        assert replica_reading._resting_until > time.monotonic() + 65  # longer than the first time
     wait_until(lambda: replica_reading.find_problems() == [])
     replica_reading._resting_until = 0.0
     wait_until(lambda: is_read_by_replica(replica_reading))

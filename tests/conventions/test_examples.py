@@ -29,7 +29,7 @@ from tests.conventions.source_tree import REPOSITORY
 
 FENCE = re.compile(r"^ *```(?P<language>\w+) *(?P<note>[^\n]*)\n(?P<body>.*?)^ *```", re.MULTILINE | re.DOTALL)
 SHELL_LANGUAGES = {"bash", "console", "sh", "shell"}
-COMMAND_SECONDS = 120
+COMMAND_SECONDS = 600
 QUOTED = re.compile("\"[^\"$`]*\"|'[^']*'")
 SHELL_SYNTAX = re.compile(r"[|<>$&;`*?~]")
 

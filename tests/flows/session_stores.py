@@ -39,7 +39,7 @@ def read_messages(view: View, limit: int = 100) -> list[str | None]:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait until a condition holds; fail after a minute."""
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < limit, "it never came"
         time.sleep(0.01)

@@ -30,7 +30,7 @@ class HeldEmbedder(FakeEmbedder):
     def embed(self, texts: Sequence[str]) -> list[Any]:
         if self.hold:
             self.entered.set()
-            assert self.let_go.wait(30)
+            assert self.let_go.wait(150)
         return super().embed(texts)
 
 

@@ -318,7 +318,7 @@ def test_a_limit_of_the_system_on_file_size(sqlite_store: Store) -> None:
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         preexec_fn=limit_file_size,
         check=False,
     )

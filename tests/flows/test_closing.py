@@ -38,7 +38,7 @@ def test_closing_twice_while_threads_use_the_engine(name: str, request: pytest.F
         with ThreadPoolExecutor(len(VERBS) + 1) as pool:
             users = [pool.submit(use, verb) for verb in VERBS]
             for _ in range(3 * len(VERBS)):
-                assert begun.acquire(timeout=60)
+                assert begun.acquire(timeout=300)
             second = pool.submit(engine.close)
             engine.close()
             assert second.exception(60) is None

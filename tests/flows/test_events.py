@@ -16,7 +16,7 @@ from everhold.parts import Parts
 from everhold.schema.operations import Put
 from tests.engines import Store
 
-ENOUGH_SECONDS = 30.0
+ENOUGH_SECONDS = 150.0
 
 
 def list_changes(view: View, after: int = 0) -> list[tuple[str, str | None, str | None]]:

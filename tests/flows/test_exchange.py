@@ -338,7 +338,7 @@ def test_an_export_follows_no_link_and_replaces_no_pipe(sqlite_store: Store, tmp
     reader = threading.Thread(target=lambda: read.extend(pipe.read_text("utf-8").splitlines()))
     reader.start()
     engine.export(pipe)
-    reader.join(10)
+    reader.join(100)
     assert pipe.is_fifo()
     assert len(read) >= count + 2
     engine.export("/dev/null")

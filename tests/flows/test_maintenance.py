@@ -187,7 +187,7 @@ def test_two_threads_at_once_do_everything_once(store: Store) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     told = {(name, outcome) for report in reports for name, outcome in outcomes(report).items()}
     # An engine that still reads the file keeps it from being rewritten; the next run finishes that.
     assert {outcome for _, outcome in told - {("files", "unfinished")}} <= {"done", "held"}

@@ -122,7 +122,7 @@ def test_an_interrupted_run_is_undone_too(store: Store) -> None:
 
 
 def wait_for_run(engine: Everhold) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not engine.runs() and time.monotonic() < deadline:
         time.sleep(0.01)
 

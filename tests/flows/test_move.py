@@ -86,7 +86,7 @@ def fill(place: str, memories: int = 40) -> None:
     alice.remember("Said once", idempotency_key="key-1")
     change = engine._parts.reembedding  # from the model of the families' chunks
     assert change is not None
-    assert change.wait(60)
+    assert change.wait(300)
     store.close()
 
 

@@ -228,7 +228,7 @@ def test_two_processes(store: Store) -> None:
         assert compare_recalls() == ["Coffee from there", "Tea from here"]
         assert child.stdin
         child.stdin.close()
-        assert child.wait(30) == 0
+        assert child.wait(150) == 0
 
 
 WRITER = """
@@ -256,7 +256,7 @@ def test_four_writing_processes(store: Store) -> None:
         for number in range(4)
     ]  # fmt: skip
     for process in running:
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
     engine = store.open()
     found = engine.verify_log()

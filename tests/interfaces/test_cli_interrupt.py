@@ -45,7 +45,7 @@ LOADED = ("everhold", "numpy", "typer")
 
 def run_program(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     arguments = [sys.executable, "-c", program, "list", "--json"]
-    return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize("module", LOADED)
@@ -126,11 +126,11 @@ def test_an_interrupted_import_says_what_was_kept(run: Run, start: Start, tmp_pa
         arguments = ("import", "all.jsonl", "--store", "copy.yaml")
         process = start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         endpoint.press = lambda: process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=300)
         assert (process.returncode, out) == (130, b"")
         kept = f"all {rows} rows were imported, but not all are embedded; run the same command again to continue"
         assert errors.decode() == f"everhold: interrupted: {kept}\n"
-        again = json.loads(start(*arguments, "--json", stdout=subprocess.PIPE).communicate(timeout=60)[0])
+        again = json.loads(start(*arguments, "--json", stdout=subprocess.PIPE).communicate(timeout=300)[0])
     assert (again["added"], again["embedded"]) == (0, 100 - 64)
 
 
@@ -140,7 +140,7 @@ def test_an_interrupted_export_to_a_pipe_says_that_it_is_incomplete(run: Run, st
     assert process.stdout
     process.stdout.read(1)  # the rest does not fit into the pipe, so the export waits
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=300)
     assert (process.returncode, b'"end"' in out) == (130, False)
     said = "everhold: interrupted: the export is incomplete and cannot be imported; run the same command again\n"
     assert errors.decode() == said
@@ -153,5 +153,5 @@ def test_progress_on_a_terminal_has_a_total_and_a_rate(start: Start, tmp_path: P
     os.close(errors)
     shown = read_all(terminal)
     os.close(terminal)
-    assert process.wait(60) == 0
+    assert process.wait(300) == 0
     assert re.search(r"exporting .* 1,\d{3} of 1,5\d{2}, [\d,]+/s", re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown))

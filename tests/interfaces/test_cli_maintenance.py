@@ -50,7 +50,7 @@ def test_repeated_maintenance_ends_cleanly(run: Run, tmp_path: Path, number: sig
     assert process.stdout is not None
     reports = [json.loads(process.stdout.readline()) for _ in range(2)]
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
     reports += map(json.loads, out.splitlines())
     assert {job["outcome"] for report in reports for job in report["jobs"]} <= {"done", "unfinished"}

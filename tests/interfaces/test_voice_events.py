@@ -12,7 +12,7 @@ from everhold import Everhold
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.voice_gateway import Served, serve
 
-DEADLINE_SECONDS = 10
+DEADLINE_SECONDS = 50
 
 
 @pytest.fixture

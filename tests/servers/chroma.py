@@ -12,8 +12,8 @@ import httpx
 
 from tests.servers.server import Server, find_free_port
 
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+START_SECONDS = 300.0
+STOP_SECONDS = 150.0
 LOG_TAIL_CHARACTERS = 2000
 # What chromadb's command line calls. The server needs nothing of chromadb itself, which takes a second to import.
 _PROGRAM = "import sys, chromadb_rust_bindings; chromadb_rust_bindings.cli(sys.argv)"

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 from urllib.request import Request, urlopen
 
-START_SECONDS: Final = 60.0
+START_SECONDS: Final = 300.0
 CREDENTIALS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 PROGRAM: Final = Path(__file__).with_name("moto_program.py")
 

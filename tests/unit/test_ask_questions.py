@@ -111,7 +111,7 @@ def test_question_returns_its_rows(shop: Path, reader: QuestionReader, question:
     best = reader.read(question, TODAY).best
     assert best is not None
     statement = check_statement(best.sql, "sqlite", TABLES)
-    rows = run_query(shop, statement.sql, seconds=5, max_rows=100)
+    rows = run_query(shop, statement.sql, seconds=60, max_rows=100)
     expected = QUESTIONS[question]
     if isinstance(expected, list):
         assert rows == expected, best.sql

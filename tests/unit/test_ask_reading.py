@@ -101,7 +101,7 @@ def test_a_follow_up_changes_the_previous_frame(
     shop: Path, reader: QuestionReader, first: str, then: str, expected: set[tuple[object, ...]]
 ) -> None:
     frame = read_best(reader, first).frame
-    rows = run_query(shop, read_best(reader, then, frame).sql, seconds=5, max_rows=100)
+    rows = run_query(shop, read_best(reader, then, frame).sql, seconds=60, max_rows=100)
     assert set(rows) == expected
 
 
@@ -129,6 +129,6 @@ def test_any_words_become_sql_that_runs_or_nothing(
     previous = read_best(reader, "How many orders are paid?").frame if follows else None
     for reading in reader.read(" ".join(words), TODAY, previous).readings:
         statement = check_statement(reading.sql, "sqlite", TABLES)
-        run_query(shop, statement.sql, seconds=5, max_rows=10)
+        run_query(shop, statement.sql, seconds=60, max_rows=10)
         assert reading.words
         assert 0 <= reading.confidence <= 1

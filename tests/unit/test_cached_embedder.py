@@ -27,7 +27,7 @@ class Counting(FakeEmbedder):
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         self.asked += texts
         self.started.set()
-        assert self.may_go_on.wait(10)
+        assert self.may_go_on.wait(100)
         if self.refused & set(texts):
             raise InvalidInput(f"refused {texts}")
         return super().embed(texts)
@@ -86,7 +86,7 @@ def test_two_threads_embed_a_text_once() -> None:
     cached = CachedEmbedder(inner, 10)
     with ThreadPoolExecutor() as pool:
         first = pool.submit(cached.embed, ["same"])
-        assert inner.started.wait(10)
+        assert inner.started.wait(100)
         second = pool.submit(cached.embed, ["same"])
         inner.may_go_on.set()
         assert equal(first.result(10), second.result(10))
@@ -100,7 +100,7 @@ def test_who_waited_for_a_call_that_failed_for_another_text_still_gets_a_vector(
     cached = CachedEmbedder(inner, 10)
     with ThreadPoolExecutor() as pool:
         first = pool.submit(cached.embed, ["same", "bad"])
-        assert inner.started.wait(10)
+        assert inner.started.wait(100)
         second = pool.submit(cached.embed, ["same"])
         inner.may_go_on.set()
         assert equal(second.result(10), FakeEmbedder().embed(["same"]))

@@ -193,7 +193,7 @@ class TestEngine:
         with Everhold.open(tmp_path / "notes.db", embedder=FakeEmbedder("wider", 16)) as engine:
             change = engine._parts.reembedding
             assert change is not None
-            assert change.wait(30)
+            assert change.wait(150)
             assert engine.scope().recall("green tea")[0].why.similarity > 0.5
             assert engine.doctor().parts["embedding"] == "wider (16 dimensions)"
 

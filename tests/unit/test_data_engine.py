@@ -17,7 +17,7 @@ from everhold.adapters.data_engine.process import ChildAnswer, QueryProcess
 from everhold.ask.guard import check_statement
 from everhold.ports.data_engine import CheckedStatement, ParquetTables, QueryLimits, QueryResult, SqliteTables
 
-LIMITS = QueryLimits(seconds=20, megabytes=300, rows=1000)
+LIMITS = QueryLimits(seconds=120, cpu_seconds=100, megabytes=300, rows=1000)
 
 
 @pytest.fixture

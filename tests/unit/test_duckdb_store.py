@@ -127,13 +127,13 @@ def test_closing_waits_for_calls_and_refuses_the_rest(records: DuckdbRecords) ->
             lambda: records.commit([Increment(Memory, ("org", "m"), {"access_count": 1})]),
         )
         tasks[number % 3]()
-        working.wait(60)
+        working.wait(300)
         while True:
             tasks[number % 3]()
 
     with ThreadPoolExecutor(6) as pool:
         ended = [pool.submit(work, number) for number in range(6)]
-        working.wait(60)
+        working.wait(300)
         records.close()
         for one in ended:
             with pytest.raises(StoreUnavailable, match="has been closed"):
@@ -333,8 +333,8 @@ def test_a_second_process_is_refused(records: DuckdbRecords, path: Path, read_on
     said: multiprocessing.Queue[tuple[str, bool, str]] = PROCESS.Queue()
     other = PROCESS.Process(target=refusal_of, args=(path, read_only, said))
     other.start()
-    name, retryable, message = said.get(timeout=120)
-    other.join(60)
+    name, retryable, message = said.get(timeout=600)
+    other.join(300)
     assert (name, retryable) == ("StoreBusy", True)
     assert message == f"{path} is open in another process (its id is {os.getpid()}); close it there, then try again"
 
@@ -383,8 +383,8 @@ def test_a_full_disk_says_so_and_loses_nothing_acknowledged(path: Path) -> None:
     counted: multiprocessing.Queue[int | str] = PROCESS.Queue()
     worker = PROCESS.Process(target=fill_with_limit, args=(path, path.stat().st_size + 2 * 1024 * 1024, counted))
     worker.start()
-    commits = counted.get(timeout=120)
-    worker.join(60)
+    commits = counted.get(timeout=600)
+    worker.join(300)
     assert isinstance(commits, int), commits
     assert commits > 0
     with closing(open_records(path)) as records:

@@ -88,11 +88,11 @@ def test_waiting_for_a_turn_can_be_interrupted() -> None:
     def hold() -> None:
         with turn:
             taken.set()
-            release.wait(20)
+            release.wait(100)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    taken.wait(20)
+    taken.wait(100)
     threading.Timer(0.05, press).start()
     with pytest.raises(KeyboardInterrupt), turn:
         pytest.fail("the turn is another thread's")
@@ -128,7 +128,7 @@ def test_an_event_stays_usable_wherever_it_is_interrupted() -> None:
 def test_waiting_for_an_event_can_be_interrupted() -> None:
     threading.Timer(0.05, press).start()
     with pytest.raises(KeyboardInterrupt):
-        GuardedEvent().wait(20)
+        GuardedEvent().wait(100)
     assert not GuardedEvent().wait(0.01)
 
 

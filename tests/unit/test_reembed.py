@@ -324,7 +324,7 @@ class TestThread:
         told: list[bool] = []
         thread = change.thread(lambda: told.append(change.best(change.new, change.texts[5]) == change.ids[5]))
         thread.start()
-        assert thread.wait(30)
+        assert thread.wait(150)
         assert told == [True]
         assert thread.progress == (len(change.texts) + 2, len(change.texts) + 2, True)
         assert list(map(describe, list_models(change.records))) == [("large", 96, "serving", 2)]
@@ -336,12 +336,12 @@ class TestThread:
         def hold() -> None:
             if len(change.new.asked) >= 2 * BATCH:
                 reached.set()
-                go_on.wait(10)
+                go_on.wait(100)
 
         change.new.first = hold
         thread = change.thread()
         thread.start()
-        assert reached.wait(10)
+        assert reached.wait(100)
         stopper = threading.Thread(target=thread.stop)
         stopper.start()
         go_on.set()
@@ -350,7 +350,7 @@ class TestThread:
         first, change.new = list(change.new.asked), Counting()
         again = change.thread()
         again.start()
-        assert again.wait(30)
+        assert again.wait(150)
         assert not set(first) & set(change.new.asked)
         assert change.chunks("small") == []
 
@@ -358,7 +358,7 @@ class TestThread:
         reembed(change.work())
         thread = change.thread(lambda: pytest.fail("nothing was switched"))
         thread.start()
-        assert thread.wait(30)
+        assert thread.wait(150)
         assert change.chunks("small") == []
         assert len(list_models(change.records)) == 1
 
@@ -368,7 +368,7 @@ class TestThread:
         for thread in threads:
             thread.start()
         for thread in threads:
-            assert thread.wait(60)
+            assert thread.wait(300)
         assert sorted(told) == [0, 1]
         assert change.chunks("small") == []
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
@@ -384,7 +384,7 @@ class TestThread:
         change.new.first = fail
         thread = change.thread()
         thread.start()
-        assert thread.wait(30)
+        assert thread.wait(150)
         assert thread.failure is None
 
     def test_a_lasting_failure_is_shown(self, change: Change) -> None:
@@ -394,7 +394,7 @@ class TestThread:
         change.new.first = fail
         thread = change.thread()
         thread.start()
-        assert not thread.wait(30)
+        assert not thread.wait(150)
         assert "weights" in str(thread.failure)
         assert change.best(OLD, change.texts[0]) == change.ids[0]
 

@@ -1,9 +1,9 @@
 """The process that runs one query: it reads a request, takes away its own rights, runs the statement, writes the rows.
 
 It is started in a clean interpreter with an empty environment, in an empty folder, and ends after one query. It writes
-lines of JSON. If the data are in a database, the first line reports that the process is connected. Then come the
-columns, batches of rows, and the end or an error. A request without a statement asks for the profile of a database, for
-which one line per table is written.
+an empty line when it can read the request, and then lines of JSON. If the data are in a database, the first of them
+reports that the process is connected. Then come the columns, batches of rows, and the end or an error. A request
+without a statement asks for the profile of a database, for which one line per table is written.
 """
 
 import json
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS: Final = 500
 DATABASE_PREFIX: Final = "database:"
+READY: Final = b"\n"  # written when the driver is imported and a request can be read
 CONNECTED: Final = b'{"connected":true}'  # the line that reports the connection to a database
 READERS: Final[Mapping[str, str]] = {
     "duckdb": "everhold.adapters.data_engine.duckdb_reader",
@@ -77,6 +78,8 @@ def _answer(reader: str, output: BinaryIO) -> None:
     except ImportError as error:
         _write(output, {"error": "driver", "message": str(error.name)})
         return
+    output.write(READY)
+    output.flush()
     line = sys.stdin.buffer.readline()
     if not line:
         return

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import selectors
 import shutil
 import signal
@@ -15,10 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from everhold.adapters.data_engine.child import READY
 from everhold.errors import DataUnavailable
 from everhold.interrupts import uninterrupted
 
 _CHUNK: Final = 1 << 16
+# How long a process may take to import its driver. On a busy machine that may take longer than the query may.
+_START_SECONDS: Final = 60.0
 _PROGRAM: Final = """
 import sys
 sys.path[:] = {path!r}
@@ -69,11 +73,13 @@ class QueryProcess:
     ) -> ChildAnswer:
         """Send the request and return what the process wrote until it ended or was ended.
 
-        `watch` is called with each piece of the output.
+        `seconds` are counted from the moment when the process has started. `watch` is called with each piece of the
+        output.
         """
-        deadline = time.monotonic() + seconds
         try:
-            output, is_late = self._exchange(json.dumps(request).encode("ascii") + b"\n", deadline, most_bytes, watch)
+            output = self._wait_until_ready()
+            deadline = time.monotonic() + seconds
+            is_late = self._exchange(output, json.dumps(request).encode("ascii") + b"\n", deadline, most_bytes, watch)
             is_too_long = len(output) > most_bytes
             is_late = is_late or not (is_too_long or self._wait(deadline))
         finally:
@@ -81,14 +87,35 @@ class QueryProcess:
         code = self._process.returncode
         return ChildAnswer(bytes(output), -code if code < 0 else 0, is_late, is_too_long)
 
+    def _wait_until_ready(self) -> bytearray:
+        """Return what the process has written instead of READY: nothing, or the beginning of an error."""
+        answers = self._process.stdout
+        assert answers is not None
+        if not select.select([answers], [], [], _START_SECONDS)[0]:
+            raise DataUnavailable(
+                f"the process of the query did not start within {_START_SECONDS:g} s",
+                value=_START_SECONDS,
+                remedy="try again when the machine has less to do",
+            )
+        first = os.read(answers.fileno(), len(READY))
+        return bytearray() if first == READY else bytearray(first)
+
     def _exchange(
-        self, request: bytes, deadline: float, most_bytes: int, watch: Callable[[bytes], None] | None
-    ) -> tuple[bytearray, bool]:
-        """Write and read alternately, so that neither side blocks the other."""
+        self,
+        output: bytearray,
+        request: bytes,
+        deadline: float,
+        most_bytes: int,
+        watch: Callable[[bytes], None] | None,
+    ) -> bool:
+        """Write the request and add the answer to `output`; return whether the deadline came first.
+
+        It writes and reads alternately, so that neither side blocks the other.
+        """
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
         assert answers is not None
-        output, remaining = bytearray(), memoryview(request)
+        remaining = memoryview(request)
         os.set_blocking(requests.fileno(), False)
         with selectors.DefaultSelector() as selector:
             selector.register(requests, selectors.EVENT_WRITE)
@@ -96,20 +123,20 @@ class QueryProcess:
             while selector.get_map() and len(output) <= most_bytes:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    return output, True
+                    return True
                 for key, _ in selector.select(left):
                     if key.fileobj is answers:
                         chunk = os.read(answers.fileno(), _CHUNK)
                         output += chunk
                         if not chunk:
-                            return output, False
+                            return False
                         if watch is not None:
                             watch(chunk)
                     else:
                         remaining = remaining[_write_part(requests.fileno(), remaining) :]
                         if not remaining:
                             selector.unregister(requests)
-        return output, False
+        return False
 
     def _wait(self, deadline: float) -> bool:
         """Return whether the process, which has closed its output, ends before the deadline."""

@@ -45,6 +45,7 @@ def _run(job: dict[str, Any]) -> None:
     source = Path(job["path"])
     connection = connect(folder, source, limits.memory_megabytes)
     _limit_resources(limits)
+    send("started", "")
     context = ReadContext(connection, folder, limits, report=lambda *step: send("progress", *step))
     context.seconds["start"] = time.perf_counter() - began
     content = read_file(context, source, job["name"])
@@ -60,6 +61,6 @@ def _limit_resources(limits: Any) -> None:
 
 
 def send(kind: str, text: str, done: int = 0, total: int | None = None) -> None:
-    """Send the parent process one message: that the file is refused, or the progress of the reading."""
+    """Send the parent process a message: that reading starts, that the file is refused, or the progress."""
     line = json.dumps({"kind": kind, "text": text, "done": done, "total": total})
     os.write(1, line.encode() + b"\n")

@@ -17,6 +17,8 @@ from everhold.ports.data_files import FileContent, ReadLimits
 from everhold.progress import ReportProgress, StepProgress
 
 _POLL_SECONDS = 0.02
+# How long a process may take to start. On a busy machine, the imports alone may take longer than reading a file may.
+_START_SECONDS = 60.0
 _SIZE_STEP = 32 * 1024 * 1024
 _MEGABYTE = 1024 * 1024
 _MAX_LINE = 100_000
@@ -52,6 +54,7 @@ class _Child:
     def __init__(self, job: dict[str, Any], folder: Path, report: ReportProgress) -> None:
         self._report = report
         self._refusal: str | None = None
+        self._has_started = False
         self._unread = b""
         (folder / "job.json").write_text(json.dumps(job))
         # -I: neither the environment nor the current folder can put other modules in place of those that are imported.
@@ -67,16 +70,17 @@ class _Child:
         )
 
     def wait(self, seconds: float, max_bytes: int) -> None:
-        """Wait until the child has read the file. Raise UnreadableFile if it refuses, fails or exceeds a limit."""
-        deadline = time.monotonic() + seconds
+        """Wait until the child has read the file. Raise UnreadableFile if it refuses, fails or exceeds a limit.
+
+        `seconds` are counted from the moment when the child has started.
+        """
+        deadline, is_counting = time.monotonic() + _START_SECONDS, False
         try:
             while self._read_messages():
+                if self._has_started and not is_counting:
+                    deadline, is_counting = time.monotonic() + seconds, True
                 if time.monotonic() > deadline:
-                    raise UnreadableFile(
-                        f"the file takes longer than {seconds:g} s to read",
-                        value=seconds,
-                        remedy="split it, or raise uploads.seconds",
-                    )
+                    raise _make_time_error(seconds) if is_counting else _make_start_error()
                 if _read_resident_bytes(self._process.pid) > max_bytes:
                     raise _make_memory_error()
             self._process.wait(max(0.0, deadline - time.monotonic()) + 1)
@@ -107,6 +111,8 @@ class _Child:
             return  # the file may have corrupted the child's memory
         if kind == "refusal":
             self._refusal = text
+        elif kind == "started":
+            self._has_started = True
         else:
             self._report(StepProgress(text, done, total if isinstance(total, int) else None))
 
@@ -119,6 +125,20 @@ class _Child:
             raise UnreadableFile(
                 "the file is damaged: reading it ended the process that read it", remedy="save it again"
             )
+
+
+def _make_time_error(seconds: float) -> UnreadableFile:
+    return UnreadableFile(
+        f"the file takes longer than {seconds:g} s to read", value=seconds, remedy="split it, or raise uploads.seconds"
+    )
+
+
+def _make_start_error() -> UnreadableFile:
+    return UnreadableFile(
+        f"the process that reads the file did not start within {_START_SECONDS:g} s",
+        value=_START_SECONDS,
+        remedy="try again when the machine has less to do",
+    )
 
 
 def _make_memory_error() -> UnreadableFile:
