@@ -31,9 +31,7 @@ class EncryptingSessionCache:
         try:
             history = tuple(map(self._cipher.decrypt_row, working.history))
             return replace(working, session=self._cipher.decrypt_row(working.session), history=history)
-        except (
-            EncryptionError
-        ):  # the key of the entry was destroyed or changed, so the session is read from the records
+        except EncryptionError:  # the entry's key was destroyed or changed, so the session is read from the records
             return None
 
     def write(self, key: SessionKey, working: WorkingMemory) -> None:
