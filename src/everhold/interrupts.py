@@ -10,8 +10,8 @@ acquiring it and running the body. A threading.Condition or threading.Event need
 lock.
 
 An interrupt is lost where Python ignores exceptions: in `__del__`, in the callback of a weak reference, and in a
-partly read generator that is dropped. A signal that arrives during a garbage collection, which may take long, is
-delivered in the first of these that the collection runs. So avoid them for objects that interrupts leave behind.
+partly read generator that is dropped. A garbage collection may take long and run such code, so a signal that arrives
+meanwhile may be lost. So avoid such code in objects that an interrupt may leave to the garbage collection.
 
 Other threads are never interrupted, so for them a section costs one comparison. In the main thread it costs about a
 microsecond: the signal's handler is exchanged for the length of the section. If a section hangs, a second Ctrl-C,
@@ -155,5 +155,5 @@ _GUARDS: Final = tuple(
 
 
 def _is_guard(frame: FrameType | None) -> bool:
-    """Return whether a section is being entered or left: an exception there would keep the lock or the handler."""
+    """Return whether a section is being entered or left. An exception there would leave the lock or the handler set."""
     return frame is not None and frame.f_code in _GUARDS

@@ -107,6 +107,7 @@ def _describe_maintenance(records: Records) -> str:
 
 
 def _find_problems(parts: Parts) -> list[str]:
+    """Return a sentence for each problem of the engine's parts and of the stored rows."""
     problems = []
     cache_problem = parts.session_deps.cache.find_problem()
     if cache_problem is not None:

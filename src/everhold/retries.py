@@ -93,6 +93,7 @@ def _retry(
     is_retryable: Callable[[BaseException], bool],
     give_up: Callable[[Exception], Exception],
 ) -> T:
+    """Return what `attempt` returns; call it again as `policy` allows while it raises retryable errors."""
     import tenacity
 
     retrying = tenacity.Retrying(

@@ -241,6 +241,7 @@ def validate_settings(
 
 
 def _explain_fault(fault: Any, variables: Mapping[str, str]) -> InvalidSettings:
+    """Return the error for a fault that Pydantic found, with the name of the setting or of its variable."""
     name = ".".join(str(step) for step in fault["loc"])
     is_variable = name in variables and variables[name] == fault["input"]
     if fault["type"] == "extra_forbidden":

@@ -113,6 +113,7 @@ def _open_sqlite(settings: Settings) -> tuple[Records, SearchIndexes]:
 
 
 def _open_postgres(settings: Settings) -> tuple[Records, SearchIndexes]:
+    """Open a PostgreSQL database, and its replica for searches if the settings name one."""
     try:
         from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, ReplicaReading
     except ImportError as error:

@@ -229,6 +229,8 @@ def _check_lines(head: LogHead, passed: int, lines: Iterable[AccessLog]) -> Veri
 
 
 def _check_links(head: LogHead, links: Mapping[int, AccessLog]) -> Verification:
+    """Return whether the lines of the log form the chain that ends with the head's hash, or the first broken
+    position."""
     before = head.purged_hash or START
     sequences: list[int] = []
     for position in range(head.purged + 1, max([head.length, *links], default=0) + 1):

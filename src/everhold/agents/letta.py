@@ -66,6 +66,7 @@ def _choose_agent(agents: Sequence[Object], agent_name: str | None) -> Object:
 
 
 def _read_agent(document: Object, agent: Object, blocks: Sequence[Object], tools: Sequence[Object]) -> LettaAgent:
+    """Return an agent of a Letta document with its blocks, tools and messages, and a list of the parts left out."""
     servers = _list_objects(document, "mcp_servers")
     others = {name: value for name, value in agent.items() if name not in (*_AGENT_FIELDS, *_NOT_KEPT)}
     if document is agent:

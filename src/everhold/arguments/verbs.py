@@ -121,6 +121,7 @@ class _Signature(Value):
 
 
 def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
+    """Return the checks of a verb's arguments, by position and by name."""
     whole = inspect.signature(verb)
     parameters = list(whole.parameters.values())[1 if bound else 0 :]
     positional: list[tuple[str, Check]] = []
@@ -215,6 +216,10 @@ def check_verbs(kind: C) -> C:
 
 
 def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any]:
+    """Return a verb that checks its arguments and logs its failures and slow calls.
+
+    With `bound`, the first argument is the object of the method and is not checked.
+    """
     signature = _read_signature(verb, bound=bound)
     named, others, has_fields = signature.named, signature.others, signature.has_fields
     operation = verb.__dict__.get(_OPERATION)

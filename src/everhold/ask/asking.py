@@ -1,6 +1,7 @@
 """Answer a question about data, with readings by rules, by learned patterns, and by a language model if there is one.
 
-tables → readings of the question → words not understood → checked statements → results of the sandbox → answer
+The steps are: find the tables, read the question with them, refuse words that are not understood, check the
+statements of the readings, run them in the sandbox, and make the answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -143,7 +144,8 @@ def _finish(
 ) -> AskedQuestion:  # fmt: skip
     """Return the answer together with the values that are recorded with it.
 
-    Whether the question is a fragment is taken from the reading that was run; if that does not say it, from the rules.
+    `is_follow_up` is that of the reading that was run. A statement of a model or a pattern does not show whether the
+    question is a fragment, so for such a reading it is taken from the readings by the rules.
     """
     if run is None:
         return AskedQuestion(answer, None, choice, None, scoped.is_follow_up, today, model_use)
@@ -180,7 +182,7 @@ def _has_values(result: QueryResult) -> bool:
 
 
 def _confirm(first: _RunReading, other: _RunReading) -> _RunReading:
-    """Return one of two readings with the same result, with raised confidence.
+    """Return one of two readings with the same result. Its confidence is raised, because they confirm each other.
 
     A reading with a frame is preferred to a model's statement without one, because a frame can be put into words.
     """

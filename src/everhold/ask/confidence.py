@@ -28,8 +28,8 @@ _CUE_CODES = "nB|s><ck}mae$SAlw#"
 # After "list", "how many", "and" or a comma, unknown words before "of", "in" or "is": "list the xyz of each customer".
 _UNKNOWN_HEAD = re.compile(r"[L#&,]x+[fi=]")
 
-# A name with at least this score counts as whole. A lead below the second number counts as close.
-_WHOLE_NAME, _CLOSE_MARGIN = 0.95, 0.15
+_WHOLE_NAME = 0.95  # a mention with at least this score matches the whole name
+_CLOSE_MARGIN = 0.15  # with a smaller lead in score, the next reading is close
 
 
 class Features(NamedTuple):

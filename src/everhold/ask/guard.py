@@ -163,6 +163,7 @@ def _parse(sql: str, dialect: str, limits: StatementLimits, *, grown: bool = Fal
 
 
 def _check_text(sql: str, dialect: str, limits: StatementLimits, factor: int) -> None:
+    """Refuse a text that is too long, nested too deeply or not a query, before it is parsed."""
     if len(sql) > factor * limits.characters:
         raise _refuse(
             f"the statement has {len(sql):,} characters; at most {limits.characters:,} are allowed",
@@ -289,6 +290,7 @@ class _Check:
             raise _refuse(f"{name} is not allowed in {type(node).__name__}", name, "leave it out")
 
     def _check_details(self, node: exp.Expr, visible: frozenset[str]) -> None:
+        """Refuse a node of a statement whose table, type, join, name or alias is not allowed."""
         match node:
             case exp.Table():
                 self._check_table(node, visible)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from everhold.ask.confidence import Features, estimate_confidence, measure_features
 from everhold.ask.domains import ValueDomains
@@ -111,6 +112,15 @@ class Readings:
         return self.readings[1:]
 
 
+class _ScoredDraft(NamedTuple):
+    """A frame with its score, and the draft and the assignment of meanings from which it was built."""
+
+    score: float
+    frame: QueryFrame
+    draft: FrameDraft
+    assignment: Assignment
+
+
 class QuestionReader:
     """Reads questions about one schema. One reader may be shared by threads."""
 
@@ -166,10 +176,11 @@ class QuestionReader:
         return self._names.has_word(word)
 
     def _read(self, question: str, today: date, previous: QueryFrame | None) -> Readings:
+        """Return the readings of a question: assign meanings to its words, build frames, and rank the resulting SQL."""
         tokens, conditions = self._lessons.take_conditions(tokenize(question))
         mentions = self.find_mentions(tokens, today)
         written: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
-        drafts: dict[str, tuple[float, QueryFrame, FrameDraft, Assignment]] = {}
+        drafts: dict[str, _ScoredDraft] = {}  # the best draft of each SQL
         unconnected: tuple[str, ...] = ()
         for assignment in assign_mentions(self.schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
             for built, draft in self._build(assignment, previous):
@@ -182,11 +193,11 @@ class QuestionReader:
                 if sql is None and not unconnected:
                     unconnected = tuple(dict.fromkeys(list_tables(frame)))
                 score = assignment.score - _UNREAD * sum(code in "xCVNP" for code in draft.codes)
-                if sql and (sql not in drafts or drafts[sql][0] < score):
-                    drafts[sql] = score, frame, draft, assignment
-        ranked = sorted(drafts.items(), key=lambda item: -item[1][0])[:_MOST_READINGS]
-        scores = [entry[0] for _, entry in ranked]
-        readings = [self._finish(tokens, sql, *entry, scores) for sql, entry in ranked]
+                if sql and (sql not in drafts or drafts[sql].score < score):
+                    drafts[sql] = _ScoredDraft(score, frame, draft, assignment)
+        ranked = sorted(drafts.items(), key=lambda item: item[1].score, reverse=True)[:_MOST_READINGS]
+        scores = [scored.score for _, scored in ranked]
+        readings = [self._finish(tokens, sql, scored, scores) for sql, scored in ranked]
         return Readings(tuple(_note_conditions(readings, conditions)), unconnected)
 
     def _build(self, assignment: Assignment, previous: QueryFrame | None) -> Iterator[tuple[QueryFrame, FrameDraft]]:
@@ -203,27 +214,33 @@ class QuestionReader:
             return None
 
     def _finish(
-        self, tokens: Sequence[Token], sql: str, score: float, frame: QueryFrame, draft: FrameDraft,
-        assignment: Assignment, scores: Sequence[float],
-    ) -> QuestionReading:  # fmt: skip
-        others = [other for other in scores if other < score]
-        margin = score - max(others) if others else 1.0
+        self, tokens: Sequence[Token], sql: str, scored: _ScoredDraft, scores: Sequence[float]
+    ) -> QuestionReading:
+        """Return the reading of a draft, with its confidence and the parts of the question that it does not use.
+
+        `scores` are the scores of all readings of the question.
+        """
+        score, frame, draft, assignment = scored
+        lower_scores = [other for other in scores if other < score]
+        margin = score - max(lower_scores) if lower_scores else 1.0
         features = measure_features(frame, draft, assignment, margin, len(tokens))
+        unexplained = [tokens[piece.start].text for piece in assignment.pieces if not piece.mention and not piece.cue]
+        ignored = [text for text in _list_unused(draft, tokens, _ESSENTIAL_CODES) if text not in _FLAG_NUMBERS]
         return QuestionReading(
-            frame,
-            sql,
-            describe_frame(self.schema, frame),
-            estimate_confidence(features),
-            score,
-            features,
-            tuple(list_assumptions(self.schema, assignment, tokens)),
-            tuple(tokens[piece.start].text for piece in assignment.pieces if not piece.mention and not piece.cue),
-            list_bindings(self.schema, assignment, tokens),
-            tuple(_list_missing_heads(draft, tokens)),
-            tuple(_list_unlinked_quotes(assignment)),
-            tuple(str(mention.value) for mention in assignment.mentions if mention.why == "unknown"),
-            tuple(_list_unused(draft, tokens, _UNUSED_CODES)),
-            tuple(text for text in _list_unused(draft, tokens, _ESSENTIAL_CODES) if text not in _FLAG_NUMBERS),
+            frame=frame,
+            sql=sql,
+            words=describe_frame(self.schema, frame),
+            confidence=estimate_confidence(features),
+            score=score,
+            features=features,
+            assumptions=tuple(list_assumptions(self.schema, assignment, tokens)),
+            unexplained=tuple(unexplained),
+            bindings=list_bindings(self.schema, assignment, tokens),
+            missing_heads=tuple(_list_missing_heads(draft, tokens)),
+            unlinked_quotes=tuple(_list_unlinked_quotes(assignment)),
+            unlinked_names=tuple(str(mention.value) for mention in assignment.mentions if mention.why == "unknown"),
+            unused=tuple(_list_unused(draft, tokens, _UNUSED_CODES)),
+            ignored=tuple(ignored),
             lesson_ids=tuple(mention.lesson_id for mention in assignment.mentions if mention.lesson_id),
             metrics=self.schema.metrics,
             is_follow_up=draft.is_fragment,

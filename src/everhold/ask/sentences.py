@@ -77,6 +77,7 @@ def _describe_ranking(keys: Sequence[ChartColumn], quantity: ChartColumn) -> str
 
 
 def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: str, intent: ChartIntent) -> str:
+    """Return a sentence about the quantity of each group: all values if there are few, else the range."""
     ranked = sorted(
         (place for place, value in enumerate(quantity.values) if isinstance(value, int | float)),
         key=lambda place: _to_float(quantity.values[place]),
@@ -97,6 +98,7 @@ def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: 
 
 
 def _describe_trend(time: ChartColumn, quantity: ChartColumn) -> str:
+    """Return a sentence about the first, last, highest and lowest value of a quantity over time."""
     points = sorted(
         (moment, float(value))
         for moment, value in zip(time.values, quantity.values, strict=True)

@@ -139,6 +139,7 @@ class _SelectBuilder:
         return exp.alias_(chosen, item.column.column, quoted=True, copy=False)
 
     def _write(self, item: Expression) -> exp.Expr:
+        """Return the SQL of an expression: a column or a star, with its function, condition and window."""
         if item.column is None:
             inner: exp.Expr = exp.Star()
         else:
@@ -212,6 +213,7 @@ class _SelectBuilder:
         return replace(frame, where=(*frame.where, Predicate(Expression(column), "is null", negated=True)))
 
     def _write_predicate(self, predicate: Predicate) -> exp.Expr:
+        """Return the SQL expression of a condition."""
         left = self._write(predicate.left)
         if predicate.operator == "is null":
             return exp.Is(this=left, expression=exp.Null())

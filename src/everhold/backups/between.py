@@ -147,6 +147,7 @@ class RowsBetween:
             yield values
 
     def _read_rows(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
+        """Return the rows of a table as they were at the time, each with the backup from which it comes."""
         if table.name not in self.later.manifest.tables:
             return (ChosenRow(values, RowSource.EARLIER) for values in self.earlier.read_fields(entity))
         match table.name:

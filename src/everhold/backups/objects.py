@@ -24,7 +24,7 @@ from everhold.ports.row_packing import RowPacking
 _MAGIC = b"EVHPACK1"
 _LENGTHS = struct.Struct("<II")
 _MAX_DIRECTORY = 256 * 1024 * 1024
-# It is enough for a row with the largest JSON that the engine writes.
+# In bytes, without compression. A frame has at least one row, and the largest JSON of a row is smaller than this.
 _MAX_FRAME = 1024 * 1024 * 1024
 _PREFIX = "objects"
 
@@ -146,7 +146,7 @@ class Objects:
         body = memoryview(content)[begin + length :]
         for frame in directory:
             if frame.start + frame.length > len(body) or frame.size > _MAX_FRAME:
-                raise _refuse_pack(entry, "its directory names bytes that it has not")
+                raise _refuse_pack(entry, "its directory names bytes that it does not have")
             owner = RowOwner(frame.organization, frame.user_id)
             stored = bytes(body[frame.start : frame.start + frame.length])
             yield OpenedFrame(owner, self.sealing.unseal(owner, stored, f"rows/{table}"), frame.size, frame.rows)

@@ -159,6 +159,10 @@ def _store_everything(
     report: ReportProgress,
     lease: HeldLease | None,
 ) -> tuple[Manifest, tuple[str, ...]]:
+    """Store files and tables of one snapshot; return the manifest and the names of missing files.
+
+    If a file disappears meanwhile, this begins again with a new snapshot.
+    """
     objects = deps.open_objects(history.place)
     before = earlier.manifest if earlier is not None else None
     missing: tuple[str, ...] = ()
@@ -187,6 +191,10 @@ def _store_tables(
     report: ReportProgress,
     lease: HeldLease | None,
 ) -> dict[str, TableEntry]:
+    """Store the rows of all tables, and return the entry of each table for the manifest.
+
+    Tables that have not changed since the earlier backup refer to the objects of that backup.
+    """
     entities = [entity for entity in list_snapshot_entities() if entity not in _NOT_STORED]
     total = sum(map(snapshot.count, entities)) if earlier is None and report is not ignore_progress else None
     counter = StepCounter(report, "storing rows", total)

@@ -162,6 +162,9 @@ class SelectedRows:
         return needed
 
     def _find_owned(self) -> set[tuple[str, Any]]:
+        """Return the table and the key of every row that belongs to the chosen user; raise NotFound if the user is
+        missing.
+        """
         owners, owned = RowOwners(), set[tuple[str, Any]]()
         for entity in self._reader.list_entities():
             table = CATALOG[entity]

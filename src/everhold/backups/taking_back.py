@@ -88,6 +88,7 @@ class TakeBack:
         return ChosenRow(values, RowSource.EXACT if is_exact else RowSource.EARLIER)
 
     def _list_removals(self, table: Table, values: _Values) -> Sequence[datetime]:
+        """Return the times at which a row was purged or removed, as far as the journal shows them."""
         journal, organization = self.journal, values.get(TENANT)
         moments: Sequence[datetime | None] = ()
         if organization is None:

@@ -223,6 +223,7 @@ def _make_operations(
     now: datetime,
     reason: str | None,
 ) -> list[Operation]:
+    """Return the operations that change a block and store its earlier values as a revision."""
     fields = [name for name in BLOCK_REVISABLE if changed.__dict__[name] != block.__dict__[name]]
     values = {name: changed.__dict__[name] for name in (*fields, "updated_at", "last_updated_by_id")}
     operations: list[Operation] = [

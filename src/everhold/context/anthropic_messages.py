@@ -73,6 +73,7 @@ def _name_speaker(text: str, speaker: str) -> str:
 
 
 def _render_part(part: Part, role: str) -> Document | None:
+    """Return the block of a part for a message of this role; None if the part is left out."""
     match part:
         case TextPart(text) if text.strip():
             # The last text of an assistant may not end with space.

@@ -137,6 +137,7 @@ def shorten_turn(turn: PromptTurn, room: int, counter: Counter) -> PromptTurn | 
 
 
 def _shorten_part(part: Part, room: int, counter: Counter) -> Part | None:
+    """Return a part shortened to about `room` tokens; None if nothing of it is left."""
     match part:
         case TextPart(text):
             cut = cut_text(text[: room * CHARACTERS_PER_TOKEN], lambda piece: counter(piece) <= room)

@@ -30,6 +30,7 @@ class CommitEncryption:
         return encrypted + self._last
 
     def _encrypt(self, operation: Operation) -> list[Operation]:
+        """Return the operations that replace an operation, with its values encrypted."""
         match operation:
             case Put(row) | Ensure(row) if self._cipher.is_concerned(type(row)):
                 self._check_rules(type(row), self._cipher.list_columns(type(row)), row.__dict__)

@@ -156,6 +156,7 @@ def _read_again(encryption: Encryption, row: Row) -> Row | None:
 
 
 def _plan(deps: RewritingDeps, row: Row) -> list[Operation]:
+    """Return the operations that encrypt the outdated values of a row again."""
     cipher, table = deps.encryption.cipher, get_table(type(row))
     outdated = _list_outdated(deps.encryption, row)
     if table.name == "outbox":

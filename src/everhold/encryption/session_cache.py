@@ -10,7 +10,7 @@ from everhold.ports.session_cache import SessionCache, SessionKey, Step, Usage, 
 
 
 class EncryptingSessionCache:
-    """Delegates to another cache, which gets sessions and messages in their encrypted form."""
+    """Encrypts sessions and messages before it passes them to the cache `inner`, and decrypts what that returns."""
 
     def __init__(self, inner: SessionCache, cipher: RowCipher) -> None:
         self._inner = inner
@@ -31,7 +31,7 @@ class EncryptingSessionCache:
         try:
             history = tuple(map(self._cipher.decrypt_row, working.history))
             return replace(working, session=self._cipher.decrypt_row(working.session), history=history)
-        except EncryptionError:  # its key was destroyed or changed, so the entry is read from the records instead
+        except EncryptionError:  # the entry's key was destroyed or changed, so the session is read from the records
             return None
 
     def write(self, key: SessionKey, working: WorkingMemory) -> None:

@@ -83,6 +83,7 @@ def _find_episodes(deps: EpisodeDeps, session: Session, messages: Sequence[Messa
 def _rebuild_episode(
     deps: EpisodeDeps, session: Session, episode: Episode, messages: Sequence[Message], *, are_present: bool
 ) -> Episode:
+    """Return an episode built again from its messages: with `messages` if they are present, else without them."""
     message_ids = {message.id for message in messages}
     if session.archived_messages:  # the other messages are archived, so the episode cannot be built again
         return _drop_quotes(episode, set() if are_present else message_ids).after

@@ -138,6 +138,7 @@ def _find_part(quote: Quote, level: int, deps: EpisodeDeps) -> Hashable:
 def _make_rollup(
     values: dict[str, Any], parts: Sequence[Episode], quotes: Sequence[Quote], messages: int, tokens: int
 ) -> Episode:
+    """Return the episode that combines `parts`, with the given quotes and numbers of messages and tokens."""
     first = min(parts, key=lambda part: part.span_from)
     last = max(parts, key=lambda part: part.span_to)
     return Episode.build_unchecked(

@@ -219,6 +219,7 @@ def _skip_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _check_end(end: str | None, last: int, count: int, rows_hash: str) -> None:
+    """Raise InvalidInput if the last line is missing, or if its number or hash of rows differs from the bundle's."""
     if end is None:
         raise InvalidInput(
             f"the bundle was cut short: it ends at line {last}, without the line that says how many rows it has",
@@ -251,6 +252,7 @@ def _read_row(line: str, number: int, header: Header, organization: str) -> Row 
 
 
 def _parse_row(line: str, number: int, header: Header, organization: str) -> Row | None:
+    """Return the row of a line with its organization replaced; None if rows of its table are not imported."""
     try:
         value: dict[str, Any] = json.loads(line)
         entity, fields = ENTITIES[value["table"]], dict(value["row"])

@@ -152,6 +152,7 @@ class BundleChecks:
                 )
 
     def _check_chunk(self, number: int, chunk: Chunk) -> None:
+        """Raise InvalidInput if a chunk contradicts its owner or other chunks of its model."""
         owner = self._known[OWNER_TABLES[chunk.owner_kind]][chunk.owner_id]
         if chunk.user_id != (owner.user_id or ""):
             raise InvalidInput(

@@ -145,6 +145,7 @@ def _order_rows(rows: Iterator[Row], table: Table) -> Iterable[Row]:
 
 
 def _write_table(records: Records, source: BackupRows, entity: type[Row], mark: MoveMark, counter: StepCounter) -> int:
+    """Write the rows of one table that an earlier, interrupted restoration has not written; return their number."""
     table = CATALOG[entity]
     rows = _order_rows(source.read(entity, is_checked=True), table)
     if table.generated is not None:

@@ -138,6 +138,10 @@ def _find_sentences(text: str) -> Iterator[tuple[int, int]]:
 def _split_sentence(
     offset: int, sentence: str, narrator: Person, is_plain: bool, now: datetime, zone: tzinfo
 ) -> Iterator[Clause]:
+    """Yield the clauses of a sentence whose subject is a known person. A question has none.
+
+    `offset` is the position of the sentence in the text.
+    """
     lead = _LEAD_IN.match(sentence)
     begin = lead.end() if lead else 0
     if _ASKING.match(sentence, begin) and not _THIRD_VERB.match(sentence, begin):

@@ -233,6 +233,7 @@ def _group_by_scope(facts: Sequence[Fact], model: str) -> dict[Scope, list[dict[
 
 
 def _make_item(fact: Fact, model: str) -> dict[str, Any]:
+    """Return the fields of the memory that is made from an extracted fact."""
     utterance = fact.utterance
     # A digest, because an id alone may be as long as an idempotency key. The separator occurs in no id.
     identity = f"{utterance.id}\x1f{fact.kind}\x1f{fact.text}"

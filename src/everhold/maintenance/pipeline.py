@@ -236,6 +236,7 @@ def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
 
 
 def _run(records: Records, job: MaintenanceJob[D], deps: D, context: RunContext) -> JobReport:
+    """Run one maintenance job, log its duration, and return its report."""
     logger.info("maintenance job %r started", job.name)
     started = time.monotonic()
     # Counting reads the store, so it is done only for callers that show progress.
@@ -263,6 +264,7 @@ def _count_work(job: MaintenanceJob[D], deps: D) -> int | None:
 
 
 def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> tuple[Outcome, EverholdError | None]:
+    """Run a job under its lease, if it needs one, and return its outcome and error."""
     try:
         if job.lease is None:
             job.perform(deps, run)

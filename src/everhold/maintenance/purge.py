@@ -147,6 +147,7 @@ def _purge_memories(work: PurgeWork, organization: str, memories: Sequence[Memor
 
 
 def _purge_rows(work: PurgeWork, entity: type[Row], organization: str, rows: Sequence[Row], reason: str) -> None:
+    """Purge rows of one table in one commit, with lines in the access log that name the reason."""
     if not rows:
         return
     if entity is SessionArchive and work.put_back is not None:

@@ -86,6 +86,7 @@ def _make_line(
     error: str | None,
     ip_address: str | None,
 ) -> AccessLog:
+    """Return a line of the access log about a call, with the digest of its values."""
     if scope.project or scope.session:
         request = {**request, **{name: getattr(scope, name) for name in _REQUEST_DIMENSIONS if getattr(scope, name)}}
     values: dict[str, Any] = {

@@ -52,8 +52,9 @@ class Session(Entity):
     """The time when its messages were last put back."""
 
     def is_open_to(self, scope: Scope) -> bool:
-        """Return whether a scope may use this session: neither names a user, project or agent that differs from the
-        other's.
+        """Return whether a scope may use this session.
+
+        If both name a user, this must be the same user. The same holds for projects and agents.
         """
         pairs = ((self.user_id, scope.user), (self.project_id, scope.project), (self.agent_id, scope.agent))
         return all(None in pair or pair[0] == pair[1] for pair in pairs)
@@ -92,7 +93,7 @@ class SessionArchive(Entity):
 class Conversation(Entity):
     """One of several conversations inside a session.
 
-    Deleting it deletes its messages; deleting the session deletes it.
+    Deleting a conversation also deletes its messages. Deleting a session also deletes its conversations.
     """
 
     session_id: Id

@@ -52,6 +52,7 @@ def read_vector(value: Any, name: str, dimensions: int | None = None) -> Vector:
 
 
 def _read_numbers(value: Any, name: str) -> NDArray[np.float64]:
+    """Return the numbers of a list or an array. Raise InvalidInput if it is not one vector of numbers."""
     is_array = isinstance(value, np.ndarray)
     if not is_array and (isinstance(value, str | bytes | bytearray) or not isinstance(value, Sequence)):
         raise InvalidInput(f"{name} is {format_value(value)}", value=value, remedy="pass a list of numbers")

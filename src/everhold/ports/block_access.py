@@ -1,4 +1,4 @@
-"""Which blocks a scope sees: one rule for the verbs, prompts and recall.
+"""The rule that decides which blocks a scope sees. The verbs, prompts and recall share it.
 
 A scope without dimensions sees every block of its organization. Any other scope sees the blocks of its user. It also
 sees the blocks that are linked to its agent, except those of other users. Templates without a user are visible to all.
@@ -49,10 +49,9 @@ def read_block_access(records: Records, scope: Scope, *, deleted: bool = False) 
 
 
 def list_prompt_blocks(records: Records, scope: Scope) -> list[Block]:
-    """Return the blocks for a prompt of the scope's agent and user: the agent's blocks by label, then the user's
-    blocks.
+    """Return the blocks for a prompt: those of the scope's agent, then those of its user, each by label.
 
-    A scope that names neither has none.
+    If the scope has neither an agent nor a user, there are no blocks.
     """
     access = read_block_access(records, scope)
     linked = list(records.get(Block, scope.organization, access.linked_ids).values()) if access.linked_ids else []

@@ -133,6 +133,7 @@ def _judge_all(
 def _prepare(
     judged: Sequence[Scored], prepared: PreparedQuestion, statistics: Statistics | None, lead: float
 ) -> tuple[Candidates, QuestionProfile]:
+    """Return the candidates with their signals, and the profile of the question."""
     pools = list({id(candidate.pool): candidate.pool for candidate in judged}.values())
     words = pools[0].words
     known = [len(word.rows) > 0 for word in words]

@@ -133,6 +133,7 @@ def _measure_windows(clauses: Sequence[ClauseReading], attributes: int) -> tuple
 
 
 def _measure_window(window: Sequence[ClauseReading], attributes: int) -> tuple[float, float]:
+    """Return how strongly clauses state one of the asked attributes, and the same with a bonus for a change."""
     states = hints = many = 0
     for clause in window:
         states |= clause.states

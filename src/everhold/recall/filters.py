@@ -196,6 +196,7 @@ def _require_aware(value: datetime | None, name: str) -> datetime | None:
 
 
 def _parse_conditions(name: str, value: Any, among: Sequence[str]) -> list[Where]:
+    """Return the conditions on one field. `value` is a value, a list of allowed values, or a mapping of operators."""
     validate_text(name, "where")
     if len(name) > _MAX_PATH_LENGTH:
         raise InvalidInput(
@@ -292,6 +293,7 @@ _TYPES: Mapping[Kind, type | tuple[type, ...]] = {
 
 
 def _check_value(name: str, kind: Kind, value: Any) -> Any:
+    """Return the value of a condition, checked against the kind of its column."""
     expected = _TYPES.get(kind)
     if isinstance(value, str):
         validate_text(value, name)

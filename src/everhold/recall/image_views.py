@@ -68,11 +68,12 @@ def make_image_views(
 
 
 def _make_image_view(records: Records, image: Image, scope: Scope, request: Request, *, own: bool) -> ImageView:
+    """Return a view of the image's rows that the request may find. `own`: it has only rows of the scope's user."""
     past = request.as_of is not None
     covers = _mask_scope(records, image, scope, request, own=own)
     masks = [
         find_valid_rows(image, request.as_of or clock.now(), past=past, superseded=request.superseded),
-        # `covers` leaves chunks of earlier texts out, but a question about the past needs them
+        # `covers` is without the chunks of earlier texts, but a question about the past needs these
         _mask_scope(records, image, scope, request, own=own, closed=True) if past else covers,
         filter_rows(image, request.filter, records, scope),
     ]
@@ -114,7 +115,7 @@ def _propose_views(
 def _find_candidates(
     deps: RecallDeps, scope: Scope, request: Request, question: Question, space: SearchSpace, statistics: Statistics
 ) -> list[str]:
-    """Return the ids of the records of a space that are to be scored."""
+    """Return the ids of the records of a space that will be scored."""
     ids = _list_few(_read_matching(deps.records, scope, request, space)) if request.filter else None
     if ids is None:
         limit = max(_CANDIDATES, 8 * request.k)
@@ -173,7 +174,7 @@ def _make_scope_conditions(records: Records, scope: Scope, space: SearchSpace) -
 
 
 def _list_few(rows: Iterator[tuple[Any, ...]]) -> list[str] | None:
-    """Return the ids, or None if there are too many to score all of them."""
+    """Return the ids in the rows, or None if there are too many records to score all."""
     ids = [owner_id for (owner_id,) in islice(rows, _MAX_SCORED + 1)]
     return ids if len(ids) <= _MAX_SCORED else None
 

@@ -192,6 +192,7 @@ class ImageCache:
             yield list(entries(self._records, space, block))
 
     def _catch_up(self, space: SearchSpace, entry: CachedImage) -> None:
+        """Apply the pending changes of the store to a loaded image."""
         if not entry.pending:
             return
         entry.loaded = False  # before the pending ids are taken: an interrupt from here on must not lose them

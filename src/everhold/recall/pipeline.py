@@ -115,6 +115,7 @@ def examine_answers(deps: RecallDeps, scope: Scope, request: Request) -> Judging
 def _prepare_search(
     deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None
 ) -> tuple[list[ImageView], PreparedQuestion, Statistics | None]:
+    """Return the views of the images to search, the prepared question, and the statistics of terms."""
     question = _read_question(deps, scope, request, images)
     image_views, statistics = make_image_views(deps, scope, request, question, images)
     prepared = PreparedQuestion(
@@ -167,6 +168,7 @@ def with_images(deps: RecallDeps, scope: Scope, request: Request, work: Callable
 
 
 def _read_question(deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None) -> Question:
+    """Return the question of a request with corrected spelling, its vector, and the times that it names."""
     speakers: dict[str, str] = {}
     if request.recipe.uses("speaker"):
         for _, image in images or ():

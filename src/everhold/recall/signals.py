@@ -164,6 +164,7 @@ def compute_static_signals(image: Image, now: int) -> Mapping[str, Signal]:
 
 
 def _compute_static_signals(image: Image, today: int) -> dict[str, Signal]:
+    """Return the signals of each memory that do not depend on the question."""
     age = np.maximum(today - image.column("when") // DAY, 0)
     timed, asking = np.zeros(image.size), np.zeros(image.size)
     for word in _TIME_WORDS:

@@ -239,6 +239,7 @@ def find_spans(text: str, chunking: Chunking) -> list[Span]:
 def _make_chunk(
     kind: Searchable, owner: Entity, index: int, span: Span, piece: str, vector: Vector | None, embedder: Embedder
 ) -> Chunk:
+    """Return the chunk of one piece of an entity's text, with its terms and its vector."""
     values = owner.__dict__
     return Chunk.build_unchecked(
         {

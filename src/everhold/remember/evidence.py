@@ -61,6 +61,7 @@ def read_evidence(records: Records, owner: Owner, zone: tzinfo, now: datetime) -
 
 
 def _read_memories(records: Records, owner: Owner, zone: tzinfo, now: datetime) -> Iterator[Evidence]:
+    """Yield the evidence in an owner's memories, without documents, short-term notes, reflections and vaults."""
     for row in records.columns(Memory, owner.organization, _COLUMNS, owner.conditions):
         values = dict(zip(_COLUMNS, row, strict=True))
         if values["kind"] in (*REPEATABLE_KINDS, REFLECTION, VAULT) or values["namespace"] == SHORT_TERM:

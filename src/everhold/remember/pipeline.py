@@ -249,6 +249,7 @@ def _link_restated_facts(records: Records, scope: Scope, plan: WritePlan, now: d
 
 
 def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: datetime) -> list[Operation]:
+    """Return the operations by which the new memories of a write supersede earlier ones."""
     added_ids = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.known)
     unwritten = set(added_ids) if plan.replaced else ()
     operations: list[Operation] = []

@@ -156,6 +156,7 @@ def _find_refused(records: Records, owner: Owner, stored: Iterable[Memory]) -> s
 
 
 def _draft_reflection(owner: Owner, pattern: Pattern, now: datetime, text_bytes: int) -> Memory:
+    """Return the memory that states a pattern and names the memories, messages and episodes that it quotes."""
     sources = _choose_spread(pattern.evidence, _MAX_SOURCES)
     provenance: dict[str, Any] = {"pattern": pattern.key, "days": len(pattern.days)}
     for name, values in (

@@ -86,6 +86,7 @@ class ScopeRows:
             self._known.clear()
 
     def _make_rows(self, scope: Scope, now: datetime) -> list[tuple[Row, str]]:
+        """Return an implicit row for each dimension of the scope, with the name of its kind."""
         stamps: dict[str, Any] = {"created_at": now, "updated_at": now}
         columns: dict[str, Any] = {**stamps, "organization_id": scope.organization}
         rows: list[tuple[Row, str]] = [

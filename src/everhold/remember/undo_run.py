@@ -109,6 +109,7 @@ class _LaterChanges:
         )
 
     def _read_times(self, organization: str) -> dict[str, datetime]:
+        """Return for each memory the time of its last change since the run began that is not part of the run."""
         run_times = self._records.columns(
             Change, organization, ("created_at",), [Where("run_id", Op.EQ, self._run_id)], deleted=True
         )

@@ -84,6 +84,10 @@ def retry_cycle(deps: RunDeps, scope: Scope, run_id: str) -> tuple[Execution, Ru
 
 
 def _retry_cycle(deps: RunDeps, scope: Scope, run_id: str) -> tuple[Execution, RunStep]:
+    """Begin a new cycle with the same action as the failed last cycle, and return the run and the new step.
+
+    If an earlier call has begun it already, return that step.
+    """
     execution = require_run(deps.records, scope, run_id)
     last = find_last_cycle(deps.records, execution)
     if last is None or last.status not in ("failed", "running"):
@@ -259,6 +263,7 @@ def make_result(cycle: Cycle, content: Mapping[str, Any], now: datetime) -> Acti
 
 
 def _require_same_result(deps: RunDeps, execution: Execution, cycle: Cycle, content: Mapping[str, Any]) -> RunStep:
+    """Return the step of a completed cycle if it has the reported result; raise Conflict if it has a different one."""
     current = deps.records.get(Cycle, cycle.organization_id, [cycle.id]).get(cycle.id, cycle)
     [step] = load_steps(deps.records, [current], with_memories=True)
     result = step.result

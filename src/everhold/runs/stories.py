@@ -39,6 +39,7 @@ def _describe_run(execution: Execution, zone: tzinfo) -> str:
 
 
 def _tell_step(step: RunStep, zone: tzinfo, *, is_shared: bool) -> Iterator[str]:
+    """Yield the lines of a story about one cycle: the thoughts, the action, its result and the memories."""
     proposal, result = step.proposal, step.result
     attempt = f", attempt {step.attempt}" if step.attempt > 1 else ""
     shared = ", before the fork" if is_shared else ""

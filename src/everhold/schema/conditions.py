@@ -90,6 +90,7 @@ def _has_part(value: Any, operand: Any) -> bool:
 
 
 def _is_in_order(value: Any, op: Op, operand: Any) -> bool:
+    """Return whether `value op operand` is true for one of the operators <, <=, > and >=."""
     if value is None or operand is None:
         return False
     try:

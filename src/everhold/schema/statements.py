@@ -106,6 +106,7 @@ class Compiler:
         return SqlStatement(self._inserts[entity], self.codecs[entity].encode(row))
 
     def _compile_other(self, operation: Operation) -> Iterator[SqlStatement]:
+        """Yield the statements of an operation other than Put."""
         match operation:
             case Ensure(row):
                 table = get_table(type(row))
@@ -192,6 +193,7 @@ class Compiler:
         return self._check_rules_after(increment.entity, changed, SqlStatement(sql, [*values, *increment.key]))
 
     def _hide(self, hide: Hide) -> Iterator[SqlStatement]:
+        """Yield the statements of a soft deletion: of the row itself, and then of each table below it."""
         root = get_table(hide.entity)
         mark = self.dialect.placeholder
         set_deleted = (
@@ -306,6 +308,7 @@ class Compiler:
         return f"({operator.join(texts)})", values
 
     def _compile_comparison(self, entity: type[Row], condition: Where) -> tuple[str, list[Any]] | None:
+        """Return the SQL of a comparison with the values to bind; None if SQL cannot decide it exactly."""
         column = get_table(entity).by_name.get(condition.field)
         if (
             column is None

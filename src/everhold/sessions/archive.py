@@ -127,6 +127,10 @@ def put_back_archives(deps: SessionDeps, organization: str, where: Sequence[Cond
 
 
 def _put_back(deps: SessionDeps, organization: str, archive_id: str, _: int) -> int:
+    """Put the messages of one archive back into its session, and return their number.
+
+    Return 0 if the archive no longer exists. Raise TryAgain if another process has changed the session or the archive.
+    """
     archive = deps.records.get(SessionArchive, organization, [archive_id], deleted=True).get(archive_id)
     if archive is None:  # another process has put it back
         return 0

@@ -72,6 +72,7 @@ class _Batch(NamedTuple):
 
 
 def _read_batches(records: Records, session: Session) -> Iterator[_Batch]:
+    """Yield the messages of a session, oldest first, in batches of the size of an archive, with their chunks."""
     after: Page | None = None
     where = [Where("session_id", Op.EQ, session.id)]
     while page := records.scan(
@@ -105,6 +106,7 @@ def _count_fitting(messages: Sequence[Message]) -> int:
 
 
 def _make_archive_operations(deps: SessionDeps, session: Session, batch: _Batch, now: datetime) -> list[Operation]:
+    """Return the operations that move a batch of messages from their table into an archive."""
     organization = session.organization_id
     archive, file_operations = _make_archive(deps, session, batch, now)
     changes = {

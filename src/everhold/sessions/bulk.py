@@ -137,6 +137,7 @@ def _is_same_message(stored: Message, draft: Message) -> bool:
 def _make_operations(
     deps: SessionDeps, scope: Scope, before: Session, accepted: Sequence[Message], chunks: Mapping[str, Sequence[Chunk]]
 ) -> list[Operation]:
+    """Return the operations that store messages with their chunks and update their session."""
     last, now = accepted[-1], clock.now()
     changes = {
         "last_active": max(before.last_active, last.created_at),

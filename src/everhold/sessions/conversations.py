@@ -65,6 +65,7 @@ def update_conversation(deps: SessionDeps, scope: Scope, name: str, values: Mapp
 
 
 def _update(deps: SessionDeps, scope: Scope, name: str, values: Mapping[str, Any]) -> Conversation:
+    """Change fields of a conversation in the scope's session, and return it."""
     session = require_session(deps.records, scope)
     row = deps.records.get(Conversation, scope.organization, [name]).get(name)
     if row is None or row.session_id != session.id:

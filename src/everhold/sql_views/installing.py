@@ -114,6 +114,7 @@ def renew_views(views: SqlViews, preset_name: str) -> None:
 def _choose_options(
     views: SqlViews, preset: ViewPreset, organization: str | None, schema: str | None, prefix: str | None
 ) -> ViewOptions:
+    """Return the schema, the prefix and the organization of views, with their defaults."""
     for name, value in (("schema", schema), ("prefix", prefix)):
         if value is not None and not _NAME.fullmatch(value):
             raise InvalidInput(

@@ -30,10 +30,10 @@ def run_in_threads(work: Callable[[int], object], writers: int = WRITERS) -> Non
 
 
 class ConcurrencyContract:
-    """No change is lost, repeated or seen half done."""
+    """Tests that no change is lost or repeated, and that no reader sees a part of a commit."""
 
     rounds: ClassVar[int] = 10
-    """How often each writer writes."""
+    """The number of writes of each thread."""
 
     def test_concurrent_patches_lose_no_update(self, records: Records) -> None:
         put_memory(records, revision=0)

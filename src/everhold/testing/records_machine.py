@@ -37,13 +37,13 @@ ComparableRow = dict[str, Any]
 
 # How many operations a sequence of 50 steps performs on average.
 _OPERATIONS_PER_EXAMPLE = 50
-# Hypothesis begins each round with the simplest sequences, so a round has several; and it remembers all sequences of a
-# round, so a long run has several rounds.
+# The minimum and the maximum number of sequences in a round. Hypothesis begins each round with the simplest sequences,
+# so a round needs more than a few. It keeps all sequences of a round in memory, so a long run has several rounds.
 _MIN_EXAMPLES, _MAX_EXAMPLES = 5, 100
 
 
 class RecordsMachine(RuleBasedStateMachine):
-    """Runs the same operations on both and compares their answers and contents."""
+    """Runs the same operations on the store and on the reference, and compares their answers and contents."""
 
     make_records: ClassVar[Callable[[], Records]]
     permanent: ClassVar[Sequence[type[Row]]] = ()

@@ -92,6 +92,7 @@ def _is_sure_to_fit(text: str, budget: int) -> bool:
 
 
 def _generate_chunks(text: str, tokenizer: Tokenizer, budget: int, overlap: int) -> Iterator[Span]:
+    """Yield the spans of overlapping chunks of a text, each of at most `budget` tokens."""
     # The text between two cuts must fit into a chunk, however many tokens it has on its own.
     longest = min(MAX_TOKEN_LENGTH, budget // BYTES_PER_CHARACTER)
     cuts = _find_cuts(text, tokenizer.offsets(text), longest)

@@ -168,6 +168,7 @@ def _choose_year(match: TimeMatch, on: Callable[[int], date | None]) -> Interval
 
 
 def _resolve_month(match: TimeMatch) -> Interval | None:
+    """Return the time that the name of a month means; None if the word is probably not a month."""
     name, which, said_year = match.parts["month"], match.parts["which"], match.parts["year"]
     if not (said_year or which or match.parts["part"] or _is_month_name(match, name)):
         return None
@@ -257,6 +258,7 @@ def _resolve_relative(match: TimeMatch) -> Interval | None:
 
 
 def _resolve_weekday(match: TimeMatch) -> Interval | None:
+    """Return the day that a weekday such as "last Friday" means; None if the word is probably not a weekday."""
     name, which = match.parts["weekday"], match.parts["which"]
     if len(name) <= 5 and not (match.text[-len(name) :][:1].isupper() and (which or match.lead == "on")):
         return None

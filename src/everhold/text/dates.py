@@ -110,6 +110,10 @@ def find_time_spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
 
 
 def _find_pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Piece]:
+    """Find the dates and times in a text, and return the time span and the place of each.
+
+    `lower` is the text in lower case.
+    """
     local = _convert_to_zone(now, zone).replace(tzinfo=None)
     moment = now.astimezone(UTC)
     is_about_future = _make_future_check(lower)

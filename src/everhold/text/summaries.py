@@ -1,7 +1,7 @@
 """Summarise texts by quoting their best sentences.
 
-The worth of a sentence is that of the terms that it adds to those already quoted: a term counts more if several
-sentences use it, and less if it is common in any conversation. Sentences are chosen by worth per token. Words that
+The worth of a sentence is the sum over its terms that no quoted sentence contains yet. A term is worth more if several
+sentences use it, and less if it is common in all conversations. Sentences are chosen by worth per token. Words that
 distinguish the texts and occur in no quoted sentence are listed as topics.
 """
 
@@ -116,7 +116,7 @@ def weigh_terms(sentences: Sequence[Sentence], ignored: Iterable[str] = ()) -> d
 def _choose_sentences(
     sentences: Sequence[Sentence], worth: Mapping[str, float], budget: int
 ) -> tuple[dict[int, float], float]:
-    """Return the indexes of the chosen sentences, each with its gain per token, and the number of tokens left."""
+    """Return the chosen sentences, as a mapping from their indexes to their gains per token, and the tokens left."""
     fits_whole = sum(sentence.tokens for sentence in sentences) <= budget  # then everything is quoted
     topic_tokens = 0.0 if fits_whole else budget * _TOPIC_SHARE
     tokens_left = budget - topic_tokens

@@ -126,6 +126,7 @@ class _Checker:
             self.depth -= 1
 
     def _apply(self, place: str, schema: Schema, value: Any, path: str, faults: list[ArgumentFault]) -> Any:
+        """Check a value against all keywords of a schema, and return it with defaults filled in."""
         before = len(faults)
         if "$ref" in schema:
             value = self.check(find_place(schema["$ref"]) or "", value, path, faults)
@@ -155,6 +156,7 @@ class _Checker:
     def _check_object(
         self, place: str, schema: Schema, value: dict[str, Any], path: str, faults: list[ArgumentFault]
     ) -> dict[str, Any]:
+        """Check the members of an object and return it with defaults filled in. Faults are added to `faults`."""
         properties: Mapping[str, Any] = schema.get("properties", {})
         completed = dict(value)
         for name in properties:

@@ -51,6 +51,7 @@ def _read_source(function: Callable[..., Any]) -> str | None:
 
 
 def _make_schema(function: Callable[..., Any], descriptions: Mapping[str, str]) -> dict[str, Any]:
+    """Return the JSON schema of a function's arguments, made from its annotations and defaults."""
     parameters = list(_list_parameters(function))
     annotations = {parameter.name: _read_annotation(parameter) for parameter in parameters}
     schemas, definitions = _derive_schemas(function.__name__, annotations)

@@ -177,6 +177,7 @@ class _Parser:
         return _invert(_LINE_ENDS) if character == "." else ((ord(character), ord(character)),)
 
     def _parse_group(self) -> Node:
+        """Parse a group after its opening bracket. Names of groups are ignored."""
         if self._peek() == "?":
             if self._peek(2) == "?:":
                 self._at += 2
@@ -195,6 +196,7 @@ class _Parser:
         return node
 
     def _parse_class(self) -> Node:
+        """Parse a character class after its opening bracket."""
         is_inverted = self._peek() == "^"
         self._at += is_inverted
         ranges: list[tuple[int, int]] = []

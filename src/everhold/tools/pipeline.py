@@ -152,6 +152,7 @@ def _require_free_name(records: Records, scope: Scope, name: str) -> None:
 
 
 def _add(deps: ToolDeps, scope: Scope, fields: Mapping[str, Any], *, attach: bool) -> Tool:
+    """Store a new tool and return it; with `attach`, also give it to the agent of the scope."""
     now = clock.now()
     stamps = {"organization_id": scope.organization, "created_at": now, "updated_at": now, "created_by_id": scope.actor}
     tool = validate_row(Tool, {"id": clock.make_id("tool"), **fields, **stamps})

@@ -159,6 +159,7 @@ def _collect_subschemas(schema: Schema) -> dict[str, Schema | bool]:
 
 
 def _check_keywords(place: str, schema: Schema, places: Mapping[str, Any]) -> None:
+    """Raise InvalidInput if one object of a schema has an unknown keyword or a keyword with an invalid value."""
     where = f" at {place}" if place else ""
     for keyword, value in schema.items():
         if keyword not in KEYWORDS:

@@ -44,6 +44,7 @@ class AccountActs:
         fields: Mapping[str, Any],
         expected_version: int | None,
     ) -> "accounts.Account":
+        """Change fields of an account, and record the call in the access log."""
         from everhold.tenancy import accounts
 
         kind = entity.__name__.lower()
@@ -55,6 +56,7 @@ class AccountActs:
             )
 
     def _set_password(self, scope: Scope, password: str | None, expected_version: int | None) -> User:
+        """Set or, with None, remove the password of the scope's user."""
         from everhold.tenancy import accounts
         from everhold.tenancy.passwords import hash_password
 

@@ -42,6 +42,7 @@ class KnownTargets:
 def _erase(
     deps: "BackupDeps", target: "BackupTarget", organization_id: str, user_id: str, key_ids: Sequence[str]
 ) -> "TargetErasure":
+    """Erase a user from the backups at one target, and return the outcome."""
     from everhold.backups.erasing import erase_from
     from everhold.ports.backup_targets import TargetErasure
     from everhold.views.backup_deps import open_place

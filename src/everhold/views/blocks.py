@@ -271,6 +271,7 @@ class BlockVerbs(ScopedView):
         *,
         is_relative: bool = False,
     ) -> Block:
+        """Change a block by the values that `edit` makes from its current state, and return it."""
         return change_block(
             self._block_deps,
             self.scope,

@@ -53,6 +53,7 @@ class ErasureVerbs(AccountActs):
             return self._erase(scope, user, rows, progress or ignore_progress)
 
     def _erase(self, scope: Scope, user: str, rows: dict[str, int], report: ReportProgress) -> "ErasureProof":
+        """Erase a user from the store, its files and the backups, and return the proof."""
         from everhold.tenancy import erasure as erasures
 
         parts, organization, counter = self._parts, scope.organization, StepCounter(report, "rows")

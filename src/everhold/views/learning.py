@@ -81,6 +81,11 @@ class LearningVerbs(DataVerbs):
     def _judge(
         self, query_id: str, verdict: "AnswerVerdict", sql: str | None = None, choice: int | None = None
     ) -> "everhold.VerdictResult":
+        """Apply a verdict to an earlier answer.
+
+        The right statement is `sql`, or that of the answer's choice with the number `choice`, or for a confirmation the
+        answer's own.
+        """
         from everhold.ask.asking import run_checked
         from everhold.ask.learning.unknown_values import note_unknown_values
         from everhold.ask.learning.verdicts import (

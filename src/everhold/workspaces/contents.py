@@ -80,6 +80,7 @@ class Contents:
                 pass
 
     def _ensure_rows(self, organization: str, names: Sequence[str], pack: Callable[[str], Packed]) -> dict[str, Blob]:
+        """Return the rows of stored contents by name; store the contents that are missing or about to be deleted."""
         rows = self.records.get(Blob, organization, names)
         now = clock.now()
         missing, operations = {}, list[Operation]()

@@ -40,6 +40,7 @@ def open_workspace(
 
 
 def _create(deps: WorkspaceDeps, scope: Scope, name: str, limits: Mapping[str, int | None]) -> Workspace:
+    """Create a workspace and return it. If another process creates it at the same time, return that workspace."""
     now, sessionless_scope = clock.now(), drop_session(scope)
     values = {
         "id": _make_workspace_id(scope, name),

@@ -129,6 +129,7 @@ def _make_file_operations(
     batch: Mapping[str, ManifestEntry | None],
     get_content: GetContent,
 ) -> list[Operation]:
+    """Return the operations that store the changed files of a batch and hide the deleted ones, whose entry is None."""
     now, workspace = clock.now(), recording.workspace
     rows = read_rows(deps, workspace, batch)
     operations: list[Operation] = []

@@ -54,6 +54,7 @@ def take_snapshot(area: WorkArea, cycle_id: str | None) -> tuple[Snapshot, Scann
 
 
 def _commit_snapshot(area: WorkArea, manifest: Manifest, scanned: ScannedFiles, cycle_id: str | None) -> Snapshot:
+    """Store a snapshot of the scanned files with its access log lines and announcements, and return it."""
     deps, workspace = area.deps, reread(area.deps, area.workspace)
     parent = find_latest(deps, workspace)
     before = load_manifest(deps, parent) if parent is not None else {}

@@ -234,6 +234,11 @@ class Projection:
             raise
 
     def _attach(self, serving: ProjectionState | None, *, holds: bool) -> None:
+        """Prepare the serving collection for queries: open it, continue from its position in the feed, and check it.
+
+        Without `holds`, the process does not have the lease, and the check is left to the process that has it. Raise
+        Damaged if the collection must be built again.
+        """
         if serving is None or not serving.generation:
             raise Damaged("nothing has been built yet")
         if serving.generation == self._damaged_generation:

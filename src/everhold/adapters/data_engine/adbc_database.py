@@ -74,6 +74,7 @@ def _open_sqlite(driver: str, data: Mapping[str, Any], limits: Mapping[str, Any]
 
 
 def _open_postgresql(driver: str, data: Mapping[str, Any], limits: Mapping[str, Any]) -> "AdbcSession":
+    """Connect to PostgreSQL in a read-only session; refuse a role that can read files of the server."""
     from psycopg.conninfo import make_conninfo
 
     from everhold.adapters.data_engine.postgres_database import DANGEROUS, choose_parameters

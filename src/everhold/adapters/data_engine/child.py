@@ -72,6 +72,7 @@ def _claim_output() -> BinaryIO:
 
 
 def _answer(reader: str, output: BinaryIO) -> None:
+    """Read one request from standard input and write its answer, which may be an error."""
     driver = reader.removeprefix(DATABASE_PREFIX)
     try:
         module = import_module((READERS if driver == reader else DATABASES)[driver])

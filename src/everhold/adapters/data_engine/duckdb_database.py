@@ -91,6 +91,7 @@ class DuckdbSession:
         return sorted(self._read_catalog(), key=lambda table: table.name)
 
     def _read_catalog(self) -> Iterator[CatalogTable]:
+        """Return the tables and views with their columns and keys."""
         tables = {name: CatalogTable(name, False, size) for name, size in self.query(_TABLES, _CATALOG_SECONDS)}
         tables |= {
             name: CatalogTable(name, True) for (name,) in self.query(_VIEWS, _CATALOG_SECONDS) if name not in tables

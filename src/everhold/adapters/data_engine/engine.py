@@ -170,6 +170,7 @@ def _identify_files(described: Mapping[str, Any]) -> list[tuple[int, ...]]:
 
 
 def _read_answer(answer: ChildAnswer, limits: QueryLimits, *, is_database: bool = False) -> QueryResult:
+    """Return the result that a query's process has written; raise the error that it reports or by which it ended."""
     if answer.is_too_long:
         raise ResultTooLarge(f"the result has more than {limits.result_megabytes} MB", value=limits.result_megabytes)
     lines = answer.output.splitlines()

@@ -91,6 +91,7 @@ _ERRORS: Final = (
 
 
 def _connect(data: Mapping[str, Any], seconds: float) -> Any:
+    """Return a connection to the server, whose socket has a time limit and whose password is not sent in clear text."""
     security = data["parameters"].get("ssl", "")
     handlers = {} if security else {b"mysql_clear_password": _RefuseClearText, b"dialog": _RefuseClearText}
     connection = pymysql.connect(

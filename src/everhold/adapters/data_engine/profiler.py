@@ -50,6 +50,7 @@ def _count_lines(report: ReportProgress) -> Callable[[bytes], None]:
 
 
 def _read_profile(answer: ChildAnswer, limits: QueryLimits, place: str) -> DatabaseProfile:
+    """Return the profile that a process has written; raise the error that it reports or by which it ended."""
     lines = answer.output.splitlines()
     if answer.is_too_long:
         raise ResultTooLarge(f"the profile of {place} has more than {limits.result_megabytes} MB")

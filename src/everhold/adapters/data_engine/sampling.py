@@ -17,21 +17,21 @@ from typing import Any, Final
 from everhold.adapters.data_engine.child import QueryFailure
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable, DatabaseSession
 
-_VALUE_CHARACTERS: Final = 200
-_VALUES: Final = 2_000
-_FEW_VALUES: Final = 20
-_TOP_VALUES: Final = 20
+_VALUE_CHARACTERS: Final = 200  # longer values are cut
+_VALUES: Final = 2_000  # the most distinct values of a column in the profile
+_FEW_VALUES: Final = 20  # so many values of each column are in the profile even of a very wide table
+_TOP_VALUES: Final = 20  # the most frequent values, which are given with their counts
 _VALUES_PER_TABLE: Final = 100_000
 _VALUES_PER_DATABASE: Final = 400_000
-_CELLS: Final = 1_000_000  # of one sample
-_COUNTED: Final = 10  # how many times as many rows as a sample has are counted
+_CELLS: Final = 1_000_000  # the maximum number of rows times columns in one sample
+_COUNTED: Final = 10  # rows are counted up to this multiple of the size of a sample
 _SHARES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 _TEXT: Final = re.compile(r"char|text|enum|^set|uuid|name|string|clob|citext|uniqueidentifier", re.IGNORECASE)
 _PLAIN: Final = re.compile(
     r"int(?!erval)|serial|real|floa|doub|num|dec|money|bool|bit$|bit\(1\)|date|time|year", re.IGNORECASE
 )
 _LIST: Final = re.compile(r"\[|^struct|^map|^union|array", re.IGNORECASE)
-# Names of types that the detection of kinds would take for numbers.
+# Types whose names would be mistaken for those of numbers, such as "interval" for "int", and the names used instead.
 _RENAMED: Final = (
     (re.compile(r"^interval", re.IGNORECASE), "duration"),
     (re.compile(r"point", re.IGNORECASE), "place"),
@@ -40,7 +40,7 @@ _QUOTES: Final[Mapping[str, tuple[str, str]]] = {"mysql": ("`", "`"), "tsql": ("
 
 
 def profile_database(session: DatabaseSession, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a document per table, and one at the end."""
+    """Yield a document for each table, and at the end one with the server and the notes."""
     limits, dialect = request["profile"], request["data"]["dialect"]
     deadline = time.monotonic() + 0.8 * limits["seconds"]
     tables = [table for table in session.list_tables() if table.columns]
@@ -103,7 +103,7 @@ class _TableSampler:
         }
 
     def _read_sample(self) -> tuple[list[tuple[Any, ...]] | None, list[str]]:
-        """Return rows and notes. Without time there are no rows; None if the table may not be read."""
+        """Return the rows of the sample, and notes. The rows are empty if the time is up, None if reading failed."""
         seconds = self._find_seconds()
         if seconds <= 0:
             return [], ["not sampled: there was no time left for it"]
@@ -188,7 +188,7 @@ class _TableSampler:
         }
 
     def _estimate_distinct(self, column: CatalogColumn, counts: Counter[Any], filled: int, row_count: int) -> int:
-        """Return about how many values a column of a sampled table has; always more than are known of it.
+        """Return an estimate of the number of distinct values of a column, which is higher than that of the sample.
 
         The number of values that occur once in the sample is multiplied by the square root of the number of rows per
         sampled row (the estimator GEE), which bounds the error in both directions.
@@ -221,6 +221,7 @@ def _rename(data_type: str) -> str:
 
 
 def _make_cell(value: Any) -> str | int | float | None:  # noqa: PLR0911 — one per type
+    """Return a value of a database as a value that JSON has."""
     match value:
         case None:
             return None

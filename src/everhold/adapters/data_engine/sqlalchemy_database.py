@@ -104,6 +104,7 @@ class SqlalchemySession:
             raise QueryFailure("failed", _explain(error)) from error
 
     def _read_catalog(self) -> Iterator[CatalogTable]:
+        """Yield the tables and views of the schema with their columns and keys."""
         inspector = sqlalchemy.inspect(self._connection)
         views = set(inspector.get_view_names(self._schema))
         for name in sorted({*inspector.get_table_names(self._schema), *views}):

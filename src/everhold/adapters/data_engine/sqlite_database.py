@@ -92,6 +92,7 @@ class SqliteSession:
                 self.notes.append(f"{name!s} cannot be read ({str(error)[:100]})")
 
     def _read_table(self, name: str, is_view: bool) -> CatalogTable:
+        """Return a table or view with its columns and keys."""
         run = self._connection.execute
         table = CatalogTable(name, is_view)
         keys: list[tuple[int, str]] = []

@@ -68,6 +68,7 @@ class _Beginning:
 
 @contextmanager
 def _open(address: str, allows_addresses: bool) -> Iterator[tuple[IO[bytes], int | None]]:
+    """Yield an open file and its size, if known. `address` is a path or the address of a file elsewhere."""
     if "://" in address:
         if not allows_addresses:
             raise UnreadableFile(

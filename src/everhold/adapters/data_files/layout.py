@@ -88,6 +88,7 @@ def _is_value(cell: str) -> bool:
 
 
 def _is_header(first: Sequence[str], others: Grid, width: int) -> bool:
+    """Return whether `first` is a row of column names; `others` are the rows below it."""
     filled = [cell for cell in first if cell.strip()]
     if not filled or any(len(cell) > _LONGEST_NAME for cell in filled):
         return False

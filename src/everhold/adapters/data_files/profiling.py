@@ -58,21 +58,22 @@ def _describe_small_table(context: ReadContext, table: StoredTable, source: str)
 
 
 def _count_column(table: StoredTable, name: str, data_type: str, values: Sequence[Any]) -> ColumnStatistics:
+    """Return exact statistics of a column, computed in Python from all of its values."""
     filled = [value[:_VALUE_CHARACTERS] if isinstance(value, str) else value for value in values if value is not None]
     counts = sorted(Counter(filled).items(), key=lambda pair: (-pair[1], pair[0]))
     numbers = sorted(float(value) for value in filled) if _is_number(data_type) else []
     return ColumnStatistics(
-        name,
-        data_type,
-        len(values) - len(filled),
-        len(counts),
-        make_cell(min(filled, default=None)),
-        make_cell(max(filled, default=None)),
-        _keep_finite([numbers[int(share * (len(numbers) - 1))] for share in _SHARES] if numbers else []),
-        tuple((make_cell(value), count) for value, count in counts[:_TOP_VALUES]),
-        tuple(make_cell(value) for value, _ in counts[:_VALUES]),
-        table.original_names.get(name),
-        table.units.get(name),
+        name=name,
+        data_type=data_type,
+        null_count=len(values) - len(filled),
+        distinct_count=len(counts),
+        minimum=make_cell(min(filled, default=None)),
+        maximum=make_cell(max(filled, default=None)),
+        quantiles=_keep_finite([numbers[int(share * (len(numbers) - 1))] for share in _SHARES] if numbers else []),
+        top_values=tuple((make_cell(value), count) for value, count in counts[:_TOP_VALUES]),
+        values=tuple(make_cell(value) for value, _ in counts[:_VALUES]),
+        original_name=table.original_names.get(name),
+        unit=table.units.get(name),
     )
 
 
@@ -101,6 +102,11 @@ def _describe_column(
     row_count: int,
     statistics: Sequence[Any],
 ) -> ColumnStatistics:
+    """Return the statistics of one column.
+
+    `statistics` are the number of filled values, an estimate of the distinct ones, minimum, maximum and quantiles.
+    `source` is the SQL from which the table is read.
+    """
     filled, distinct, minimum, maximum, quantiles = statistics
     column = quote_name(name)
     shown = f"left({column}, {_VALUE_CHARACTERS})" if data_type == "VARCHAR" else column
@@ -117,16 +123,17 @@ def _describe_column(
         sample = f"SELECT DISTINCT {shown} FROM (SELECT {column} FROM {source} LIMIT {4 * _VALUES}) LIMIT {_VALUES}"
         values = [(row[0], 1) for row in context.connection.execute(sample).fetchall() if row[0] is not None]
     is_counted = distinct <= _MOST_DISTINCT
+    top_values = values[:_TOP_VALUES] if is_counted else []
     return ColumnStatistics(
-        name,
-        data_type,
-        row_count - int(filled),
-        min(int(distinct), int(filled)),
-        make_cell(minimum),
-        make_cell(maximum),
-        _keep_finite([float(value) for value in quantiles or ()]),
-        tuple((make_cell(value), int(count)) for value, count in values[:_TOP_VALUES]) if is_counted else (),
-        tuple(make_cell(value) for value, _ in values),
-        table.original_names.get(name),
-        table.units.get(name),
+        name=name,
+        data_type=data_type,
+        null_count=row_count - int(filled),
+        distinct_count=min(int(distinct), int(filled)),
+        minimum=make_cell(minimum),
+        maximum=make_cell(maximum),
+        quantiles=_keep_finite([float(value) for value in quantiles or ()]),
+        top_values=tuple((make_cell(value), int(count)) for value, count in top_values),
+        values=tuple(make_cell(value) for value, _ in values),
+        original_name=table.original_names.get(name),
+        unit=table.units.get(name),
     )

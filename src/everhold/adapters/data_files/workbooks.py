@@ -124,6 +124,7 @@ class _Workbook:
         self._parse("xl/styles.xml", start, end, _ignore)
 
     def _read_strings(self) -> None:
+        """Read the texts that cells of all sheets refer to by number. Phonetic readings are left out."""
         if "xl/sharedStrings.xml" not in self._names:
             return
         parts: list[str] = []

@@ -74,6 +74,7 @@ class DuckdbViews:
     def _list_statements(
         self, catalog: str, dropped: Sequence[DatabaseView], created: Sequence[ViewDefinition]
     ) -> Iterator[str]:
+        """Yield the statements that drop views, create others, and drop the schemas that are then empty."""
         # Each name includes the catalog: a file named like a schema would make shorter names ambiguous.
         prefix = quote(catalog.replace('"', '""'))
         for view in dropped:

@@ -259,6 +259,7 @@ class Dynamo:
         return StoreBusy(f"table {self.options.table!r} is throttled", remedy="retry later, or raise its capacity")
 
     def _translate(self, error: ClientError) -> Exception:
+        """Return the error of Everhold for an error of the AWS client."""
         code = _get_code(error)
         reasons = {code, *(reason.get("Code") for reason in error.response.get("CancellationReasons", ()))}
         if reasons & _OVERTAKEN:

@@ -135,6 +135,7 @@ class Writer:
     # several transactions
 
     def _write_staged(self, name: str, seen: Head, changes: ItemChanges, generated: Mapping[str, int]) -> Head:
+        """Write a commit that takes several transactions, and return the new head."""
         staged_head = seen
         if seen.stage is None:
             staged_head = self._replace_head(seen, seen.make_staging(name, self._lease_seconds))

@@ -239,6 +239,10 @@ class DynamoRecords(ReadRecords):
             raise
 
     def _plan_and_write(self, seen: Head, operations: Sequence[Operation]) -> None:
+        """Plan the operations for the rows at the head `seen`, and commit them.
+
+        Raise Overtaken if there was another commit since.
+        """
         generated = dict(seen.generated)
         reader = Prefetch(self._reader)
         reader.predict(operations)

@@ -82,6 +82,7 @@ def _read_file(path: Path) -> str:
 
 
 def _run_command(command: str) -> str:
+    """Return the output of a command that prints the master key."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -183,6 +183,7 @@ class StoredDataKeys:
         return {"wrapped_key": nonce + ciphertext, "master_fingerprint": master.fingerprint}
 
     def _unwrap(self, row: DataKey) -> _LoadedKey:
+        """Decrypt a data key with its master key."""
         master = self._masters.find(row.master_fingerprint)
         if master is None:
             raise MasterKeyWrong(

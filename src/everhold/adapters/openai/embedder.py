@@ -59,6 +59,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
         self._endpoint.close()
 
     def _request(self, texts: list[str]) -> list[list[float]]:
+        """Return the vectors of texts, in the same order. Raise ModelError if the answer is not one vector per text."""
         response = self._endpoint.post({"model": self._model, "input": texts, "encoding_format": "float"}, "vectors")
         if not response.is_success:
             raise ModelError(
@@ -83,6 +84,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
         return rows
 
     def _normalise_vectors(self, rows: list[list[float]]) -> NDArray[np.float32]:
+        """Return vectors as rows of length 1. Raise an error for a vector of wrong dimensions or of length 0."""
         for row in rows:
             if len(row) != self._dimensions:
                 raise InvalidSettings(

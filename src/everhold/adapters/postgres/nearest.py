@@ -108,6 +108,7 @@ def _try_build(connection: psycopg.Connection[tuple[Any, ...]], options: Postgre
 
 
 def _build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, key: IndexKey) -> None:
+    """Build a vector index without blocking writers, on each partition if the table has partitions."""
     index, parameters = name_vector_index(*key), ", ".join(_list_parameters(options))
     definition = f"""USING {options.vector_index} (({cast_vector(key.dimensions)}) halfvec_ip_ops)
 {f"WITH ({parameters})" if parameters else ""} WHERE {match_index(*key)}"""

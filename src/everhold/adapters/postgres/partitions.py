@@ -1,15 +1,15 @@
-"""Partitions of large tables: memories by id and the access log by time, a month or a quarter each; chunks by owner.
+"""Divide large tables into partitions: memories by id and the access log by time, and chunks by owner.
 
-The engine's ids begin with their time, and so do the ids of imported memories, so a range of ids is a range of time;
-other ids go to a default partition. `maintain` creates partitions ahead of time and drops old empty ones. An import
-creates those of the past that it needs. A partition is named after its start and its end:
-`memories@2026-11_2026-12`.
+A partition of memories or of the log spans a month or a quarter. Ids that the engine makes begin with their time, also
+those of imported memories, so a range of ids is a range of time. Rows with other ids go to a default partition.
+`maintain` creates partitions ahead of time and drops old empty ones. An import creates the partitions of the past that
+it needs. A partition is named after its start and its end: `memories@2026-11_2026-12`.
 
-A unique index of a partitioned table must contain the partition column. The key of memories does, their other
-unique rules do not. So each of those is enforced by a second table, `taken_…`, with one row for every row that the rule
-applies to, and a unique index. A trigger that runs as the owner writes this table. Two transactions with the same
-values wait for each other and get the same error as with any unique index. The trigger's function searches tables only
-in the store's schema, so that it never uses a temporary table of another user.
+A unique index of a partitioned table must contain the partition column. The primary key of memories contains it, but
+the other unique rules do not. So each of these rules is enforced by a second table, `taken_…`, which has a unique index
+and one row for every row to which the rule applies. A trigger that runs as the owner writes this table. Two
+transactions with the same values wait for each other and get the same error as with any unique index. The trigger's
+function searches tables only in the store's schema, so that it never uses a temporary table of another user.
 """
 
 import re
@@ -34,7 +34,7 @@ Span = tuple[datetime, datetime]
 
 OLDEST_SERVER = 170_000
 AHEAD = 3  # partitions that are created in advance, including the current one
-# The number of partitions from which imports create no more. A query without ids locks every partition with its
+# Imports create no further partitions if a table has this many. A query without ids locks every partition with its
 # indexes, and the server's lock table is limited.
 _MAX_PARTITIONS = 60
 _CHUNK_PARTS = 8  # fixed when the store is created
@@ -45,7 +45,7 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 @dataclass(frozen=True)
 class Ranged:
-    """How a table is partitioned by time: the column, and the prefix of its ids if it is an id."""
+    """The column by which a table is partitioned by time, and the prefix of the ids if the column is an id."""
 
     column: str
     prefix: str | None = None
@@ -173,7 +173,7 @@ ON {quote(table.name)} FOR EACH ROW EXECUTE FUNCTION {function}()"""
 
 
 def restrict_function(function: str, *roles: str) -> str:
-    """Return SQL that limits a function's search path to the store's schema and revokes it from the roles."""
+    """Return SQL that limits a function's search path to the store's schema and forbids the roles to call it."""
     path = f"ALTER FUNCTION {function} SET search_path = %I, pg_temp"
     return f"""DO $do$ BEGIN EXECUTE format('{path}', current_schema()); END $do$;
 REVOKE ALL ON FUNCTION {function} FROM {_list_roles(roles)}"""
@@ -283,7 +283,7 @@ def _create_if_free(connection: Session, table: str, start: datetime, end: datet
     column, bound = quote(RANGED[table].column), RANGED[table].make_bound
     default = quote(f"{table}@default")
     has_rows = f"SELECT EXISTS (SELECT FROM {default} WHERE {column} >= {bound(start)} AND {column} < {bound(end)})"
-    # A separate transaction: the next one needs a stronger lock, and upgrading a lock could deadlock.
+    # This is a separate transaction, because creating needs a stronger lock, and upgrading a lock could deadlock.
     with _try_transaction(connection):
         if connection.execute(has_rows.encode()).fetchall() == [(True,)]:
             return

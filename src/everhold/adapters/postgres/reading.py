@@ -128,6 +128,10 @@ class PostgresReading(SqlRecords):
     def _read_batches(
         self, sql: str, values: Sequence[Any], settings: Mapping[str, str], extra_query: ExtraQuery | None = None
     ) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a query in batches, through a cursor on one borrowed connection.
+
+        `extra_query` is run in the same transaction, and its single value is passed to its `tell`.
+        """
         fetch = f"FETCH FORWARD {_FETCHED} FROM stream".encode()
         borrowed = BorrowedConnection(self._pool, self._patience)
         connection = borrowed.connection

@@ -90,6 +90,7 @@ class PostgresRecords(PostgresReading):
             self._pool = make_pool(options)
 
     def _prepare(self) -> Mapping[str, str]:
+        """Create or upgrade the tables, and return what `doctor` shows about the database."""
         with connect(self.options) as connection:
             self.role = role = read_role(connection)
             if self.options.owner_url is None:

@@ -114,6 +114,9 @@ class PostgresViews:
             )
 
     def _create_views(self, created: Sequence[ViewDefinition]) -> Iterator[str]:
+        """Yield the statements that create views, and schemas for them if necessary, and let the engine's role read
+        them.
+        """
         role = quote(self._records.role)
         for schema in sorted({view.schema for view in created}):
             # A schema that exists already does not get the note, so it is never dropped.

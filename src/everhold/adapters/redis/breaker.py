@@ -40,6 +40,7 @@ class Breaker:
             return self._ask(work, otherwise)
 
     def _ask(self, work: Callable[[], T], otherwise: T) -> T:
+        """Return what `work` returns, or `otherwise` if Redis fails or has failed and is not tried again yet."""
         with self._lock:
             is_trial = self._failed > 0
             if is_trial and (self._trying or self._now() < self._until):

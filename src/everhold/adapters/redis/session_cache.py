@@ -151,6 +151,7 @@ class RedisSessions:
         self._link.refresh(keys.session, keys.history)
 
     def _advance(self, session_key: SessionKey, step: Step) -> bool:
+        """Apply a step to a cached session in one transaction; return False if the session was dropped instead."""
         keys = keys_of(self._prefix, session_key)
         with self._link.plain.pipeline(transaction=True) as pipeline:
             pipeline.watch(keys.session, keys.history)

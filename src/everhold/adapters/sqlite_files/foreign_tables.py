@@ -74,6 +74,7 @@ def open_foreign_tables(path: Path) -> Iterator[SqliteForeignTables]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    """Open a database of another program read-only. Raise UnreadableFile if that fails."""
     address = path.resolve().as_uri()
     try:
         connection = sqlite3.connect(f"{address}?mode=ro", uri=True)

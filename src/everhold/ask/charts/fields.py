@@ -138,6 +138,7 @@ def make_title(name: str) -> str:
 
 
 def _read_column(column: AnswerColumn, cells: Sequence[ResultValue], name: str) -> ChartColumn:
+    """Return a column of a result with its kind for a chart: time, quantity, ordinal, id or label."""
     if not column.function and (call := _CALL.fullmatch(column.name.strip())):
         column = replace(column, function=call[1].lower())
     words = split_name(column.title or column.name)
@@ -172,6 +173,7 @@ def _are_years(column: AnswerColumn, words: Sequence[str], cells: Sequence[Resul
 def _read_numbers(
     column: AnswerColumn, words: Sequence[str], cells: Sequence[ResultValue], field: ChartField
 ) -> ChartColumn:
+    """Return a column of numbers as ids, as an ordinal such as a month, or as a quantity."""
     if not column.function and _is_id(column, words):
         labels = tuple(NO_VALUE if cell is None else str(cell) for cell in cells)
         return ChartColumn(replace(field, type=FieldType.ID), labels)

@@ -116,6 +116,7 @@ def _draw_bar(length: float) -> str:
 
 
 def _sketch_line(chart: Chart, width: int) -> Iterator[str]:
+    """Yield the lines of text that show a line chart."""
     x, y = chart.axes
     numbers = [_read_number(row, y) for row in chart.rows]
     known = [number for number in numbers if number is not None]

@@ -30,6 +30,7 @@ def propose_time_charts(shape: ResultShape, intent: ChartIntent) -> Iterator[Cha
 
 
 def _propose(shape: ResultShape, time: ChartColumn, rows: list[ChartRow], intent: ChartIntent) -> Iterator[Chart]:
+    """Yield the charts for a result with a time column, by the number of its categories and quantities."""
     if len(shape.categories) == 1 and len(shape.quantities) == 1:
         if _are_distinct(rows, time.field, shape.categories[0].field):
             yield from _propose_series(shape, time.field, rows)
@@ -54,6 +55,7 @@ def _are_distinct(rows: list[ChartRow], *fields: ChartField) -> bool:
 
 
 def _propose_single(shape: ResultShape, time: ChartField, rows: list[ChartRow], intent: ChartIntent) -> Iterator[Chart]:
+    """Yield the charts that can show one quantity over time, the most suitable first."""
     quantity = shape.quantities[0]
     kept, notes = thin_rows(rows)
     line = Chart(
@@ -76,6 +78,7 @@ def _propose_single(shape: ResultShape, time: ChartField, rows: list[ChartRow], 
 
 
 def _propose_series(shape: ResultShape, time: ChartField, rows: list[ChartRow]) -> Iterator[Chart]:
+    """Yield the charts that can show one quantity over time for each label of a category, the most suitable first."""
     series, y = shape.categories[0].field, shape.quantities[0].field
     fields = tuple(column.field for column in shape.columns)
     # There are at least two different times, because `read_shape` drops a constant time.

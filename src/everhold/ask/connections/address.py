@@ -79,6 +79,9 @@ def _parse_file(url: str, scheme: str) -> DatabaseAddress:
 
 
 def _parse_server(url: str, scheme: str) -> DatabaseAddress:
+    """Return the address of a database on a server from its URL. Raise InvalidInput if a part is missing or not
+    allowed.
+    """
     driver, dialect = _SERVERS[scheme]
     try:
         parts = urlsplit(url)

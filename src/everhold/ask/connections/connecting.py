@@ -115,6 +115,11 @@ def _discard_values(deps: ConnectionDeps, organization: str, project: str, name:
 def _store(
     deps: ConnectionDeps, scope: Scope, project: str, name: str, target: ConnectionTarget, profile: DatabaseProfile
 ) -> ConnectedDatabase:
+    """Store a connection with the descriptions and the sample values of its tables.
+
+    An existing connection of this name in the project is replaced. If nothing is stored in the end, the file with the
+    values is deleted.
+    """
     drafted_id = clock.make_id("con")
     values = [{column.name: list(column.values) for column in table.columns} for table in profile.tables]
 
@@ -166,6 +171,7 @@ def _draft(
     current: Connection | None,
     drafted_id: str,
 ) -> Connection:
+    """Return the row of a connection: the current row with the new values, or a new one with the id `drafted_id`."""
     now = clock.now()
     values = {
         **target.make_values(),

@@ -177,6 +177,7 @@ def _find_column_near(draft: FrameDraft, position: int) -> AskColumn | None:
 
 
 def _place_comparison(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> None:
+    """Add a comparison such as "price over 10" to the draft, as a condition on rows or on groups."""
     operator = str(draft.cue(match.start("op")).value)
     if match["n"]:
         operator = _FLIPPED[operator]

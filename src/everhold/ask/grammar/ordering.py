@@ -150,6 +150,7 @@ def _is_countable(column: AskColumn) -> bool:
 
 
 def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
+    """Read a superlative before a table, such as "the oldest customer", as an order with a limit."""
     cue = draft.cue(match.start("s"))
     table = draft.mention(match.start("t")).table
     assert table

@@ -110,6 +110,7 @@ def _equal(column: AskColumn, value: Literal) -> Predicate:
 
 
 def _read_equal_numbers(draft: FrameDraft) -> None:
+    """Add conditions for numbers: beside the name of a column, as an age ("20 years old"), or as a year alone."""
     for pattern in (r"(?P<n>n)?(?P<v>N)(?P<c>C)", r"(?P<c>C)[=if>,]{0,2}(?P<n>n)?(?P<v>N)"):
         for match in draft.find(pattern):
             column, mention = draft.column(match.start("c")), draft.mention(match.start("v"))

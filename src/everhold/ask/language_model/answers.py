@@ -38,7 +38,7 @@ _NONE: Final = re.compile(r"[\s`*.\"']*NONE[\s`*.\"']*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The content of an answer: a statement, a frame as JSON, or a problem.
+    """The content of an answer: a statement, a frame as JSON, or the problem why neither was found.
 
     `is_none` says that the model declined to answer.
     """

@@ -119,6 +119,7 @@ class ReplayGate:
         before: Callable[[LearnedPattern], str | None],
         after: Callable[[LearnedPattern], str | None],
     ) -> GateReport:
+        """Compare the answers to confirmed questions before and after a change."""
         gained, broken, count = [], [], 0
         for pair in list(pairs)[:_MOST_REPLAYED]:
             count += 1

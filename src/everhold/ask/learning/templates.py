@@ -94,6 +94,7 @@ def _find_use(schema: AskSchema, node: exp.Literal, place: int, slots: Sequence[
 
 
 def _match_literal(node: exp.Literal, use: SlotUse, slot: QuestionSlot) -> SlotUse | None:
+    """Return how a literal of the SQL is written from a slot of the question; None if it does not come from it."""
     if not node.is_string:
         is_same = slot.number is not None and float(node.name) == float(slot.number)
         is_year = not is_same and slot.write(SlotForm.YEAR) == node.name

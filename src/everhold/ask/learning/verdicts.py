@@ -257,6 +257,7 @@ class _VerdictWriter:
         }
 
     def _put_pattern(self, changes: _Changes, taught: TaughtPattern) -> None:
+        """Add the operations that store a taught pattern and its chunks to the changes."""
         pattern, schema = taught.pattern, self.scoped.reader.schema
         sql, dialect = pattern.template.sql, pattern.template.dialect
         why = "" if taught.report is None else taught.report.describe()
@@ -305,6 +306,7 @@ class _VerdictWriter:
         changes.items.append(describe_pattern_row(row.evolve(**values)))
 
     def _put_lesson(self, changes: _Changes, taught: TaughtLesson) -> None:
+        """Add the operation that stores a taught lesson to the changes."""
         lesson, schema = taught.lesson, self.scoped.reader.schema
         kind, phrase, meaning = describe_meaning(lesson)
         row = validate_row(

@@ -48,6 +48,10 @@ def _can_be_name(span: Sequence[Token]) -> bool:
 
 
 def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], start: int) -> Iterator[Mention]:
+    """Yield mentions for the tables and columns whose names a span of tokens matches.
+
+    `start` is the position of the span.
+    """
     stems = [token.stem for token in span if token.lower not in _INNER_WORDS]
     written = [token.lower for token in span if token.lower not in _INNER_WORDS]
     if len(span) == 2 and names.has_word(joined := stem("".join(token.lower for token in span))):
@@ -183,6 +187,10 @@ def _find_stored(
     schema: AskSchema, names: NameIndex, values: ValueIndex, span: Sequence[Token], words: Sequence[str], start: int,
     begins: bool,
 ) -> Iterator[Mention]:  # fmt: skip
+    """Yield mentions for the stored values that a span of tokens names, exactly or nearly.
+
+    `start` is the position of the span, and `begins` says whether it begins the question.
+    """
     if not words or _is_common(span, begins):
         return
     matches = values.find_exact(words)

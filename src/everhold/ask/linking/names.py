@@ -215,6 +215,10 @@ def _choose_meanings(
 def _score_column(
     meanings: Sequence[Sequence[tuple[str, float]]], column: AskColumn, table: AskTable
 ) -> tuple[float, str]:
+    """Return how well words match the name of a column, from 0 to 1, and the reason.
+
+    `meanings` are the possible stems of each word, with their weights.
+    """
     chosen, factor = _choose_meanings(meanings, tuple(dict.fromkeys((*column.words, *table.words))))
     core, words = set(column.core), set(column.words)
     if not chosen or not chosen & words:

@@ -1,4 +1,4 @@
-"""Load the tables of a scope with their values from rows and files, and build readers of questions from them."""
+"""Load the tables of a scope and the values of their columns, and build the readers of questions about them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import FieldMetadata, Scope, TableMetadata
 from everhold.ports.table_content import ColumnContent, TableContent
 
-_LONGEST_LABEL = 4  # words
+_LONGEST_LABEL = 4  # the maximum number of words of a description that is used as a label
 
 
 def load_scope(deps: DataDeps, scope: Scope) -> ScopeTables:
@@ -67,8 +67,8 @@ def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[Ta
     """Return tables with their values. Tables that are not in the cache are read and added to it."""
     indexed = {table.id: deps.cache.tables.get(make_table_key(table)) for table in tables}
     owners = {get_owner_id(table) for table in tables if indexed[table.id] is None}
-    # One file has the values of all tables of a source, so all of them are cached together. The requested tables are
-    # added last, so that they are evicted last.
+    # One file has the values of all tables of a source, so all these tables are cached together. The requested tables
+    # are added to the cache last, so that they are evicted last.
     missing = [table for table in scope_tables.tables if get_owner_id(table) in owners]
     missing.sort(key=lambda table: table.id in indexed)
     values = read_table_values(deps, missing)
@@ -84,7 +84,7 @@ def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[Ta
 
 
 def read_foreign_keys(tables: Sequence[TableMetadata]) -> list[ForeignKey]:
-    """Return the keys between tables that are stored in their rows."""
+    """Return the foreign keys between these tables, as they are recorded in the rows of the tables."""
     names = {table.table_name for table in tables}
     return [
         ForeignKey(table.table_name, key["column"], key["to_table"], key["to_column"], float(key["confidence"]))
@@ -120,7 +120,7 @@ def _read_values(deps: DataDeps, organization: str, source_id: str, address: str
     try:
         return deps.files.read_values(organization, source_id, address)
     except NotFound:
-        return ()  # imported from a bundle, which has no files
+        return ()  # the source was imported from a bundle, which has no files
 
 
 def _make_content(table: TableMetadata, fields: Sequence[FieldMetadata], values: Values) -> TableContent:

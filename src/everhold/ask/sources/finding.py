@@ -124,6 +124,7 @@ def _search_descriptions(
     tables: dict[str, TableMetadata],
     evidence: dict[str, _Evidence],
 ) -> None:
+    """Add the scores of the descriptions that a search finds for the question to the evidence of their tables."""
     ids_by_source = defaultdict(list)
     for table in tables.values():
         ids_by_source[table.source_id].append(table.id)

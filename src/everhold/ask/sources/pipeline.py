@@ -106,6 +106,7 @@ def _has_files(deps: DataDeps, upload: UploadedFile) -> bool:
 
 
 def _draft_source(scope: Scope, project: str, path: str, fetched: FetchedFile, content: FileContent) -> Source:
+    """Return the row of an uploaded file that is not stored yet."""
     now = clock.now()
     return validate_row(
         Source,

@@ -117,6 +117,10 @@ def _make_field(
     row_count: int,
     own: Mapping[str, Any],
 ) -> FieldMetadata:
+    """Return the row that describes a column: its kind, unit and statistics.
+
+    `own` are the values of columns that all rows of the data source share, such as the organization.
+    """
     words = split_name(column.name)
     kind = detect_kind(column, words, row_count)
     unit = statistics.unit or find_unit(column.name, words)

@@ -41,6 +41,7 @@ def _resolve_negation(predicate: Predicate) -> Predicate:
 
 
 def _describe_predicate(names: FrameNames, predicate: Predicate) -> str:
+    """Return the words for a condition, such as "with price from 10 to 20"."""
     ref = predicate.left.column
     assert ref is not None  # only counts have no column
     column = names.schema.column(ref)
@@ -61,6 +62,7 @@ def _describe_predicate(names: FrameNames, predicate: Predicate) -> str:
 
 
 def _describe_equality(names: FrameNames, predicate: Predicate, column: AskColumn) -> str:
+    """Return the words for a condition with = or IN, such as "in Paris or Rome"."""
     is_negated = predicate.negated or predicate.operator == "!="
     if column.kind is ColumnKind.FLAG and len(predicate.values) == 1:
         is_true = (str(predicate.values[0]) == str(column.true_value)) != is_negated

@@ -185,6 +185,9 @@ class _FrameWriter:
         return self._names.name_rows(self._frame.entity, is_plural=not is_single)
 
     def _name_shown(self, rows: str) -> str:
+        """Return the words for the result of the query, such as "the names of customers". `rows` are words for its
+        rows.
+        """
         frame = self._frame
         if not frame.select:
             return f"all columns of {rows}"

@@ -23,6 +23,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_conversation(place: str, conversation: Mapping[str, Any]) -> Iterator[SourceItem]:
+    """Yield a session, and the messages on the branch with which the conversation ends."""
     session_id = conversation.get("conversation_id") or conversation.get("id")
     mapping = conversation["mapping"]
     session = {
@@ -87,6 +88,7 @@ def _read_part(part: Any) -> str:
 
 
 def _describe(session_id: Any, node: str, message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a message from a node of the conversation."""
     author, metadata = (_find_object(message, name) for name in ("author", "metadata"))
     parts = message["content"].get("parts") if isinstance(message.get("content"), dict) else None
     has_objects = isinstance(parts, list) and any(isinstance(part, dict) for part in parts)

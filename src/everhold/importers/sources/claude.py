@@ -69,6 +69,7 @@ def _describe_memories(place: str, row: Any) -> Iterator[SourceItem]:
 
 
 def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a message from a row of Claude's export."""
     sender = str(message.get("sender") or message.get("role") or "human")
     content = message.get("content")
     attached = [

@@ -65,6 +65,7 @@ def _list_dated_users(opened: ImportInput) -> Iterator[str]:
 
 
 def _read_session_lists(stream: JsonStream, find_user: FindUser) -> Iterator[SourceItem]:
+    """Yield the sessions of a file, each followed by its messages."""
     for session_id in stream.iterate_members():
         items = stream.read_value()
         if not isinstance(items, list):

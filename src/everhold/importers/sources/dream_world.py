@@ -63,6 +63,7 @@ def _describe_scenario(row: Mapping[str, Any]) -> RowDraft:
 
 
 def _describe_simulation(row: Mapping[str, Any], scenario: str | None) -> RowDraft:
+    """Return a memory from a simulation, with a sentence about its result as the text."""
     best = describe(load_json(row.get("best_action")) or "")
     value, uncertainty = row.get("expected_value"), row.get("uncertainty")
     text = f"Simulation of {scenario or 'a scenario'}: the best action is {best or 'unknown'}"

@@ -86,6 +86,7 @@ def _collect_fact_vectors(files: ForeignFiles, member: str) -> dict[str, bytes]:
 
 
 def _read_database(tables: ForeignTables, vectors: Mapping[str, bytes]) -> Iterator[SourceItem]:
+    """Yield the sessions, messages and facts of the database, as far as it has tables for them."""
     sessions: dict[Any, str] = {}
     if "conversations" in tables.columns:
         began: set[str] = set()
@@ -115,6 +116,7 @@ def _read_database(tables: ForeignTables, vectors: Mapping[str, bytes]) -> Itera
 
 
 def _describe_fact(row: Mapping[str, Any], vector: bytes | None) -> RowDraft:
+    """Return a memory from a row of the table of facts, with its stored vector if there is one."""
     metadata = load_json(row.get("metadata"))
     values = metadata if isinstance(metadata, dict) else {}
     fact_type = str(row.get("fact_type") or "fact")

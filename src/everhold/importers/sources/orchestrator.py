@@ -114,6 +114,7 @@ def _read_sessions(tables: ForeignTables) -> Iterator[SourceItem]:
 
 
 def _read_memories(tables: ForeignTables) -> Iterator[SourceItem]:
+    """Yield the active memories with their tags and vectors."""
     tags: dict[str, list[str]] = defaultdict(list)
     if "memory_tags" in tables.columns:
         for row in tables.read_rows("memory_tags"):
@@ -132,6 +133,7 @@ def _read_memories(tables: ForeignTables) -> Iterator[SourceItem]:
 
 
 def _describe(row: Mapping[str, Any], tags: list[str], embedding: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the values of a memory from its row and the row of its vector."""
     return {
         "id": row.get("memory_id"),
         "session": row.get("session_id"),

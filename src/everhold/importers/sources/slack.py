@@ -105,6 +105,7 @@ def _spell_markup(match: re.Match[str], users: Mapping[str, str]) -> str:
 
 
 def _describe(channel_id: str, row: Mapping[str, Any], users: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of a message from a row of Slack's export, with the markup replaced by names."""
     raw = str(row.get("text") or "")
     sender = row.get("user") or row.get("bot_id")
     profile = row.get("user_profile")

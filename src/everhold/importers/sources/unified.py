@@ -42,6 +42,7 @@ def read_patterns(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _draft_error(origin: str, place: str, error_type: Any, item: Any) -> SourceItem:
+    """Return a memory from an entry about an error and its solution."""
     if not isinstance(item, dict) or not (item.get("pattern") or item.get("solution")):
         return BadRow(origin, place, "the entry has neither a pattern nor a solution", item, "memory")
     text = (

@@ -82,6 +82,7 @@ def _read_rows(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_session(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceItem]:
+    """Yield a session, and for each of its turns a message and a memory."""
     session_id = fields.get("session_id") or fields.get("_key")
     values = {
         "id": session_id,
@@ -105,6 +106,7 @@ def _read_session(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceIte
 
 
 def _describe_context(row: FileRow, fields: Mapping[str, Any]) -> RowDraft:
+    """Return a memory from the fields of a stored context."""
     content = load_json(fields.get("context_data"))
     values = {
         "id": fields.get("context_id") or fields.get("_key"),

@@ -31,7 +31,7 @@ Organization = Annotated[
     typer.Option(
         "--org",
         metavar="ID",
-        help="Import into this organization. Default: that of the bundle, or default.",
+        help="Import into this organization. Default: the organization of the bundle, or `default`.",
         rich_help_panel="Store and scope",
     ),
 ]
@@ -40,12 +40,12 @@ User = Annotated[
     typer.Option(metavar="ID", help="Give the memories and sessions to this user.", rich_help_panel="Store and scope"),
 ]
 System = Annotated[
-    str | None, typer.Option("--from", metavar="SYSTEM", help="The system; by default, the content tells.")
+    str | None, typer.Option("--from", metavar="SYSTEM", help="The system. Default: recognised by the content.")
 ]
 Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The zone of times without one.")]
 Order = Annotated[str | None, typer.Option(metavar="ORDER", help="dmy, mdy or ymd: that of dates such as 03/04/2024.")]
 Renamed = Annotated[
-    list[str] | None, typer.Option(metavar="OLD=NEW", help="Import the data of a user as that of another.")
+    list[str] | None, typer.Option(metavar="OLD=NEW", help="Import the data of user OLD as data of user NEW.")
 ]
 QuarantineFile = Annotated[
     Path | None,
@@ -95,7 +95,10 @@ def _read_renaming(text: str) -> tuple[str, str]:
 
 
 def _choose_quarantine(file: Path) -> Path:
-    """Return a name beside the input that is not taken: an earlier file may be under repair."""
+    """Return the path of a new file beside the input.
+
+    An existing file is not used: a user may be correcting its rows.
+    """
     resolved = file.resolve()
     number = 1
     while True:

@@ -81,6 +81,7 @@ class ViewCompiler:
     # columns
 
     def _write_column(self, table: str, source: ColumnSource) -> str:
+        """Return the SQL expression of a column of a view."""
         match source:
             case str():
                 return self._write_value(TABLES[table].by_name[source].kind, f"t.{quote(source)}")

@@ -210,6 +210,7 @@ def _describe_all(view: View, memories: list[Memory]) -> list[dict[str, Any]]:
 
 
 def _describe(memory: Memory, tags: tuple[str, ...]) -> dict[str, Any]:
+    """Return a memory in the form of the protocol's replies."""
     return {
         "memory_id": get_name(memory),
         "session_id": memory.session_id,

@@ -40,6 +40,7 @@ def _read_data(request: Document) -> dict[str, Any]:
 
 
 def _read_fields(data: Document) -> dict[str, Any]:
+    """Return the fields of a memory from the data of a request."""
     value = require_value(data, "content")
     metadata = read_object(data, "metadata")
     if data.get(_PARENT):
@@ -253,6 +254,7 @@ def _describe_all(view: View, memories: list[Memory]) -> list[dict[str, Any]]:
 
 
 def _describe(memory: Memory, tags: tuple[str, ...]) -> dict[str, Any]:
+    """Return a memory in the form of the service's replies."""
     used_at = memory.last_accessed or memory.created_at
     return {
         "memory_id": get_name(memory),
